@@ -1,0 +1,56 @@
+"""Every error fx-explorer raises on purpose.
+
+::
+
+    FxExplorerError                 exit code
+    ├── UsageError                      2      the command line or the target does not say what to do
+    │   └── TargetError                 2      the target was not found, or does not say what to compile
+    ├── ProgramError                    3      the user's own program raised; its traceback is in the session
+    ├── WorkerError                     4      the worker process died, timed out or could not be started
+    ├── SessionError                    5      a session or log cannot be read
+    │   ├── NotASessionError            5      the file is something else, or damaged beyond reading
+    │   └── NewerSessionError           5      written by a newer fx-explorer
+    └── SessionWriteError               4      the session file cannot be written (full disk, read-only directory)
+
+A message says what happened, where, and what to do next. A user's mistake never shows a traceback of ours.
+"""
+
+from __future__ import annotations
+
+
+class FxExplorerError(Exception):
+    """Base of them all. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UsageError(FxExplorerError):
+    exit_code = 2
+
+
+class TargetError(UsageError):
+    pass
+
+
+class ProgramError(FxExplorerError):
+    exit_code = 3
+
+
+class WorkerError(FxExplorerError):
+    exit_code = 4
+
+
+class SessionError(FxExplorerError):
+    exit_code = 5
+
+
+class NotASessionError(SessionError):
+    pass
+
+
+class NewerSessionError(SessionError):
+    pass
+
+
+class SessionWriteError(FxExplorerError):
+    exit_code = 4

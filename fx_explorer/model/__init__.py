@@ -1,0 +1,61 @@
+"""What a compilation is: frozen dataclasses, one per row of the session file. No I/O, standard library only.
+
+Every row has an ``id``. A row that has not been written yet carries ``id=0``; the writer returns the id it was given.
+A field called after another row (``compilation``, ``graph``, ``node`` …) holds that row's id; 0 means "none".
+"""
+
+from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
+from fx_explorer.model.graph import Edge, Frame, Graph, Node, SourceFile, Stack
+from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage
+from fx_explorer.model.link import LineNode, LineSource, Link
+from fx_explorer.model.observation import (
+    ConsoleLine,
+    Failure,
+    GraphBreak,
+    Guard,
+    Metric,
+    Recompile,
+    SavedTensor,
+    Span,
+    Symbol,
+)
+from fx_explorer.model.protocol import CaptureRequest, Notice, NoticeKind, Outcome, OutcomeKind
+from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
+
+__all__ = [
+    "DIRECTIONS",
+    "STAGES",
+    "Artifact",
+    "ArtifactKind",
+    "CaptureRequest",
+    "Compilation",
+    "ConsoleLine",
+    "Direction",
+    "Edge",
+    "Failure",
+    "Frame",
+    "Graph",
+    "GraphBreak",
+    "Guard",
+    "Kernel",
+    "KernelCall",
+    "KernelLanguage",
+    "LineNode",
+    "LineSource",
+    "Link",
+    "Metric",
+    "Node",
+    "Notice",
+    "NoticeKind",
+    "Outcome",
+    "OutcomeKind",
+    "Recompile",
+    "SavedTensor",
+    "SourceFile",
+    "Span",
+    "Stack",
+    "Stage",
+    "Status",
+    "Symbol",
+    "none",
+]

@@ -1,0 +1,70 @@
+"""A compilation (one frame going through torch.compile) and the texts it leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer.model.stage import Direction, Stage
+
+Status = Literal["running", "ok", "broke", "failed", "skipped"]
+"""``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One frame compiled once: torch's ``[frame/recompile]``. Restarts are counted in ``attempts``, not shown as rows."""
+
+    id: int
+    name: str
+    """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd."""
+    frame: int
+    recompile: int
+    function: str
+    """Qualified name of the Python function: ``MLP.forward``, or torch's ``torch_dynamo_resume_in_forward_at_12``."""
+    file: str
+    line: int
+    stack: int = 0
+    """Where the user's program called the frame (a Stack)."""
+    status: Status = "running"
+    attempts: int = 1
+    restart_reasons: tuple[str, ...] = ()
+    backend: str = ""
+    error: str = ""
+    """First line of what stopped it, empty when nothing did; the whole is in a Failure."""
+    start_s: float = 0.0
+    """Seconds since the session began."""
+    duration_s: float = 0.0
+    missing_stages: dict[str, str] | None = None
+    """Stage → why this backend or run does not have it."""
+
+
+ArtifactKind = Literal[
+    "bytecode_original",
+    "bytecode_modified",
+    "guard_tree",
+    "ir_pre_fusion",
+    "ir_post_fusion",
+    "output_code",
+    "kernel",
+    "config",
+    "compile_options",
+    "listing",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One text of a compilation: bytecode, IR, generated code. Its lines can be linked (LineNode, LineSource)."""
+
+    id: int
+    compilation: int
+    kind: ArtifactKind
+    stage: Stage
+    direction: Direction
+    title: str
+    language: str
+    """What highlight.py knows: ``python``, ``cpp``, ``triton``, ``bytecode``, ``ir``, ``json``, ``text``."""
+    text: int
+    """Id in the text table; ``reader.text(artifact.text)``."""
+    line_count: int = 0

@@ -1,0 +1,105 @@
+"""FX graphs as rows, and the places in the user's source that their nodes came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fx_explorer.model.stage import Direction, Stage
+
+
+class Frame(NamedTuple):
+    """One line of a user stack, outermost first in a Stack."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A user stack, stored once however many nodes share it."""
+
+    id: int
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A source file some frame points into, with its text at the time of the capture."""
+
+    id: int
+    path: str
+    text: int
+    """0 when the file could not be read (``<string>``, a deleted file); ``note`` says why."""
+    line_count: int = 0
+    is_user: bool = True
+    """False for files of torch and of the Python installation."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """FX nodes of one stage and direction. Node ids of a graph are contiguous: ``first_node + position``."""
+
+    id: int
+    compilation: int
+    stage: Stage
+    direction: Direction
+    name: str = ""
+    """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a higher-order op."""
+    parent: int = 0
+    """The graph that holds the higher-order op, for a nested subgraph."""
+    first_node: int = 0
+    node_count: int = 0
+    call_count: int = 0
+    """Nodes that compute or select something: call_function, call_method, call_module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One FX node, with what ``node.meta`` knew about it."""
+
+    id: int
+    graph: int
+    position: int
+    name: str
+    op: str
+    """FX opcode: placeholder, get_attr, call_function, call_method, call_module, output."""
+    target: str
+    """``aten.mul.Tensor``, ``torch.nn.functional.gelu``, a method or attribute name."""
+    arguments: str
+    """As in FX code: ``view_1, 0.5, memory_format = torch.contiguous_format``."""
+    shape: tuple[str, ...] | None = None
+    """Sizes as text, symbols included; None when the value is not a tensor."""
+    dtype: str = ""
+    """Short, as torch prints: ``f32``, ``bf16``, ``i64``."""
+    stride: tuple[str, ...] | None = None
+    device: str = ""
+    value: str = ""
+    """Text of a value that is not one tensor: ``(f32[4], f32[4])``, ``Sym(s77)``; empty otherwise."""
+    stack: int = 0
+    file: int = 0
+    """Innermost user frame's SourceFile; 0 when the node has none."""
+    line: int = 0
+    module: str = ""
+    """Module path: ``layers.0.mlp.fc1``."""
+    module_type: str = ""
+    annotations: dict[str, object] | None = None
+    """``node.meta["custom"]``: what ``fx_traceback.annotate`` put there."""
+    seq_nr: int = -1
+    """Autograd sequence number, -1 when there is none: ties a backward node to its forward."""
+    is_backward: bool = False
+    is_view: bool = False
+    """Views, getitems and other nodes that compute nothing (no kernel can be expected)."""
+    subgraph_names: tuple[str, ...] = ()
+    """For a higher-order op: names of its nested graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``consumer`` takes ``producer`` as an argument; both are node ids of one graph."""
+
+    producer: int
+    consumer: int

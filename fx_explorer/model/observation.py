@@ -1,0 +1,145 @@
+"""What was noticed on the way: breaks, guards, recompiles, symbols, saved tensors, times, output, failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer.model.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """One graph break as torch reported it (one row a hit; analysis groups them by place and cause)."""
+
+    id: int
+    compilation: int
+    registry_id: str
+    """``GB0124`` in torch's graph break registry; empty when torch gives none."""
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    file: str
+    line: int
+    code: str
+    stack: int = 0
+    text: int = 0
+    """Torch's own report, whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One condition that must hold for the compiled code to be reused."""
+
+    id: int
+    compilation: int
+    position: int
+    kind: str
+    """torch's guard type: ``TENSOR_MATCH``, ``ID_MATCH``, ``SHAPE_ENV`` …; empty when torch does not tell."""
+    source: str
+    """What is guarded: ``L['x']``, ``G['F'].gelu``."""
+    code: str
+    verbose: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """Why a frame that was compiled already had to be compiled again."""
+
+    id: int
+    compilation: int
+    of: str
+    """Name of the compilation whose guard failed first (``0/0``)."""
+    reason: str
+    guard: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A dynamic size."""
+
+    id: int
+    compilation: int
+    name: str
+    source: str
+    """Where it comes from: ``L['x'].size()[0]``."""
+    hint: str
+    """Its value in the example inputs."""
+    range: str
+    stack: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """A value the forward keeps for the backward."""
+
+    id: int
+    compilation: int
+    name: str
+    kind: str
+    """activation, parameter, input or constant."""
+    shape: tuple[str, ...]
+    dtype: str
+    size_bytes: int
+    """0 when the size is symbolic and has no hint."""
+    producer: int
+    """Node of the forward graph."""
+    consumer: int
+    """Placeholder of the backward graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A timed phase. Spans nest by time."""
+
+    id: int
+    compilation: int
+    name: str
+    """torch's own event name, e.g. ``GraphLowering.run``."""
+    stage: Stage | None
+    start_s: float
+    duration_s: float
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number or text torch counted for a compilation, under torch's name; compilation 0: for the whole run."""
+
+    id: int
+    compilation: int
+    name: str
+    value: str
+    """JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleLine:
+    """What the user's program printed, in order. ``text`` may hold terminal escapes: show them, never send them."""
+
+    id: int
+    stream: str
+    """``stdout`` or ``stderr``; empty for a line of fx-explorer's own."""
+    text: str
+    time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that went wrong: in the user's program, in the compiler, or in the recording of a view.
+
+    ``where`` is ``program``, ``compiler``, ``recorder`` or ``worker``.
+    """
+
+    id: int
+    compilation: int
+    where: str
+    stage: Stage | None
+    kind: str
+    """Exception type, or ``timeout``, ``signal`` …"""
+    message: str
+    text: int = 0
+    """The traceback, whole."""

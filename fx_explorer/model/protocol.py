@@ -1,0 +1,100 @@
+"""What a client asks of a worker, and how a capture ended. Both travel as JSON and are kept in ``meta``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fx_explorer.model.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRequest:
+    """Everything that decides what a capture does; the same words as the command line."""
+
+    target: str
+    """``file.py``, ``file.py:object`` or ``package.module:object``."""
+    session: str
+    """Path of the session file to write."""
+    as_script: bool = False
+    """Run the file as ``__main__`` whatever it offers (``fx-explorer run``)."""
+    arguments: tuple[str, ...] = ()
+    """``sys.argv[1:]`` of the script."""
+    call: str = ""
+    """Expression, evaluated in the target's module, that makes the callable."""
+    inputs: str = ""
+    """Expression, evaluated in the target's module, that makes the example inputs: a tuple, dict or one value."""
+    train: bool | None = None
+    """None: with backward when a parameter or input requires grad."""
+    backend: str = "inductor"
+    mode: str = ""
+    dynamic: bool | None = None
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """``torch._inductor.config`` entries by name, as ``torch.compile(options=…)`` takes them."""
+    build: bool = False
+    """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the graphs eagerly."""
+    use_caches: bool = False
+    device: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> CaptureRequest:
+        fields = json.loads(text)
+        return cls(**{**fields, "arguments": tuple(fields["arguments"])})
+
+
+OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a capture ended: ``meta["outcome"]``, absent while it runs.
+
+    ``finished``: all went through. ``raised``: the user's program raised (traceback in a Failure). ``exited``: it called
+    ``sys.exit`` or ``os._exit``. ``killed``: a signal ended it (segfault, out of memory). ``not_started``: the target could not
+    be found or does not say what to compile (``message`` says what to do).
+    """
+
+    kind: OutcomeKind
+    message: str = ""
+    exit_code: int = 0
+    """The program's own exit status, or minus the signal's number."""
+
+    def to_json(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Outcome:
+        return cls(**fields)
+
+
+NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One small message from the worker: something happened; the data is in the session file.
+
+    ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``: ``stage`` began (``state``
+    ``begin``) or ended (``end``). ``compilation``: a row was added or changed. ``artifact``: something of ``stage`` is ready to
+    read. ``note``: something the user should know (``text``). ``outcome``: how the capture ended, the last notice.
+    """
+
+    kind: NoticeKind
+    text: str = ""
+    stage: Stage | None = None
+    state: Literal["", "begin", "end"] = ""
+    compilation: str = ""
+    """Name of the compilation (``0/0``)."""
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None, 0.0)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Notice:
+        return cls(**json.loads(text))

@@ -1,0 +1,207 @@
+"""The one way out of a session file: rows by page, texts by id, links by place. Works while the file is being written.
+
+A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from fx_explorer import model
+from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
+from fx_explorer.session import schema
+
+RowT = TypeVar("RowT")
+
+MAX_SQL_VARIABLES = 500
+"""How many ids are asked for in one statement; SQLite's own limit was 999 for long."""
+
+
+class SessionReader:
+    """Reads the session at ``path``. For use in one thread at a time; open a second reader for another thread."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Raises SessionError when there is no such file, NotASessionError when it is something else or damaged, and
+        NewerSessionError when a newer fx-explorer wrote it."""
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise SessionError(f"no session file at {self.path}")
+        self._db = self._connect()
+        self._check()
+        self.text = lru_cache(maxsize=64)(self._text)
+
+    def _connect(self) -> sqlite3.Connection:
+        """Read-only. A file whose directory cannot be written has no WAL to look at, so it is opened as it stands."""
+        uri = "file:" + quote(str(self.path.absolute()))
+        try:
+            db = sqlite3.connect(uri + "?mode=ro", uri=True, check_same_thread=False, timeout=5)
+            db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            db = sqlite3.connect(uri + "?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        except sqlite3.DatabaseError as error:
+            raise NotASessionError(f"{self.path} is not an fx-explorer session: {error}") from error
+        return db
+
+    def _check(self) -> None:
+        try:
+            (application_id,) = self._db.execute("PRAGMA application_id").fetchone()
+            if application_id != schema.APPLICATION_ID:
+                raise NotASessionError(f"{self.path} is not an fx-explorer session (it is some other SQLite file)")
+            version = self.meta("schema_version", 0)
+        except sqlite3.DatabaseError as error:
+            raise NotASessionError(f"{self.path} is not an fx-explorer session: {error}") from error
+        if not isinstance(version, int) or version > schema.SCHEMA_VERSION:
+            raise NewerSessionError(
+                f"{self.path} was written by a newer fx-explorer (schema {version}, this one reads up to "
+                f"{schema.SCHEMA_VERSION}); upgrade with: pip install -U fx-explorer"
+            )
+
+    # meta and texts
+
+    def meta(self, key: str, default: object = None) -> Any:
+        found = self._db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+        return json.loads(found[0]) if found else default
+
+    def all_meta(self) -> dict[str, Any]:
+        return {key: json.loads(value) for key, value in self._query("SELECT key, value FROM meta")}
+
+    def _text(self, text_id: int) -> str:
+        """The text with this id; empty for 0."""
+        if not text_id:
+            return ""
+        found = self._query("SELECT body FROM text WHERE id=?", (text_id,))
+        return zlib.decompress(found[0][0]).decode("utf-8", "surrogatepass") if found else ""
+
+    def data_version(self) -> int:
+        """Changes whenever another process has committed something."""
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    # rows
+
+    def rows(self, row_type: type[RowT], *, offset: int = 0, limit: int = -1, **equals: object) -> list[RowT]:
+        """Rows whose fields equal the keyword arguments, in the order they were written."""
+        where, values = _where(equals)
+        table = schema.TABLES[row_type]
+        order = " ORDER BY id" if schema.has_id(row_type) else ""
+        found = self._query(f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset))
+        decode = schema.decoder(row_type)
+        return [decode(row) for row in found]
+
+    def get(self, row_type: type[RowT], row_id: int) -> RowT:
+        """The row with this id. Raises KeyError when there is none."""
+        found = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
+        if not found:
+            raise KeyError(f"no {row_type.__name__} {row_id} in {self.path}")
+        return schema.decoder(row_type)(found[0])
+
+    def by_ids(self, row_type: type[RowT], ids: Iterable[int]) -> list[RowT]:
+        """Rows with these ids, in the order of the ids in the file; unknown ids are left out."""
+        decode = schema.decoder(row_type)
+        table = schema.TABLES[row_type]
+        return [decode(row) for row in self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids)]
+
+    def count(self, row_type: type, **equals: object) -> int:
+        where, values = _where(equals)
+        return int(self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0])
+
+    def nodes(self, graph: model.Graph, start: int = 0, stop: int | None = None) -> list[model.Node]:
+        """Nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page costs the same anywhere in it."""
+        stop = graph.node_count if stop is None else min(stop, graph.node_count)
+        found = self._query(
+            "SELECT * FROM node WHERE id >= ? AND id < ? ORDER BY id",
+            (graph.first_node + start, graph.first_node + stop),
+        )
+        decode = schema.decoder(model.Node)
+        return [decode(row) for row in found]
+
+    # links
+
+    def parents(self, nodes: Iterable[int]) -> list[model.Link]:
+        """Links from these nodes to earlier stages."""
+        return self._links("child", nodes)
+
+    def children(self, nodes: Iterable[int]) -> list[model.Link]:
+        """Links from these nodes to later stages."""
+        return self._links("parent", nodes)
+
+    def _links(self, end: str, nodes: Iterable[int]) -> list[model.Link]:
+        decode = schema.decoder(model.Link)
+        return [decode(row) for row in self._query_in(f"SELECT * FROM link WHERE {end} IN (?)", nodes)]
+
+    def producers(self, node: int) -> list[int]:
+        """Ids of the nodes that ``node`` takes as arguments."""
+        return [row[0] for row in self._query("SELECT producer FROM edge WHERE consumer=? ORDER BY producer", (node,))]
+
+    def users(self, node: int) -> list[int]:
+        """Ids of the nodes that take ``node`` as an argument."""
+        return [row[0] for row in self._query("SELECT consumer FROM edge WHERE producer=? ORDER BY consumer", (node,))]
+
+    def lines_of_nodes(self, nodes: Iterable[int]) -> list[model.LineNode]:
+        """Lines of artifacts (kernels, IR) that compute these nodes."""
+        decode = schema.decoder(model.LineNode)
+        return [decode(row) for row in self._query_in("SELECT * FROM line_node WHERE node IN (?)", nodes)]
+
+    def nodes_of_line(self, artifact: int, line: int) -> list[model.LineNode]:
+        """Nodes that line ``line`` of an artifact computes; line 0: the artifact as a whole."""
+        return self.rows(model.LineNode, artifact=artifact, line=line)
+
+    def nodes_at_source(self, file: int, line: int, *, innermost: bool = False) -> list[int]:
+        """Ids of nodes whose user stack passes through this line; ``innermost``: whose last frame is this line."""
+        condition = " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
+        found = self._query(
+            "SELECT node.id FROM stack_line JOIN node ON node.stack=stack_line.stack"
+            f"{condition} WHERE stack_line.file=? AND stack_line.line=? ORDER BY node.id",
+            (file, line),
+        )
+        return [row[0] for row in found]
+
+    # plumbing
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside comes from one moment, however much is being written meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Any other question, in SQL; the tables are those of session/schema.py. Cannot change the file."""
+        return self._query(sql, values)
+
+    def _query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise NotASessionError(f"cannot read {self.path}: {error}") from error
+
+    def _query_in(self, sql: str, ids: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        """Run ``sql`` with ``IN (?)`` filled in, some hundred ids at a time."""
+        wanted = sorted(set(ids))
+        for start in range(0, len(wanted), MAX_SQL_VARIABLES):
+            some = wanted[start : start + MAX_SQL_VARIABLES]
+            yield from self._query(sql.replace("(?)", f"({', '.join('?' * len(some))})"), some)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> SessionReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _where(equals: dict[str, object]) -> tuple[str, tuple[object, ...]]:
+    if not equals:
+        return "", ()
+    return " WHERE " + " AND ".join(f'"{name}"=?' for name in equals), tuple(equals.values())

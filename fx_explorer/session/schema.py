@@ -1,0 +1,190 @@
+"""How rows of ``fx_explorer.model`` lie in SQLite: one table a dataclass, one column a field.
+
+A field that is a tuple or dict is JSON text.
+
+The tables are derived from the dataclasses, so the two cannot drift. Beside them stand ``meta`` (key → JSON) and ``text``
+(compressed, stored once however often it occurs). No pickle: opening a stranger's session can run nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+from fx_explorer import model
+
+RowT = TypeVar("RowT")
+
+SCHEMA_VERSION = 1
+
+APPLICATION_ID = 0x46585331
+"""``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
+
+
+class Row(Protocol):
+    """Any dataclass of fx_explorer.model."""
+
+    __dataclass_fields__: ClassVar[Any]
+
+
+TABLES: dict[type, str] = {
+    model.Compilation: "compilation",
+    model.Artifact: "artifact",
+    model.Graph: "graph",
+    model.Node: "node",
+    model.Edge: "edge",
+    model.Stack: "stack",
+    model.SourceFile: "source_file",
+    model.Kernel: "kernel",
+    model.KernelCall: "kernel_call",
+    model.Link: "link",
+    model.LineNode: "line_node",
+    model.LineSource: "line_source",
+    model.GraphBreak: "graph_break",
+    model.Guard: "guard",
+    model.Recompile: "recompile",
+    model.Symbol: "symbol",
+    model.SavedTensor: "saved_tensor",
+    model.Span: "span",
+    model.Metric: "metric",
+    model.ConsoleLine: "console",
+    model.Failure: "failure",
+}
+
+FIXED_SQL = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE text (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE stack_line (file INTEGER NOT NULL, line INTEGER NOT NULL, stack INTEGER NOT NULL,
+                         PRIMARY KEY (file, line, stack)) WITHOUT ROWID;
+"""
+"""``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by line."""
+
+INDEX_SQL = """
+CREATE INDEX graph_compilation ON graph(compilation);
+CREATE INDEX node_graph ON node(graph, position);
+CREATE INDEX node_stack ON node(stack);
+CREATE INDEX node_name ON node(name);
+CREATE INDEX edge_producer ON edge(producer);
+CREATE INDEX artifact_compilation ON artifact(compilation);
+CREATE INDEX kernel_compilation ON kernel(compilation);
+CREATE INDEX kernel_artifact ON kernel(artifact);
+CREATE INDEX kernel_output_code ON kernel(output_code, first_line);
+CREATE INDEX kernel_call_kernel ON kernel_call(kernel);
+CREATE INDEX link_parent ON link(parent);
+CREATE INDEX line_node_node ON line_node(node);
+CREATE INDEX line_source_source ON line_source(file, source_line);
+CREATE INDEX guard_compilation ON guard(compilation);
+CREATE INDEX span_compilation ON span(compilation);
+"""
+
+_PRIMARY_KEYS: dict[type, str] = {
+    model.Edge: "consumer, producer",
+    model.Link: "child, parent",
+    model.LineNode: "artifact, line, node, call",
+    model.LineSource: "artifact, line, file, source_line",
+}
+"""Tables of pairs have no id of their own; they are stored sorted by this key."""
+
+
+class Column(NamedTuple):
+    name: str
+    sql_type: str
+    is_json: bool
+    default: object
+
+
+@cache
+def columns(row_type: type) -> tuple[Column, ...]:
+    return tuple(_column(field) for field in dataclasses.fields(row_type))
+
+
+def _column(field: dataclasses.Field[object]) -> Column:
+    declared = str(field.type)
+    is_json = declared.startswith(("tuple", "dict"))
+    sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}.get(declared, "TEXT")
+    default = None if field.default is dataclasses.MISSING else field.default
+    return Column(field.name, sql_type, is_json, default)
+
+
+def create_sql() -> str:
+    statements = [FIXED_SQL]
+    for row_type, table in TABLES.items():
+        names = ", ".join(f'"{c.name}" {c.sql_type}' for c in columns(row_type))
+        key = _PRIMARY_KEYS.get(row_type)
+        if key:
+            statements.append(f"CREATE TABLE {table} ({names}, PRIMARY KEY ({key})) WITHOUT ROWID;\n")
+        else:
+            names = names.replace('"id" INTEGER', '"id" INTEGER PRIMARY KEY', 1)
+            statements.append(f"CREATE TABLE {table} ({names});\n")
+    return "".join(statements) + INDEX_SQL
+
+
+def has_id(row_type: type) -> bool:
+    return row_type not in _PRIMARY_KEYS
+
+
+@cache
+def insert_sql(row_type: type) -> str:
+    marks = ", ".join("?" * len(columns(row_type)))
+    verb = "INSERT" if has_id(row_type) else "INSERT OR IGNORE"
+    return f"{verb} INTO {TABLES[row_type]} VALUES ({marks})"
+
+
+@cache
+def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
+    """A function that turns one row into its SQL values; an ``id`` of 0 becomes NULL, so that SQLite assigns one."""
+    plan = [(c.name, c.is_json, c.name == "id") for c in columns(row_type)]
+
+    def encode(row: Any) -> tuple[object, ...]:
+        values: list[object] = []
+        for name, is_json, is_id in plan:
+            value = getattr(row, name)
+            if is_id:
+                value = value or None
+            elif is_json and value is not None:
+                value = _to_json(value)
+            values.append(value)
+        return tuple(values)
+
+    return encode
+
+
+def decoder(row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:
+    """A function that turns SQL values back into a row."""
+    if row_type not in _DECODERS:
+        _DECODERS[row_type] = _make_decoder(row_type)
+    return _DECODERS[row_type]
+
+
+_DECODERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {}
+
+
+def _make_decoder(row_type: type) -> Callable[[tuple[Any, ...]], Any]:
+    plan = [(c.is_json, str(f.type)) for c, f in zip(columns(row_type), dataclasses.fields(row_type), strict=True)]
+    json_positions = [(i, declared) for i, (is_json, declared) in enumerate(plan) if is_json]
+    bool_positions = [i for i, (_, declared) in enumerate(plan) if declared == "bool"]
+
+    def decode(values: tuple[Any, ...]) -> Any:
+        fields = list(values)
+        for i in bool_positions:
+            fields[i] = bool(fields[i])
+        for i, declared in json_positions:
+            if fields[i] is not None:
+                fields[i] = _from_json(fields[i], declared)
+        return row_type(*fields)
+
+    return decode
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _from_json(text: str, declared: str) -> object:
+    value = json.loads(text)
+    if declared.startswith("tuple[Frame"):
+        return tuple(model.Frame(*frame) for frame in value)
+    return tuple(value) if declared.startswith("tuple") else value

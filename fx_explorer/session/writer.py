@@ -1,0 +1,168 @@
+"""The one way into a session file. Safe to kill at any moment: every artefact is one transaction.
+
+A worker and the client beside it may write the same file (program output comes through the client): SQLite's WAL and a busy
+timeout take care of it. A writer may be used from several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.errors import SessionWriteError
+from fx_explorer.session import schema
+
+BUSY_TIMEOUT_MS = 10_000
+
+
+class SessionWriter:
+    """Appends rows to the session at ``path``, creating it when it is missing or empty.
+
+    Raises SessionWriteError when the file cannot be written (read-only directory, full disk).
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._depth = 0
+        with self._explained("create"):
+            self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            # OFF never waits for the disk. A killed process loses nothing by it, only a power cut could.
+            self._db.execute("PRAGMA synchronous=OFF")
+            with self.transaction():
+                if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                    self._create()
+
+    def _create(self) -> None:
+        # executescript() would commit the transaction, and a killed writer could leave half a schema.
+        for statement in schema.create_sql().split(";\n"):
+            if statement.strip():
+                self._db.execute(statement)
+        self._db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+        self.set_meta("schema_version", schema.SCHEMA_VERSION)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing: what is added inside appears to readers together. May be nested."""
+        with self._lock, self._explained("write"):
+            if self._depth == 0:
+                self._db.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield
+            except BaseException:
+                self._depth -= 1
+                if self._depth == 0 and self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            self._depth -= 1
+            if self._depth == 0:
+                self._db.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _explained(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise SessionWriteError(
+                f"cannot {verb} the session file {self.path}: {error}. "
+                "Free some space or choose another place with -o FILE; what was captured before is still in the file."
+            ) from error
+
+    def set_meta(self, key: str, value: object) -> None:
+        with self.transaction():
+            self._db.execute(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
+                (key, json.dumps(value, ensure_ascii=False, default=str)),
+            )
+
+    def add(self, row: schema.Row) -> int:
+        """Append ``row`` and return its id (0 for rows without one)."""
+        row_type = type(row)
+        with self.transaction():
+            cursor = self._db.execute(schema.insert_sql(row_type), schema.encoder(row_type)(row))
+            return int(cursor.lastrowid or 0) if schema.has_id(row_type) else 0
+
+    def add_all(self, rows: Iterable[schema.Row]) -> None:
+        """Append many rows of one type in one transaction."""
+        batch = list(rows)
+        if not batch:
+            return
+        encode = schema.encoder(type(batch[0]))
+        with self.transaction():
+            self._db.executemany(schema.insert_sql(type(batch[0])), map(encode, batch))
+
+    def update(self, row: schema.Row) -> None:
+        """Replace the row that has the same id, e.g. a Compilation when it ends."""
+        table = schema.TABLES[type(row)]
+        names = ", ".join(f'"{c.name}"=?' for c in schema.columns(type(row)))
+        values = schema.encoder(type(row))(row)
+        with self.transaction():
+            self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
+
+    def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:
+        """Append a graph with its nodes; ``edges`` are (producer, consumer) positions in ``nodes``.
+
+        Returns the graph with its ids: node ``i`` got id ``first_node + i``. ``graph``, ``position`` and ``id`` of the nodes
+        are filled in here.
+        """
+        with self.transaction():
+            first = int(self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM node").fetchone()[0])
+            placed = replace(graph, first_node=first, node_count=len(nodes))
+            placed = replace(placed, id=self.add(placed))
+            self.add_all(replace(n, id=first + i, graph=placed.id, position=i) for i, n in enumerate(nodes))
+            self.add_all(model.Edge(first + producer, first + consumer) for producer, consumer in edges)
+        return placed
+
+    def add_stack(self, stack: model.Stack, files: dict[str, int]) -> int:
+        """Append a stack and make it findable by line; ``files`` maps a frame's path to its SourceFile."""
+        with self.transaction():
+            stack_id = self.add(stack)
+            lines = {(files[f.file], f.line, stack_id) for f in stack.frames if files.get(f.file)}
+            self._db.executemany("INSERT OR IGNORE INTO stack_line VALUES (?, ?, ?)", sorted(lines))
+        return stack_id
+
+    def text(self, body: str) -> int:
+        """Store a text and return its id; an equal text stored before is not stored again."""
+        raw = body.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(raw, digest_size=16).digest()
+        with self.transaction():
+            found = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,)).fetchone()
+            if found:
+                return int(found[0])
+            packed = zlib.compress(raw, 3)
+            cursor = self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?)", (digest, len(raw), packed))
+            return int(cursor.lastrowid or 0)
+
+    def close(self) -> None:
+        """Close this writer's connection. The last one to close folds the WAL into the file."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> SessionWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def finish_session(path: str | Path) -> None:
+    """Make a session one plain file: fold in what a killed writer left in the WAL, and leave WAL mode.
+
+    After this the file can be moved, and read from a read-only directory or a network file system.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1000)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        raise SessionWriteError(f"cannot complete the session file {path}: {error}") from error

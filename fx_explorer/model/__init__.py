@@ -57,5 +57,4 @@ __all__ = [
     "Stage",
     "Status",
     "Symbol",
-    "none",
 ]

@@ -17,13 +17,15 @@ How = Literal[
     "seq_nr",
     "stack_trace",
     "name",
+    "aot_input",
     "origins",
     "codegen",
     "call_site",
     "lnotab",
 ]
 """``identity``: the same FX node object, or one copied under the same name by the partitioner. ``from_node`` …
-``stack_trace``: that key of node.meta. ``origins``: the scheduler node's origins. ``codegen``: seen while the line was
+``stack_trace``: that key of node.meta. ``name``: same name in a graph that was copied from the other. ``aot_input``: AOTAutograd
+says which input of the traced graph it is. ``origins``: the scheduler node's origins. ``codegen``: seen while the line was
 written. ``call_site``: the wrapper line was written for it. ``lnotab``: the code object's line table."""
 
 

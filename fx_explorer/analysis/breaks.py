@@ -1,0 +1,67 @@
+"""Graph breaks, grouped: one entry for each user line and cause, however often it was hit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctBreak:
+    """All hits of one cause on one line."""
+
+    registry_id: str
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    file: str
+    line: int
+    code: str
+    count: int
+    """How many times torch reported it."""
+    compilations: tuple[str, ...]
+    """Names of the compilations it cut, each once."""
+    place: Place | None
+    """The user's line, when its file is in the session."""
+    stack: int
+    text: int
+    """Of the first hit: its Stack, and torch's own report whole."""
+
+
+def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
+    """In the order they were first hit."""
+    names = compilation_names(reader)
+    groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
+    for hit in reader.rows(model.GraphBreak):
+        groups.setdefault(_cause(hit), []).append(hit)
+    return [_grouped(reader, hits, names) for hits in groups.values()]
+
+
+def _cause(hit: model.GraphBreak) -> tuple[str, int, str]:
+    """The same as ``totals.DISTINCT_BREAK`` says in SQL."""
+    return hit.file, hit.line, hit.registry_id or hit.reason
+
+
+def _grouped(reader: SessionReader, hits: list[model.GraphBreak], names: dict[int, str]) -> DistinctBreak:
+    first = hits[0]
+    return DistinctBreak(
+        registry_id=first.registry_id,
+        reason=first.reason,
+        explanation=first.explanation,
+        hints=first.hints,
+        file=first.file,
+        line=first.line,
+        code=first.code.strip(),
+        count=len(hits),
+        compilations=tuple(dict.fromkeys(names.get(hit.compilation, "") for hit in hits if hit.compilation)),
+        place=place_of_path(reader, first.file, first.line),
+        stack=first.stack,
+        text=first.text,
+    )
+
+
+def compilation_names(reader: SessionReader) -> dict[int, str]:
+    return dict(reader.query("SELECT id, name FROM compilation"))

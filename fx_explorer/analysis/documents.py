@@ -1,0 +1,215 @@
+"""Documents (whatever a pane can show) and places in them: the one currency of selection, links, find and back/forward.
+
+A document is a source file, a graph (its rows are nodes) or an artifact (bytecode, IR, output code, a kernel's code). A
+library call has no code of its own: its place is the line of the output code that makes the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader
+
+DocumentKind = Literal["source", "graph", "artifact"]
+
+GRAPH_TITLES: dict[str, str] = {
+    "dynamo": "Dynamo graph",
+    "pre_grad": "Pre-grad graph",
+    "joint": "Joint graph",
+    "forward": "Forward graph",
+    "backward": "Backward graph",
+    "post_grad": "Post-grad",
+}
+
+ARTIFACT_TITLES: dict[str, str] = {
+    "bytecode_original": "Bytecode as written",
+    "bytecode_modified": "Bytecode after Dynamo",
+    "guard_tree": "Guard tree",
+    "ir_pre_fusion": "IR before fusion",
+    "ir_post_fusion": "IR after fusion",
+    "output_code": "Output code",
+    "config": "Config in force",
+    "compile_options": "Compile options",
+}
+"""Kernels and listings are called what they were given as a title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Two documents are the same when kind and id are; the rest is what a pane says about it."""
+
+    kind: DocumentKind
+    id: int
+    """Id of the SourceFile, Graph or Artifact."""
+    title: str = field(default="", compare=False)
+    language: str = field(default="text", compare=False)
+    """What highlight.py knows; ``graph`` for a graph."""
+    line_count: int = field(default=0, compare=False)
+    compilation: int = field(default=0, compare=False)
+    """Id of the Compilation, 0 for a source file."""
+    owner: str = field(default="", compare=False)
+    """Name of the compilation (``0/0``), empty for a source file."""
+    stage: model.Stage | None = field(default=None, compare=False)
+    direction: model.Direction = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Line ``line`` of a document, from 0: the row of a graph (a node's position) or of a text."""
+
+    document: Document
+    line: int = 0
+
+
+def documents(reader: SessionReader) -> list[Document]:
+    """Everything that can be shown, source files first, then each compilation's documents by stage."""
+    every = source_documents(reader)
+    for compilation in reader.rows(model.Compilation):
+        every += documents_of(reader, compilation)
+    return every
+
+
+def source_documents(reader: SessionReader) -> list[Document]:
+    """Source files whose text was kept; the user's own first."""
+    files = [f for f in reader.rows(model.SourceFile) if f.text]
+    files.sort(key=lambda f: not f.is_user)
+    return [source_document(f) for f in files]
+
+
+def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
+    """Graphs and artifacts of one compilation, in the order of the stages, forward before backward."""
+    found = [graph_document(g, compilation.name) for g in reader.rows(model.Graph, compilation=compilation.id)]
+    found += [artifact_document(a, compilation.name) for a in reader.rows(model.Artifact, compilation=compilation.id)]
+    return sorted(found, key=_stage_order)
+
+
+def _stage_order(document: Document) -> tuple[int, int]:
+    stage = model.STAGES.index(document.stage) if document.stage else len(model.STAGES)
+    return stage, model.DIRECTIONS.index(document.direction)
+
+
+def source_document(file: model.SourceFile) -> Document:
+    return Document("source", file.id, PurePath(file.path).name, "python", file.line_count)
+
+
+def graph_document(graph: model.Graph, owner: str = "") -> Document:
+    return Document(
+        "graph", graph.id, graph_title(graph), "graph", graph.node_count, graph.compilation, owner, graph.stage, graph.direction
+    )
+
+
+def artifact_document(artifact: model.Artifact, owner: str = "") -> Document:
+    return Document(
+        "artifact",
+        artifact.id,
+        artifact_title(artifact),
+        artifact.language,
+        artifact.line_count,
+        artifact.compilation,
+        owner,
+        artifact.stage,
+        artifact.direction,
+    )
+
+
+def graph_title(graph: model.Graph) -> str:
+    """``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0``."""
+    title = GRAPH_TITLES.get(graph.stage, graph.stage)
+    if graph.stage == "post_grad":
+        title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
+    elif graph.stage == "forward" and graph.direction == "inference":
+        title = "Inference graph"
+    return f"{title} · {graph.name}" if graph.name else title
+
+
+def artifact_title(artifact: model.Artifact) -> str:
+    title = ARTIFACT_TITLES.get(artifact.kind)
+    if title is None:
+        return artifact.title or artifact.kind
+    return f"{title} · {artifact.direction}" if artifact.direction else title
+
+
+def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:
+    """The document with this kind and id. Raises KeyError when there is none."""
+    if kind == "source":
+        return source_document(reader.get(model.SourceFile, row_id))
+    if kind == "graph":
+        graph = reader.get(model.Graph, row_id)
+        return graph_document(graph, _owner(reader, graph.compilation))
+    artifact = reader.get(model.Artifact, row_id)
+    return artifact_document(artifact, _owner(reader, artifact.compilation))
+
+
+def _owner(reader: SessionReader, compilation: int) -> str:
+    return reader.get(model.Compilation, compilation).name if compilation else ""
+
+
+# lines
+
+
+def text_of(reader: SessionReader, document: Document) -> str:
+    """The text of a source file or an artifact; empty for a graph, whose rows are asked for by page."""
+    if document.kind == "graph":
+        return ""
+    if document.kind == "source":
+        return reader.text(reader.get(model.SourceFile, document.id).text)
+    return reader.text(reader.get(model.Artifact, document.id).text)
+
+
+def lines_of(reader: SessionReader, document: Document) -> list[str]:
+    """Lines of a source file or an artifact, split at line feeds only, as compilers count them."""
+    text = text_of(reader, document)
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def rows_of(reader: SessionReader, document: Document, start: int = 0, stop: int | None = None) -> list[model.Node]:
+    """The nodes a graph document shows on rows ``start`` to ``stop`` (exclusive)."""
+    return reader.nodes(reader.get(model.Graph, document.id), start, stop)
+
+
+def node_at(reader: SessionReader, place: Place) -> model.Node | None:
+    """The node on this row of a graph; None elsewhere."""
+    if place.document.kind != "graph":
+        return None
+    found = rows_of(reader, place.document, place.line, place.line + 1)
+    return found[0] if found else None
+
+
+# places
+
+
+def place_of_node(reader: SessionReader, node: model.Node) -> Place:
+    return Place(document_of(reader, "graph", node.graph), node.position)
+
+
+def places_of_nodes(reader: SessionReader, node_ids: Sequence[int]) -> list[Place]:
+    """One place for every node that exists, in the order of the ids."""
+    nodes = {node.id: node for node in reader.by_ids(model.Node, node_ids)}
+    graphs = {node.graph for node in nodes.values()}
+    shown = {graph: document_of(reader, "graph", graph) for graph in graphs}
+    return [Place(shown[nodes[i].graph], nodes[i].position) for i in node_ids if i in nodes]
+
+
+def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None:
+    """Line ``line`` (from 1) of a SourceFile; None when the file or its text is not in the session."""
+    found = reader.by_ids(model.SourceFile, [file])
+    return Place(source_document(found[0]), max(0, line - 1)) if found and found[0].text else None
+
+
+def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
+    """The same for a path as frames, breaks and compilations carry it."""
+    found = reader.rows(model.SourceFile, path=path, limit=1)
+    return place_of_source(reader, found[0].id, line) if found else None
+
+
+def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None:
+    """A kernel's own code, or for a library call its line in the output code; None when neither was kept."""
+    if kernel.artifact:
+        return Place(document_of(reader, "artifact", kernel.artifact))
+    if kernel.output_code and kernel.first_line:
+        return Place(document_of(reader, "artifact", kernel.output_code), kernel.first_line - 1)
+    return None

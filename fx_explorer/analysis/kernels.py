@@ -1,0 +1,87 @@
+"""Kernels: how many in each direction, which were generated and what they fuse, which are library calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """A kernel with what it computes."""
+
+    kernel: model.Kernel
+    nodes: tuple[str, ...]
+    """Names of the post-grad nodes it computes, in graph order."""
+    calls: int
+    """How often the output code calls it; repeated layers share a kernel."""
+    line_count: int = 0
+    """Lines of its code, 0 for a library call."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionKernels:
+    direction: model.Direction
+    generated: int
+    library_calls: int
+    operations_fused: int
+    """Distinct nodes that the generated kernels compute."""
+    libraries: tuple[str, ...]
+    """Names of the library calls, most frequent first."""
+
+
+def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
+    """Kernel id → ids of the nodes it computes (of one compilation, or all), sorted."""
+    condition, values = ("", []) if compilation is None else (" AND kernel.compilation=?", [compilation])
+    found = reader.query(
+        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
+        f"WHERE kernel.artifact{condition} UNION "
+        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
+        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
+        f"WHERE NOT kernel.artifact AND kernel.first_line{condition} ORDER BY 1, 2",
+        values * 2,
+    )
+    nodes: dict[int, list[int]] = {}
+    for kernel, node in found:
+        nodes.setdefault(kernel, []).append(node)
+    return nodes
+
+
+def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
+    """Kernels of one compilation, or all, forward before backward, in the order they are first called."""
+    wanted = {} if compilation is None else {"compilation": compilation}
+    kernels = reader.rows(model.Kernel, **wanted)
+    kernels.sort(key=lambda k: (k.compilation, model.DIRECTIONS.index(k.direction), k.position))
+    computed = kernel_nodes(reader, compilation)
+    names = dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))
+    calls = dict(reader.query("SELECT kernel, count(*) FROM kernel_call GROUP BY kernel"))
+    line_counts = dict(reader.query("SELECT id, line_count FROM artifact WHERE kind='kernel'"))
+    return [
+        KernelUse(
+            kernel,
+            tuple(names[node] for node in computed.get(kernel.id, ()) if node in names),
+            calls.get(kernel.id, 1),
+            line_counts.get(kernel.artifact, 0),
+        )
+        for kernel in kernels
+    ]
+
+
+def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
+    computed = kernel_nodes(reader)
+    kernels = reader.rows(model.Kernel)
+    found = []
+    for direction in model.DIRECTIONS:
+        members = [k for k in kernels if k.direction == direction]
+        library = [k for k in members if k.language == "extern"]
+        fused = {node for k in members if k.language != "extern" for node in computed.get(k.id, ())}
+        if members:
+            names = _most_frequent([k.name for k in library])
+            found.append(DirectionKernels(direction, len(members) - len(library), len(library), len(fused), names))
+    return found
+
+
+def _most_frequent(names: list[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(names), key=lambda name: (-names.count(name), name)))

@@ -1,0 +1,98 @@
+"""The table of contents of a session: compilations, their stages, graphs, texts and kernels, as one flat indented list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import PurePath
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    documents_of,
+    place_of_kernel,
+    place_of_path,
+    source_documents,
+)
+from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.session import SessionReader
+
+EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    depth: int
+    """0 for a compilation or the group of source files; what it holds is one deeper."""
+    title: str
+    detail: str = ""
+    """Counts, or why there is nothing."""
+    status: EntryStatus = ""
+    """Empty for what has no state of its own."""
+    place: Place | None = None
+    """Where Enter goes; None for a mere heading."""
+
+
+def outline(reader: SessionReader) -> list[OutlineEntry]:
+    """Source files the user wrote, then every compilation with what it left, in the order things happened."""
+    entries = _sources(reader)
+    for compilation in reader.rows(model.Compilation):
+        entries += _compilation(reader, compilation)
+    return entries
+
+
+def _sources(reader: SessionReader) -> list[OutlineEntry]:
+    user_files = {f.id for f in reader.rows(model.SourceFile) if f.is_user}
+    shown = [d for d in source_documents(reader) if d.id in user_files]
+    if not shown:
+        return []
+    heading = OutlineEntry(0, "Source", counted(len(shown), "file"))
+    return [heading, *(OutlineEntry(1, d.title, counted(d.line_count, "line"), place=Place(d)) for d in shown)]
+
+
+def compilation_title(compilation: model.Compilation) -> str:
+    """``[0/0] MLP.forward``; what torch made of the rest of a function after a break is called by its line."""
+    return f"[{compilation.name}] {plain_function(compilation.function)}"
+
+
+def plain_function(function: str) -> str:
+    """``torch_dynamo_resume_in_forward_at_12`` → ``rest of forward after line 12``."""
+    prefix, _, rest = function.rpartition("torch_dynamo_resume_in_")
+    name, at, line = rest.rpartition("_at_")
+    if not at or not (prefix or function.startswith("torch_dynamo_resume_in_")):
+        return function
+    return f"rest of {prefix}{name} after line {line}"
+
+
+def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[OutlineEntry]:
+    place = place_of_path(reader, compilation.file, compilation.line)
+    where = f"{PurePath(compilation.file).name}:{compilation.line}"
+    took = seconds(compilation.duration_s) if compilation.duration_s else ""
+    detail = " · ".join(part for part in (where, took, compilation.error) if part)
+    entries = [OutlineEntry(0, compilation_title(compilation), detail, compilation.status, place)]
+    shown = [d for d in documents_of(reader, compilation) if d.stage != "kernel"]
+    subgraphs = {g.id for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
+    entries += (_document(document, document.kind == "graph" and document.id in subgraphs) for document in shown)
+    entries += _kernels(reader, compilation)
+    missing = compilation.missing_stages or {}
+    entries += (OutlineEntry(1, stage, why, "missing") for stage, why in missing.items())
+    return entries
+
+
+def _document(document: Document, is_nested: bool) -> OutlineEntry:
+    noun = "node" if document.kind == "graph" else "line"
+    return OutlineEntry(2 if is_nested else 1, document.title, counted(document.line_count, noun), "ok", Place(document))
+
+
+def _kernels(reader: SessionReader, compilation: model.Compilation) -> Iterable[OutlineEntry]:
+    kernels = reader.rows(model.Kernel, compilation=compilation.id)
+    kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
+    for direction, group in groupby(kernels, key=lambda k: k.direction):
+        members = list(group)
+        yield OutlineEntry(1, f"Kernels · {direction}" if direction else "Kernels", f"{len(members):,}", "ok")
+        for kernel in members:
+            kind = "library call" if kernel.language == "extern" else kernel.language
+            yield OutlineEntry(2, kernel.name, kind, place=place_of_kernel(reader, kernel))

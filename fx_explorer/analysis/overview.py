@@ -1,0 +1,203 @@
+"""The overview: what torch.compile did, told to somebody who knows no torch-internal word.
+
+Every fact is counted by the module that owns the question and leads to the place or view that says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.recompiles import recompiles
+from fx_explorer.analysis.saved import saved_total, saved_values
+from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
+from fx_explorer.analysis.totals import Totals, totals
+from fx_explorer.analysis.words import counted, first_line, listed, seconds, share, size, tensor
+from fx_explorer.session import SessionReader
+
+SHOWN_AT_MOST = 5
+"""Breaks and recompiles told one by one; the rest is counted and a view away."""
+
+
+def overview(reader: SessionReader) -> list[Fact]:
+    """What happened, in the order a reader asks for it; the last fact says what to look at first."""
+    figures = totals(reader)
+    facts = [
+        *_run(reader),
+        *_graphs(reader, figures),
+        *_breaks(reader),
+        *_recompiles(reader),
+        *_kernels(reader),
+        *_memory(reader),
+        *_time(reader),
+    ]
+    return [*facts, *_first_look(reader, facts)]
+
+
+# the run
+
+
+def _run(reader: SessionReader) -> Iterator[Fact]:
+    outcome = reader.meta("outcome")
+    if outcome is None:
+        progress = reader.meta("progress", "")
+        yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
+    else:
+        yield _ended(reader, model.Outcome.from_json(outcome))
+    for failure in reader.rows(model.Failure):
+        if failure.where == "compiler":
+            yield Fact("run", "problem", f"The compiler failed: {failure.kind}: {first_line(failure.message)}", view="console")
+        elif failure.where == "recorder":
+            stage = f" ({failure.stage})" if failure.stage else ""
+            yield Fact("run", "notice", f"One view could not be recorded{stage}: {first_line(failure.message)}", view="console")
+    if outcome is not None and not reader.meta("build", True) and reader.count(model.Kernel):
+        detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
+        yield Fact("run", "good", "This was an inspection: nothing was built.", detail)
+
+
+def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
+    name = (reader.meta("target") or {}).get("name", "The program")
+    told = {
+        "finished": f"{name} ran to its end.",
+        "raised": f"{name} stopped with an error.",
+        "exited": f"{name} ended the program itself (exit status {outcome.exit_code}).",
+        "killed": f"{name} was killed.",
+        "timed_out": f"{name} took too long and was stopped.",
+        "cancelled": "The capture was cancelled; what was seen until then is kept.",
+        "not_started": "Nothing was compiled: the target could not be started.",
+    }
+    went_well = outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0)
+    severity: Severity = "good" if went_well else "notice" if outcome.kind == "cancelled" else "problem"
+    return Fact("run", severity, told[outcome.kind], outcome.message, view="overview" if went_well else "console")
+
+
+# graphs
+
+
+def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+    compilations = reader.rows(model.Compilation)
+    for compilation in compilations:
+        if compilation.status in ("failed", "skipped"):
+            yield _not_compiled(reader, compilation)
+    if not figures.graphs:
+        if reader.meta("outcome") is not None:
+            yield Fact("graphs", "problem", "No graph was made: nothing of this program was compiled.", view="graphs")
+        return
+    operations = reader.query("SELECT sum(call_count) FROM graph WHERE stage='dynamo' AND parent=0")[0][0] or 0
+    found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
+    frames = len({c.frame for c in compilations})
+    if figures.graphs == 1:
+        yield Fact("graphs", "good", f"Everything became one graph: {counted(operations, 'operation')}.", view="graphs")
+    elif figures.graph_breaks:
+        lines = counted(figures.graph_breaks, "line")
+        yield Fact("graphs", "notice", f"The code became {found}: it was cut at {lines}, listed below.", view="graphs")
+    else:
+        reason = f"{counted(frames, 'function')} compiled"
+        reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
+        yield Fact("graphs", "good", f"The code became {found} ({reason}), none of them cut.", view="graphs")
+
+
+def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact:
+    name = plain_function(compilation.function)
+    place = place_of_path(reader, compilation.file, compilation.line)
+    if compilation.status == "failed":
+        return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
+    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", compilation.error, place, "graphs")
+
+
+def _breaks(reader: SessionReader) -> Iterator[Fact]:
+    found = distinct_breaks(reader)
+    if not found:
+        if reader.count(model.Graph):
+            yield Fact("breaks", "good", "No graph breaks: Python never had to step in.", view="breaks")
+        return
+    for one in islice(found, SHOWN_AT_MOST):
+        yield _break(one)
+    if len(found) > SHOWN_AT_MOST:
+        yield Fact("breaks", "problem", f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.", view="breaks")
+
+
+def _break(one: DistinctBreak) -> Fact:
+    where = f"{PurePath(one.file).name}:{one.line}" if one.file else "somewhere"
+    hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+    text = f"{where} cuts the graph{hits}: {first_line(one.reason)}."
+    detail = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
+    return Fact("breaks", "problem", text, detail, one.place, "breaks")
+
+
+def _recompiles(reader: SessionReader) -> Iterator[Fact]:
+    found = recompiles(reader)
+    seen: set[str] = set()
+    for one in found:
+        if one.compilation in seen or len(seen) == SHOWN_AT_MOST:
+            continue
+        seen.add(one.compilation)
+        text = f"{plain_function(one.function)} was compiled again: {first_line(one.in_words)}."
+        yield Fact("recompiles", "problem", text, f"[{one.compilation}] after [{one.of}]", one.place, "guards")
+    count = len({one.compilation for one in found})
+    if count > SHOWN_AT_MOST:
+        yield Fact("recompiles", "problem", f"… and {counted(count - SHOWN_AT_MOST, 'more recompile')}.", view="guards")
+
+
+# what came of it
+
+
+def _kernels(reader: SessionReader) -> Iterator[Fact]:
+    for found in kernels_by_direction(reader):
+        yield Fact("kernels", "good", _kernels_text(found), view="kernels")
+
+
+def _kernels_text(found: DirectionKernels) -> str:
+    parts = []
+    if found.generated:
+        fused = f" doing {counted(found.operations_fused, 'operation')}" if found.operations_fused else ""
+        parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
+    if found.library_calls:
+        parts.append(f"{counted(found.library_calls, 'library call')} ({listed(found.libraries)})")
+    return f"{(found.direction or 'all').capitalize()}: {' and '.join(parts)}."
+
+
+def _memory(reader: SessionReader) -> Iterator[Fact]:
+    every, activations = saved_total(reader), saved_total(reader, kind="activation")
+    if not every.count:
+        return
+    biggest = saved_values(reader)[0]
+    detail = (
+        f"biggest: {biggest.saved.name} {tensor(biggest.saved.dtype, biggest.saved.shape)} {size(biggest.saved.size_bytes)}"
+    )
+    if every.unknown_sizes:
+        detail += f"; {counted(every.unknown_sizes, 'size')} not known"
+    text = f"The forward keeps {size(every.size_bytes)} for the backward in {counted(every.count, 'tensor')}"
+    text += f", {size(activations.size_bytes)} of it computed on the way." if activations.count else "."
+    yield Fact("memory", "good", text, detail, biggest.place, "memory")
+
+
+def _time(reader: SessionReader) -> Iterator[Fact]:
+    times = stage_times(reader)
+    if not times.total_s:
+        return
+    most = sorted(times.by_stage.items(), key=lambda item: -item[1])[:3]
+    told = [f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})" for stage, spent in most]
+    yield Fact("time", "good", f"Compiling took {seconds(times.total_s)}.", "; ".join(told), view="time")
+
+
+def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
+    """The worst thing, else the first thing worth noticing, else what is worth seeing."""
+    if reader.meta("outcome") is None:
+        return
+    order = ("run", "graphs", "breaks", "recompiles")
+    problems = sorted((f for f in facts if f.severity == "problem" and f.topic in order), key=lambda f: order.index(f.topic))
+    if problems:
+        worst = problems[0]
+        yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail, worst.place, worst.view)
+    elif reader.count(model.Kernel):
+        yield Fact("next", "good", "Nothing is wrong. See which of your lines became which kernel.", view="source")
+    elif reader.count(model.Graph):
+        yield Fact("next", "good", "Nothing is wrong. See the graphs your code became.", view="graphs")

@@ -1,0 +1,50 @@
+"""The figures of a whole session, counted once and shown everywhere alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    compilations: int
+    graphs: int
+    """Graphs that Dynamo handed to the backend."""
+    graph_breaks: int
+    """Distinct: by the user's line and the cause."""
+    graph_break_hits: int
+    recompiles: int
+    kernels: int
+    """Generated functions and library calls."""
+    compile_s: float
+    skipped_records: int
+    """Records that could not be read or understood; shown, never hidden."""
+
+
+DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
+"""What makes two reported breaks the same: one line and one cause."""
+
+
+def totals(reader: SessionReader) -> Totals:
+    return Totals(
+        compilations=reader.count(model.Compilation),
+        graphs=reader.count(model.Graph, stage="dynamo", parent=0),
+        graph_breaks=_number(reader, f"SELECT count(*) FROM (SELECT DISTINCT {DISTINCT_BREAK} FROM graph_break)"),
+        graph_break_hits=reader.count(model.GraphBreak),
+        recompiles=_number(reader, "SELECT count(DISTINCT compilation) FROM recompile"),
+        kernels=reader.count(model.Kernel),
+        compile_s=float(reader.query("SELECT coalesce(sum(duration_s), 0) FROM compilation")[0][0]),
+        skipped_records=_skipped_records(reader),
+    )
+
+
+def _number(reader: SessionReader, sql: str) -> int:
+    return int(reader.query(sql)[0][0])
+
+
+def _skipped_records(reader: SessionReader) -> int:
+    """What the producer says it skipped, and the views it failed to record."""
+    return int(reader.meta("skipped_records", 0)) + reader.count(model.Failure, where="recorder")

@@ -1,0 +1,64 @@
+"""How counts, durations, sizes and shapes are written in answers, so that every view writes them alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+IRREGULAR = {"recompile because": "recompiles because", "library": "libraries", "entry": "entries"}
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 graph``, ``2 graphs``, ``1,024 nodes``."""
+    plural = IRREGULAR.get(noun, noun + "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def seconds(duration_s: float) -> str:
+    """``0.4 ms``, ``32 ms``, ``0.43 s``, ``12.3 s``, ``2 min 5 s``."""
+    if duration_s < 0.001:
+        return f"{duration_s * 1000:.1f} ms"
+    if duration_s < 0.1:
+        return f"{duration_s * 1000:.0f} ms"
+    if duration_s < 10:
+        return f"{duration_s:.2f} s"
+    if duration_s < 100:
+        return f"{duration_s:.1f} s"
+    return f"{int(duration_s) // 60} min {int(duration_s) % 60} s"
+
+
+def size(size_bytes: int) -> str:
+    """Decimal units, as torch's memory views use them: ``512 B``, ``1.2 MB``."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    scales = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
+    scale, unit = next((s for s in scales if size_bytes < 1000 * s[0]), scales[-1])
+    return f"{size_bytes / scale:.1f} {unit}"
+
+
+def tensor(dtype: str, shape: Sequence[str] | None) -> str:
+    """``f32[4, 64]``; empty for what is not a tensor."""
+    return f"{dtype}[{', '.join(shape)}]" if shape is not None else ""
+
+
+def listed(words: Iterable[str], limit: int = 3) -> str:
+    """``a, b and c``; ``a, b, c and 4 more``."""
+    items = list(words)
+    if len(items) > limit:
+        return f"{', '.join(items[:limit])} and {len(items) - limit:,} more"
+    return " and ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
+
+
+def share(part: float, whole: float) -> str:
+    """``38 %``; ``0 %`` of nothing."""
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def annotation_text(value: object) -> str:
+    """An annotation as a name: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def first_line(text: str) -> str:
+    """The first line that says something."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -1,0 +1,52 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`. Both set up .venv on first use.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO ?= sample_models/transformer.py
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types contracts wheel docs clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for another one)
+	$(BIN)/fx-explorer $(DEMO)
+
+test: $(READY) ## run the tests (ARGS="-k breaks" for some of them)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY) ## put the style right
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(READY) ## who may import whom
+	$(BIN)/lint-imports --no-cache
+
+wheel: $(READY) ## build the wheel and use it without the source tree
+	bash .ci/check_wheel $(BIN)/python
+
+docs: $(READY) ## the generated parts of docs/: key table, screenshots
+	$(BIN)/fx-explorer keys --format markdown > docs/keys.md
+	$(BIN)/python docs/take_screenshots.py
+
+clean: ## forget .venv and everything built or cached
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and alone: it is by far the largest, and a plain requirement lets pip take a CPU build where one is offered.
+$(READY): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,95 @@
+"""Captures shared by the whole test session: a sample is captured once for each set of options, whoever asks for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.session.reader import SessionReader
+
+ROOT = Path(__file__).parents[1]
+SAMPLES = ROOT / "sample_models"
+
+CAPTURE_TIMEOUT_S = 300
+
+Captured = Callable[..., Path]
+OpenedReader = Callable[[str | Path], SessionReader]
+
+
+@pytest.fixture(scope="session")
+def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One Inductor cache for all captures, so that the C++ compiler is probed once. Captures bypass its graph caches."""
+    return tmp_path_factory.mktemp("inductor")
+
+
+@pytest.fixture(scope="session")
+def capture_environment(inductor_cache: Path) -> dict[str, str]:
+    """Environment variables for a process that captures."""
+    return {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache), "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="session")
+def captured(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Captured:
+    """``captured(target, *extra, train=…, …)`` → path of a session, captured the first time and kept for the test session.
+
+    ``target`` is the name of a sample (``"mlp"``) or anything the command line takes. Keyword arguments are options of
+    ``fx-explorer capture``: ``train=False`` is ``--no-train``, ``backend="eager"`` is ``--backend eager``; ``extra``
+    goes on the command line as it is. ``exit_code=3`` says that the capture is expected to end so.
+    """
+    sessions: dict[tuple[str, ...], Path] = {}
+    folder = tmp_path_factory.mktemp("sessions")
+
+    def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
+        arguments = (_target(target), *_flags(options), *extra)
+        if arguments not in sessions:
+            path = folder / f"{len(sessions):02}-{Path(str(target)).stem}.fxs"
+            command = [sys.executable, "-m", "fx_explorer", "capture", *arguments, "-o", str(path)]
+            ended = subprocess.run(
+                command,
+                env=capture_environment,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=CAPTURE_TIMEOUT_S,
+                check=False,
+            )
+            assert ended.returncode == exit_code, f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}"
+            sessions[arguments] = path
+        return sessions[arguments]
+
+    return capture
+
+
+@pytest.fixture
+def reader() -> Iterator[OpenedReader]:
+    """``reader(path)`` → a SessionReader that is closed after the test."""
+    opened: list[SessionReader] = []
+
+    def open_session(path: str | Path) -> SessionReader:
+        opened.append(SessionReader(path))
+        return opened[-1]
+
+    yield open_session
+    for session in opened:
+        session.close()
+
+
+def _target(target: str | Path) -> str:
+    sample = SAMPLES / f"{target}.py"
+    return str(sample) if sample.is_file() else str(target)
+
+
+def _flags(options: dict[str, object]) -> tuple[str, ...]:
+    flags: list[str] = []
+    for name, value in sorted(options.items()):
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            flags += [f"--{option}", str(value)]
+    return tuple(flags)

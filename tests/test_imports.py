@@ -1,0 +1,40 @@
+"""What an import loads. A linter cannot see a deferred import, so these look at sys.modules of a fresh process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["torch", "triton", "numpy", "textual"]
+
+
+def heavy_modules_after(statement: str) -> set[str]:
+    """Which of HEAVY a fresh interpreter has loaded after ``statement``."""
+    program = f"import sys, json\n{statement}\njson.dump([m for m in {HEAVY!r} if m in sys.modules], sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    return set(json.loads(ended.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("module", ["fx_explorer", "fx_explorer.cli", "fx_explorer.report", "fx_explorer.analysis"])
+def test_headless_modules_load_neither_torch_nor_textual(module: str) -> None:
+    assert heavy_modules_after(f"import {module}") == set()
+
+
+@pytest.mark.parametrize(
+    "package", ["fx_explorer.analysis", "fx_explorer.client", "fx_explorer.commands", "fx_explorer.report", "fx_explorer.tui"]
+)
+def test_no_module_of_this_package_loads_torch(package: str) -> None:
+    walk = (
+        f"import importlib, pkgutil\npackage = importlib.import_module({package!r})\n"
+        "for found in pkgutil.walk_packages(getattr(package, '__path__', []), package.__name__ + '.'):\n"
+        "    importlib.import_module(found.name)"
+    )
+    assert heavy_modules_after(walk) <= {"textual"}
+
+
+def test_help_loads_neither_torch_nor_textual() -> None:
+    call = "from fx_explorer import cli\ntry:\n    cli.main(['--help'])\nexcept SystemExit:\n    pass"
+    assert heavy_modules_after(call) == set()

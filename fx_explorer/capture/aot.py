@@ -1,0 +1,148 @@
+"""AOTAutograd: the joint graph, the forward and backward graphs, and what the forward saves for the backward.
+
+Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes through. Its compilers and its
+partition function arrive as keyword arguments, so wrapping those arguments shows each graph at the moment torch has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.backends import common
+
+from fx_explorer.capture.graphs import describe_value, node_value, short_dtype, sizes
+from fx_explorer.capture.links import copied_links, traced_links
+from fx_explorer.capture.patching import patched
+from fx_explorer.capture.recording import RecordedGraph, Recording, Segment
+from fx_explorer.model import Direction, SavedTensor
+
+_COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+
+
+def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def aot_module_simplified(module: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            segment = recording.segment()
+            for argument, direction in _COMPILERS.items():
+                if kwargs.get(argument) is not None:
+                    kwargs[argument] = _recording_compiler(recording, segment, kwargs[argument], direction)
+            if kwargs.get("inference_compiler") is None and "fw_compiler" in kwargs:
+                # AOTAutograd would use the forward compiler, and the graph would pass for a forward.
+                kwargs["inference_compiler"] = _recording_compiler(
+                    recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
+                )
+            if kwargs.get("partition_fn") is not None:
+                kwargs["partition_fn"] = _recording_partition(recording, segment, kwargs["partition_fn"])
+            return original(module, inputs, *args, **kwargs)
+
+        return aot_module_simplified
+
+    return patched(common, "aot_module_simplified", make)
+
+
+def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, direction: Direction) -> Any:
+    """``compiler``, recording the graph it is given. A serializable compiler stays one: torch's caches ask for the type."""
+    inner = getattr(compiler, "compiler_fn", None)
+    compile_graph = inner if inner is not None else compiler
+
+    @functools.wraps(compile_graph, updated=())
+    def compile_and_record(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        with recording.compiling(direction):
+            with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
+                _add_aot_graph(recording, segment, module, direction)
+            return compile_graph(module, *args, **kwargs)
+
+    compile_and_record.fx_explorer_inner = compiler  # type: ignore[attr-defined]
+    if inner is None:
+        return compile_and_record
+    wrapped = copy.copy(compiler)
+    wrapped.compiler_fn = compile_and_record
+    wrapped.fx_explorer_inner = compiler
+    return wrapped
+
+
+def _unwrapped(compiler: Any) -> Any:
+    return getattr(compiler, "fx_explorer_inner", compiler)
+
+
+def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction) -> None:
+    if direction in segment.aot:  # recorded when it was partitioned
+        return
+    recorded = recording.add_graph(module, "backward" if direction == "backward" else "forward", direction)
+    segment.aot[direction] = recorded
+    earlier = segment.joint
+    recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))
+
+
+def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(partition)
+    def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        with recording.noting("the joint graph", "joint"):
+            segment.joint = recording.add_graph(joint, "joint")
+            recording.writer.add_all(traced_links(segment.joint, segment))
+        forward, backward = partition(joint, *args, **kwargs)
+        with recording.noting("the forward and backward graphs", "forward"):
+            _add_aot_graph(recording, segment, forward, "forward")
+            _add_aot_graph(recording, segment, backward, "backward")
+            _add_saved_tensors(recording, segment)
+        return forward, backward
+
+    return partition_and_record
+
+
+def _add_saved_tensors(recording: Recording, segment: Segment) -> None:
+    """The partitioner gives a saved value's backward placeholder the name of the forward node it is."""
+    forward, backward = segment.aot["forward"], segment.aot["backward"]
+    output = next(node for node in forward.ids if node.op == "output")
+    returned = {node.name: node for node in output.all_input_nodes}
+    rows = [
+        _saved_tensor(recording, segment, returned[node.name], forward, row)
+        for node, row in backward.ids.items()
+        if node.op == "placeholder" and node.name in returned
+    ]
+    recording.writer.add_all(rows)
+
+
+def _saved_tensor(
+    recording: Recording, segment: Segment, node: torch.fx.Node, forward: RecordedGraph, placeholder: int
+) -> SavedTensor:
+    value = node_value(node)
+    is_tensor = isinstance(value, torch.Tensor)
+    return SavedTensor(
+        id=0,
+        compilation=recording.compilation_id(),
+        name=node.name,
+        kind=_kind(segment, node),
+        shape=sizes(value.shape) if is_tensor else (),
+        dtype=short_dtype(value.dtype) if is_tensor else describe_value(value),
+        size_bytes=_size_bytes(value) if is_tensor else 0,
+        producer=forward.ids[node],
+        consumer=placeholder,
+    )
+
+
+def _kind(segment: Segment, node: torch.fx.Node) -> str:
+    if node.op == "get_attr":
+        return "constant"
+    if node.op != "placeholder":
+        return "activation"
+    inputs = [n for n in segment.traced.ids if n.op == "placeholder"] if segment.traced else []
+    index = getattr(node.meta.get("desc"), "idx", None)
+    if index is None or index >= len(inputs):
+        return "input"
+    return "parameter" if isinstance(node_value(inputs[index]), torch.nn.Parameter) else "input"
+
+
+def _size_bytes(value: torch.Tensor) -> int:
+    """Bytes of the elements; 0 when a size is symbolic and has no hint."""
+    elements = value.numel()
+    if isinstance(elements, torch.SymInt):
+        hint = elements.node.hint
+        return 0 if hint is None else int(hint) * value.element_size()
+    return int(elements) * value.element_size()

@@ -1,0 +1,70 @@
+"""torch's graph break reports, taken apart.
+
+The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_convert.py, ``log_graph_break``; exc.py,
+``format_graph_break_message``). The registry in torch holds templates; the report has the words for this very break.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fx_explorer.capture.sources import parse_stack
+from fx_explorer.model import Frame
+
+_PLACE = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
+_REASON = re.compile(r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)", re.M | re.S)
+_EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
+_HINT = re.compile(r"^\s*Hint: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
+_USER_STACK = re.compile(
+    r"^(?:User code traceback|The graph break occurred in the following user code):\n(?P<stack>.*?)(?=^Traceback|\Z)",
+    re.M | re.S,
+)
+_FROM_USER_CODE = re.compile(r"^from user code:\n(?P<stack>.*)", re.M | re.S)
+_ATTEMPT = re.compile(r"^Encountered graph break when attempting to trace [^\n]*:\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class BreakReport:
+    registry_id: str
+    """``GB0059``; empty when the report names none."""
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    """The user's stack, outermost first."""
+    file: str
+    line: int
+
+
+def parse_break(report: str) -> BreakReport:
+    """Take a report apart. What it lacks stays empty; ``reason`` is then its first line."""
+    place = _PLACE.search(report)
+    number = _REGISTRY_ID.search(report)
+    stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
+    frames = parse_stack(stack["stack"]) if stack else ()
+    if place:
+        file, line = place["file"], int(place["line"])
+    else:
+        file, line = (frames[-1].file, frames[-1].line) if frames else ("", 0)
+    explanation = _EXPLANATION.search(report)
+    return BreakReport(
+        registry_id=f"GB{int(number[1]):04d}" if number else "",
+        reason=_reason(report),
+        explanation=_flat(explanation["text"]) if explanation else "",
+        hints=tuple(_flat(hint["text"]) for hint in _HINT.finditer(report)),
+        frames=frames,
+        file=file,
+        line=line,
+    )
+
+
+def _reason(report: str) -> str:
+    found = _REASON.search(report)
+    text = _ATTEMPT.sub("", found["reason"].strip() + "\n") if found else report
+    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown reason")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

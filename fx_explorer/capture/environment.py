@@ -1,0 +1,49 @@
+"""What ran: versions, machine, and the torch settings that differ from their defaults."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+from importlib import metadata, util
+from typing import Any
+
+import torch
+import torch._dynamo.config
+import torch._functorch.config
+import torch._inductor.config
+
+from fx_explorer.model import CaptureRequest
+
+
+def environment(request: CaptureRequest) -> dict[str, object]:
+    """For ``meta["environment"]``."""
+    cuda = torch.cuda.is_available()
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "device": request.device or "cpu",
+        "gpu": torch.cuda.get_device_name() if cuda else None,
+        "cuda": torch.version.cuda,
+        "cxx": shutil.which("g++") or shutil.which("clang++"),
+        "triton": metadata.version("triton") if util.find_spec("triton") else None,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def changed_settings() -> str:
+    """JSON of every entry of torch's compiler configs that is not at its default."""
+    modules = {
+        "torch._dynamo.config": torch._dynamo.config,
+        "torch._functorch.config": torch._functorch.config,
+        "torch._inductor.config": torch._inductor.config,
+    }
+    return json.dumps({name: _changed(module) for name, module in modules.items()}, indent=2, default=str)
+
+
+def _changed(module: Any) -> dict[str, Any]:
+    """Entries of a config module (torch/utils/_config_module.py) whose value differs from the declared default."""
+    return {name: getattr(module, name) for name in sorted(module._config) if not module._is_default(name)}

@@ -1,0 +1,106 @@
+"""Inductor: graphs after the pre- and post-grad passes, its IR before and after fusion, its output code and kernels.
+
+Hooks: ``_recursive_pre_grad_passes`` and ``_recursive_post_grad_passes`` (torch/_inductor/compile_fx.py),
+``Scheduler.fuse_nodes`` (torch/_inductor/scheduler.py), and kernels.py for generated code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._inductor import compile_fx, scheduler
+
+from fx_explorer.capture import ir
+from fx_explorer.capture.kernel_rows import add_lowered
+from fx_explorer.capture.kernels import LoweredKernels, kernel_recording
+from fx_explorer.capture.links import copied_links
+from fx_explorer.capture.patching import patched
+from fx_explorer.capture.recording import RecordedGraph, Recording
+from fx_explorer.model import ArtifactKind, LineNode
+
+
+@contextlib.contextmanager
+def inductor_hooks(recording: Recording) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_pass_hook("_recursive_pre_grad_passes", functools.partial(_after_pre_grad, recording)))
+        stack.enter_context(_pass_hook("_recursive_post_grad_passes", functools.partial(_after_post_grad, recording)))
+        stack.enter_context(_fusion_hook(recording))
+        stack.enter_context(kernel_recording(functools.partial(_on_kernels, recording)))
+        yield
+
+
+def _pass_hook(name: str, after: Callable[[torch.fx.GraphModule], None]) -> contextlib.AbstractContextManager[None]:
+    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs."""
+    depth = 0
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run_passes(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                result = original(module, *args, **kwargs)
+            finally:
+                depth -= 1
+            if depth == 0:
+                after(result if isinstance(result, torch.fx.GraphModule) else module)
+            return result
+
+        return run_passes
+
+    return patched(compile_fx, name, make)
+
+
+def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
+    with recording.noting("the pre-grad graph", "pre_grad"):
+        segment = recording.segment()
+        segment.pre_grad = recording.add_graph(module, "pre_grad")
+        recording.writer.add_all(copied_links(segment.pre_grad, segment.dynamo))
+
+
+def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
+    with recording.noting("the post-grad graph", "post_grad"):
+        segment, direction = recording.segment(), recording.direction
+        recorded = recording.add_graph(module, "post_grad", direction)
+        segment.post_grad[direction] = recorded
+        recording.writer.add_all(copied_links(recorded, segment.aot.get(direction)))
+
+
+def _fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:
+            with recording.noting("IR before fusion", "schedule"):
+                _add_ir(recording, "ir_pre_fusion", "IR before fusion", nodes)
+            fused: list[Any] = original(self, nodes)
+            with recording.noting("IR after fusion", "schedule"):
+                _add_ir(recording, "ir_post_fusion", "IR after fusion", fused)
+            return fused
+
+        return fuse_nodes
+
+    return patched(scheduler.Scheduler, "fuse_nodes", make)
+
+
+def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
+    text, line_nodes = ir.describe(nodes)
+    direction = recording.direction
+    artifact = recording.add_artifact(kind, "schedule", text, title=title, language="ir", direction=direction)
+    graph = recording.segment().post_grad.get(direction)
+    if graph is not None:
+        recording.writer.add_all(_ir_lines(artifact, line_nodes, graph))
+
+
+def _ir_lines(artifact: int, line_nodes: Iterable[tuple[int, str]], graph: RecordedGraph) -> Iterator[LineNode]:
+    for line, name in line_nodes:
+        if name in graph.by_name:
+            yield LineNode(artifact, line, graph.by_name[name], "origins")
+
+
+def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
+    with recording.noting("generated code", "output_code"):
+        add_lowered(recording, lowered)

@@ -1,0 +1,59 @@
+"""When a stage runs, by torch's own event names, and why a compilation lacks one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fx_explorer.model import Stage
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.recording import Recording
+
+STAGE_OF_EVENT: dict[str, Stage] = {
+    "bytecode_tracing": "dynamo",
+    "build_guards": "dynamo",
+    "_recursive_pre_grad_passes": "pre_grad",
+    "aot_collect_metadata": "joint",
+    "aot_trace_joint_graph": "joint",
+    "_recursive_joint_graph_passes": "joint",
+    "min_cut_rematerialization_partition": "forward",
+    "_recursive_post_grad_passes": "post_grad",
+    "GraphLowering.run": "schedule",
+    "Scheduler.__init__": "schedule",
+    "Scheduler.codegen": "output_code",
+    "PythonWrapperCodegen.generate": "output_code",
+    "compile_file": "kernel",
+    "async_compile.wait": "kernel",
+}
+"""Events of ``dynamo_timed`` (torch/_dynamo/utils.py) that belong to one stage. They may nest; analysis counts time once."""
+
+_AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
+_INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
+
+
+def missing(recording: Recording, name: str) -> dict[str, str] | None:
+    """Stage → why compilation ``name`` has nothing of it. None when it has all of them."""
+    seen = recording.seen_stages.get(name, set())
+    absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]
+    if "dynamo" not in seen:
+        return {"dynamo": "no tensor operation was captured", **dict.fromkeys(absent, "Dynamo captured no graph")}
+    reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}
+    return {stage: reason for stage, reason in reasons.items() if reason} or None
+
+
+def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> str:
+    backend = recording.backends.get(name, recording.request.backend)
+    cached = [event for event in recording.cache_events.get(name, []) if event.endswith("_hit")]
+    if cached:
+        return f"taken from torch's cache ({', '.join(sorted(set(cached)))}); capture without --use-caches to see it"
+    if recording.compilations[name].status == "failed":
+        return "compilation failed before it"
+    if stage in _AOT_STAGES and "forward" not in seen:
+        return f"backend {backend} does not use AOTAutograd"
+    if stage in ("joint", "backward"):
+        return "nothing here needs a gradient" if "joint" not in seen else "the backward was not compiled: it never ran"
+    if stage in _INDUCTOR_STAGES and "output_code" not in seen:
+        return f"backend {backend} does not use Inductor"
+    if stage == "kernel":
+        return "the graph needed no kernel"
+    return ""

@@ -1,0 +1,243 @@
+"""torch's structured trace, listened to in the process: what TORCH_TRACE would write to a log.
+
+Records come from ``torch._logging.trace_structured`` on the logger ``torch.__trace``. From here come compilations and how they
+ended, graph breaks, recompiles, the guard tree, symbols and times; graphs and kernels come from live objects (other files).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch._logging.structured import INTERN_TABLE
+
+from fx_explorer.capture import stages
+from fx_explorer.capture.breaks import parse_break
+from fx_explorer.capture.recording import Recording
+from fx_explorer.model import Compilation, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
+
+TRACE_LOGGER = "torch.__trace"
+
+_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*$")
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+
+LARGE_METRICS = (
+    "inductor_provenance",
+    "stack_trace",
+    "exception_stack_trace",
+    "graph_node_shapes",
+    "dynamo_config",
+    "inductor_config",
+)
+"""Fields of compilation_metrics that repeat at length what is recorded better elsewhere."""
+
+
+@contextlib.contextmanager
+def trace_records(recording: Recording) -> Iterator[None]:
+    """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
+    logger = logging.getLogger(TRACE_LOGGER)
+    level, handler = logger.level, _Handler(recording)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        handler.flush_spans()
+
+
+class _Handler(logging.Handler):
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(logging.DEBUG)
+        self._recording = recording
+        self._spans: list[Span] = []
+        self._open: dict[tuple[int, str], list[float]] = {}
+        self._records: dict[str, Callable[[str, Any, str], None]] = {
+            "dynamo_start": self._start,
+            "compilation_metrics": self._end,
+            "bwd_compilation_metrics": self._metrics,
+            "dynamo_cpp_guards_str": self._guard_tree,
+            "create_symbol": self._symbol,
+            "chromium_event": self._event,
+            "artifact:dynamo_graph_break_reason": self._graph_break,
+            "artifact:recompile_reasons": self._recompile,
+            "artifact:fx_graph_cache_hit": self._cache_event,
+            "artifact:fx_graph_cache_miss": self._cache_event,
+            "artifact:fx_graph_cache_bypass": self._cache_event,
+            "artifact:aotautograd_cache_hit": self._cache_event,
+            "artifact:aotautograd_cache_miss": self._cache_event,
+            "artifact:aotautograd_cache_bypass": self._cache_event,
+        }
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata: dict[str, Any] = getattr(record, "metadata", {})
+        kind = _kind(metadata)
+        handle = self._records.get(kind)
+        if handle is None:
+            return
+        content = metadata.get(kind.partition(":")[0])
+        with self._recording.noting(f"a {kind} record"):
+            handle(_compilation_name(metadata), content, getattr(record, "payload", None) or "")
+
+    # compilations
+
+    def _start(self, name: str, content: dict[str, Any], _: str) -> None:
+        if not name or name in self._recording.compilations:
+            return
+        frames = _frames(content["stack"])
+        where = frames[-1]
+        sources = self._recording.sources
+        outside = [frame for frame in frames[:-1] if not sources.is_torch(frame.file)]
+        frame_id, recompile = (int(part) for part in name.split("/")[-2:])
+        sources.file(where.file)
+        row = Compilation(
+            0, name, frame_id, recompile, where.function, where.file, where.line, sources.stack(outside),
+            backend=self._recording.request.backend,
+        )  # fmt: skip
+        self._recording.add_compilation(name, row)
+
+    def _end(self, name: str, content: dict[str, Any], _: str) -> None:
+        self._metrics(name, content, "")
+        if not name:
+            return
+        recording = self._recording
+        row = recording.compilations.get(name)
+        failed_before = row is not None and row.status == "failed"
+        restarts = tuple(sorted(content.get("restart_reasons") or ()))
+        recording.change_compilation(
+            name,
+            status="failed" if failed_before else self._status(name, content),
+            error=(row.error if row and row.error else _first_line(content.get("fail_reason") or "")),
+            attempts=1 + len(restarts),
+            restart_reasons=restarts,
+            duration_s=float(content.get("entire_frame_compile_time_s") or 0.0),
+            missing_stages=stages.missing(recording, name),
+        )
+        self.flush_spans()
+
+    def _status(self, name: str, content: dict[str, Any]) -> Status:
+        if content.get("fail_type"):
+            return "skipped" if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame") else "failed"
+        if not content.get("has_guarded_code", True):
+            return "skipped"
+        broke = self._recording.broke.get(name, False)
+        return "broke" if broke else "ok"
+
+    def _metrics(self, name: str, content: dict[str, Any], _: str) -> None:
+        kept = {k: v for k, v in content.items() if v not in (None, [], "") and k not in LARGE_METRICS}
+        label = "compilation_metrics" if content.get("is_forward") is not False else "bwd_compilation_metrics"
+        self._recording.writer.add(Metric(0, self._recording.compilation_id(name), label, json.dumps(kept, default=str)))
+
+    # what happened in them
+
+    def _graph_break(self, name: str, _: Any, payload: str) -> None:
+        recording = self._recording
+        report = parse_break(payload)
+        code = report.frames[-1].code if report.frames else ""
+        user = recording.sources.user_frame(report.frames)
+        file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
+        recording.broke[name] = True
+        recording.writer.add(
+            GraphBreak(
+                0, recording.compilation_id(name), report.registry_id, report.reason, report.explanation, report.hints, file, line,
+                user.code if user else code, recording.sources.stack(report.frames), recording.writer.text(payload),
+            )
+        )  # fmt: skip
+        recording.notify(
+            Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name)
+        )
+
+    def _recompile(self, name: str, _: Any, payload: str) -> None:
+        reasons = json.loads(payload)
+        reason = str(reasons[0] if isinstance(reasons, list) and reasons else reasons)
+        of, _, guard = reason.partition(": ")
+        where = _USER_LINE.search(guard)
+        guard_text = guard[: where.start()].strip() if where else guard.strip()
+        file, line = (where["file"], int(where["line"])) if where else ("", 0)
+        recording = self._recording
+        row = Recompile(0, recording.compilation_id(name), of, reason, guard_text, recording.sources.complete(file), line)
+        recording.writer.add(row)
+
+    def _guard_tree(self, name: str, _: Any, payload: str) -> None:
+        if name:
+            self._recording.guard_trees[name] = payload
+            self._recording.add_artifact("guard_tree", "dynamo", payload.strip("\n"), title="guard tree", language="text")
+
+    def _symbol(self, name: str, content: dict[str, Any], _: str) -> None:
+        stack = self._recording.sources.stack(_frames(content.get("user_stack") or ()))
+        value, sizes = str(content.get("val")), str(content.get("vr"))
+        row = Symbol(0, self._recording.compilation_id(name), content["symbol"], content["source"], value, sizes, stack)
+        self._recording.writer.add(row)
+
+    def _cache_event(self, name: str, content: dict[str, Any], _: str) -> None:
+        self._recording.cache_events.setdefault(name, []).append(content["name"])
+        row = Metric(0, self._recording.compilation_id(name), "cache_event", json.dumps(content["name"]))
+        self._recording.writer.add(row)
+
+    # time
+
+    def _event(self, name: str, _: Any, payload: str) -> None:
+        event = json.loads(payload)
+        phase, event_name, time_s = event["ph"], event["name"], event["ts"] / 1e6 - self._recording.started
+        open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
+        stage = stages.STAGE_OF_EVENT.get(event_name)
+        if phase == "B":
+            open_events.append(time_s)
+            if stage:
+                self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
+        elif phase == "E" and open_events:
+            start_s = open_events.pop()
+            depth = sum(map(len, self._open.values()))
+            compilation = self._recording.compilation_id(name) if name else 0
+            self._spans.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
+            if stage:
+                self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))
+
+    def flush_spans(self) -> None:
+        spans, self._spans = self._spans, []
+        with self._recording.noting("times"):
+            self._recording.writer.add_all(spans)
+
+
+_ABOUT_THE_RECORD = frozenset(
+    {
+        "rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "severity", "timestamp", "pathname", "thread",
+        "subgraph_name", "has_payload", "stack",
+    }
+)  # fmt: skip
+
+
+def _kind(metadata: dict[str, Any]) -> str:
+    """The record's event name; artifacts as ``artifact:NAME``."""
+    if "chromium_event" in metadata:
+        return "chromium_event"
+    if "artifact" in metadata:
+        return f"artifact:{metadata['artifact'].get('name')}"
+    return next((key for key in metadata if key not in _ABOUT_THE_RECORD), "")
+
+
+def _compilation_name(metadata: dict[str, Any]) -> str:
+    """As ``torch._guards.CompileId.__str__`` writes it."""
+    autograd, frame = metadata.get("compiled_autograd_id"), metadata.get("frame_id")
+    own = "" if frame is None else f"{frame}/{metadata.get('frame_compile_id')}"
+    if autograd is None:
+        return own
+    return f"!{autograd}/{own}" if own else f"!{autograd}"
+
+
+def _frames(stack: Any) -> tuple[Frame, ...]:
+    """Frames of a structured stack; file names are numbers into torch's intern table."""
+    names = {number: text for text, number in INTERN_TABLE.items()}
+    return tuple(
+        Frame(str(names.get(entry["filename"], entry["filename"])), entry["line"], entry["name"], entry.get("loc") or "")
+        for entry in stack
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -182,3 +182,59 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
             writer.set_meta("outcome", model.Outcome("finished").to_json())
             writer.set_meta("finished", 2.5)
     return Hand(path, file, graphs, kernel, output_code, kernel_artifact, bytecode)
+
+
+def write_large(path: Path, node_count: int, *, nodes_a_line: int = 20) -> Hand:
+    """A training step of ``node_count`` nodes a graph: every node linked through all stages, one kernel for each ten nodes."""
+    with SessionWriter(path) as writer:
+        lines = node_count // nodes_a_line + 2
+        source = "\n".join(f"    x = layer_{i}(x)" for i in range(lines)) + "\n"
+        file = writer.add(model.SourceFile(0, "/p/big.py", writer.text(source), lines))
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "Big.forward", "/p/big.py", 1, status="ok", duration_s=9.0))
+        with writer.transaction():
+            stacks = [
+                writer.add_stack(model.Stack(0, (model.Frame("/p/big.py", i + 1, "forward"),)), {"/p/big.py": file})
+                for i in range(lines)
+            ]
+        nodes = [
+            model.Node(0, 0, 0, f"mul_{i}", "call_function", "aten.mul.Tensor", "x, 2", ("4", "64"), "f32",
+                       stack=stacks[i // nodes_a_line], file=file, line=i // nodes_a_line + 1)
+            for i in range(node_count)
+        ]  # fmt: skip
+        edges = [(i, i + 1) for i in range(node_count - 1)]
+        graphs = {}
+        plan: list[tuple[str, model.Stage, model.Direction, str]] = [
+            ("dynamo", "dynamo", "", ""),
+            ("joint", "joint", "", "dynamo"),
+            ("forward", "forward", "forward", "joint"),
+            ("backward", "backward", "backward", "dynamo"),
+            ("post_forward", "post_grad", "forward", "forward"),
+            ("post_backward", "post_grad", "backward", "backward"),
+        ]
+        for name, stage, direction, parent in plan:
+            graphs[name] = writer.add_graph(model.Graph(0, compilation, stage, direction, call_count=node_count), nodes, edges)
+            if parent:
+                child_first, parent_first = graphs[name].first_node, graphs[parent].first_node
+                writer.add_all(model.Link(child_first + i, parent_first + i, "identity") for i in range(node_count))
+        kernel = artifact = output_code = 0
+        for name, direction in (("post_forward", "forward"), ("post_backward", "backward")):
+            text = "".join(f"    kernel_{i}(x)\n" for i in range(node_count // 10))
+            output_code = writer.add(
+                model.Artifact(0, compilation, "output_code", "output_code", direction, "", "python", writer.text(text),
+                               node_count // 10)  # type: ignore[arg-type]
+            )  # fmt: skip
+            with writer.transaction():
+                for i in range(node_count // 10):
+                    code = f"void kernel_{i}() {{\n" + "    tmp = x;\n" * 10 + "}\n"
+                    artifact = writer.add(
+                        model.Artifact(0, compilation, "kernel", "kernel", direction, f"kernel_{i}", "cpp", writer.text(code), 12)  # type: ignore[arg-type]
+                    )
+                    kernel = writer.add(model.Kernel(0, compilation, direction, i, f"kernel_{i}", "cpp", artifact, output_code))  # type: ignore[arg-type]
+                    writer.add(model.KernelCall(0, kernel, 0, i + 1))
+                    first = graphs[name].first_node + 10 * i
+                    writer.add_all(
+                        model.LineNode(artifact, line, first + (line - 1 if line else j), "codegen")
+                        for line, j in [(0, j) for j in range(10)] + [(j + 2, j) for j in range(9)]
+                    )
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+    return Hand(path, file, graphs, kernel, output_code, artifact, 0)

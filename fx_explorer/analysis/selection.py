@@ -60,7 +60,7 @@ def _kernel_around(reader: SessionReader, output_code: int, line: int) -> model.
 def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
     """Nodes of the kernel call that the wrapper makes on this line."""
     calls = reader.query(
-        "SELECT kernel_call.id, kernel.artifact FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id "
+        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = kernel_call.kernel "
         "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
         (output_code, line),
     )

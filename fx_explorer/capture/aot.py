@@ -1,7 +1,7 @@
 """AOTAutograd: the joint graph, the forward and backward graphs, and what the forward saves for the backward.
 
-Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes through. Its compilers and its
-partition function arrive as keyword arguments, so wrapping those arguments shows each graph at the moment torch has it.
+Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes through. Its compilers and
+its partition function arrive as keyword arguments, so wrapping those arguments shows each graph at the moment torch has it.
 """
 
 from __future__ import annotations

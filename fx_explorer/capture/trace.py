@@ -108,7 +108,7 @@ class _Handler(logging.Handler):
         recording = self._recording
         row = recording.compilations.get(name)
         failed_before = row is not None and row.status == "failed"
-        restarts = tuple(sorted(content.get("restart_reasons") or ()))
+        restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
         recording.change_compilation(
             name,
             status="failed" if failed_before else self._status(name, content),
@@ -142,12 +142,10 @@ class _Handler(logging.Handler):
         user = recording.sources.user_frame(report.frames)
         file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
         recording.broke[name] = True
-        recording.writer.add(
-            GraphBreak(
-                0, recording.compilation_id(name), report.registry_id, report.reason, report.explanation, report.hints, file, line,
-                user.code if user else code, recording.sources.stack(report.frames), recording.writer.text(payload),
-            )
-        )  # fmt: skip
+        compilation, text = recording.compilation_id(name), recording.writer.text(payload)
+        stack = recording.sources.stack(report.frames)
+        what = (report.registry_id, report.reason, report.explanation, report.hints)
+        recording.writer.add(GraphBreak(0, compilation, *what, file, line, user.code if user else code, stack, text))
         recording.notify(
             Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name)
         )
@@ -206,7 +204,8 @@ class _Handler(logging.Handler):
 
 _ABOUT_THE_RECORD = frozenset(
     {
-        "rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "severity", "timestamp", "pathname", "thread",
+        "rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "severity", "timestamp", "pathname",
+        "thread",
         "subgraph_name", "has_payload", "stack",
     }
 )  # fmt: skip

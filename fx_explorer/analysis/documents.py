@@ -208,8 +208,14 @@ def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
 
 def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None:
     """A kernel's own code, or for a library call its line in the output code; None when neither was kept."""
-    if kernel.artifact:
-        return Place(document_of(reader, "artifact", kernel.artifact))
-    if kernel.output_code and kernel.first_line:
-        return Place(document_of(reader, "artifact", kernel.output_code), kernel.first_line - 1)
+    artifact = kernel.artifact or kernel.output_code
+    return kernel_place(kernel, {artifact: document_of(reader, "artifact", artifact)} if artifact else {})
+
+
+def kernel_place(kernel: model.Kernel, artifacts: dict[int, Document]) -> Place | None:
+    """The same, from documents at hand (by Artifact id)."""
+    if kernel.artifact in artifacts:
+        return Place(artifacts[kernel.artifact])
+    if kernel.output_code in artifacts and kernel.first_line:
+        return Place(artifacts[kernel.output_code], kernel.first_line - 1)
     return None

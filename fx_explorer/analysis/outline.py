@@ -13,7 +13,7 @@ from fx_explorer.analysis.documents import (
     Document,
     Place,
     documents_of,
-    place_of_kernel,
+    kernel_place,
     place_of_path,
     source_documents,
 )
@@ -73,10 +73,12 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
     detail = " · ".join(part for part in (where, took, compilation.error) if part)
     entries = [OutlineEntry(0, compilation_title(compilation), detail, compilation.status, place)]
-    shown = [d for d in documents_of(reader, compilation) if d.stage != "kernel"]
+    every = documents_of(reader, compilation)
+    shown = [d for d in every if d.stage != "kernel"]
     subgraphs = {g.id for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
     entries += (_document(document, document.kind == "graph" and document.id in subgraphs) for document in shown)
-    entries += _kernels(reader, compilation)
+    texts = {document.id: document for document in every if document.kind == "artifact"}
+    entries += _kernels(reader.rows(model.Kernel, compilation=compilation.id), texts)
     missing = compilation.missing_stages or {}
     entries += (OutlineEntry(1, stage, why, "missing") for stage, why in missing.items())
     return entries
@@ -87,12 +89,11 @@ def _document(document: Document, is_nested: bool) -> OutlineEntry:
     return OutlineEntry(2 if is_nested else 1, document.title, counted(document.line_count, noun), "ok", Place(document))
 
 
-def _kernels(reader: SessionReader, compilation: model.Compilation) -> Iterable[OutlineEntry]:
-    kernels = reader.rows(model.Kernel, compilation=compilation.id)
+def _kernels(kernels: list[model.Kernel], texts: dict[int, Document]) -> Iterable[OutlineEntry]:
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     for direction, group in groupby(kernels, key=lambda k: k.direction):
         members = list(group)
         yield OutlineEntry(1, f"Kernels · {direction}" if direction else "Kernels", f"{len(members):,}", "ok")
         for kernel in members:
             kind = "library call" if kernel.language == "extern" else kernel.language
-            yield OutlineEntry(2, kernel.name, kind, place=place_of_kernel(reader, kernel))
+            yield OutlineEntry(2, kernel.name, kind, place=kernel_place(kernel, texts))

@@ -1,0 +1,141 @@
+"""The command line: picks the command, turns errors into messages and exit codes. What a command does stands in commands/.
+
+Nothing is imported before it is needed: ``--help`` answers in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from fx_explorer import __version__
+from fx_explorer.errors import FxExplorerError, UsageError
+
+COMMANDS: dict[str, str] = {
+    "explore": "open the app on a target or a saved session (what happens without a command)",
+    "capture": "compile a target and save everything as a session, without a screen",
+    "run": "run an unmodified script and capture every compilation in it",
+    "report": "tell what happened as JSON, for a target or a session",
+    "keys": "print the table of keys",
+    "doctor": "say what works on this machine",
+}
+"""Name → one line of help. The module is ``fx_explorer.commands.NAME``, imported when it is chosen."""
+
+DESCRIPTION = "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and kernels, linked."
+
+EPILOG = """\
+TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel)
+or a saved session (model.fxs). A file that is called like a command is written ./NAME.
+
+exit codes:
+  0  fine                               3  your program raised (the session is kept)
+  1  a check failed                     4  the worker died or timed out (the session is kept)
+  2  bad usage, or target not found     5  the session cannot be read
+
+examples:
+  fx-explorer model.py                  look at it
+  fx-explorer run train.py -- --lr 0.1  an unmodified script
+  fx-explorer report model.py           the same answers as JSON
+  fx-explorer COMMAND --help            the options of a command
+"""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""128 + the signal's number, as shells report them."""
+
+
+class Command(Protocol):
+    """What a module of commands/ offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code. Bad options end in SystemExit(2), as argparse does it."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _never_fail_to_print()
+    try:
+        exit_code = _dispatch(words)
+        sys.stdout.flush()
+    except FxExplorerError as error:
+        return _explain(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads our output has left. Python would complain again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return exit_code
+
+
+def _never_fail_to_print() -> None:
+    """File names and user strings may hold what the terminal's encoding does not: show the escape instead of dying."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words:
+        _top_parser().print_help(sys.stderr)
+        return 2
+    if words[0] in COMMANDS:
+        return _run(words[0], words[1:])
+    if words[0] in ("-h", "--help"):
+        _top_parser().print_help()
+        return 0
+    if words[0] == "--version":
+        print(f"fx-explorer {__version__}")
+        return 0
+    _refuse_misspelt_command(words[0])
+    return _run("explore", words)
+
+
+def _run(name: str, words: list[str]) -> int:
+    command: Command = importlib.import_module(f"fx_explorer.commands.{name}")
+    prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
+    parser = argparse.ArgumentParser(
+        prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words))
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:] + "."
+
+
+def _top_parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {name:<10} {help_line}" for name, help_line in COMMANDS.items())
+    return argparse.ArgumentParser(
+        "fx-explorer",
+        usage="fx-explorer TARGET [OPTIONS]\n       fx-explorer COMMAND [OPTIONS]\n       fx-explorer --version",
+        description=f"{DESCRIPTION}\n\ncommands:\n{listed}",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _refuse_misspelt_command(word: str) -> None:
+    """``reprot`` is no target: say so before something stranger is said about it."""
+    if not word.isalpha() or os.path.exists(word):
+        return
+    import difflib  # only here: 4 ms that --help does not need
+
+    close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    if close:
+        raise UsageError(f"there is no command and no file called {word!r}; did you mean: fx-explorer {close[0]}")
+
+
+def _explain(error: FxExplorerError) -> int:
+    from fx_explorer.highlight import printable_text
+
+    print(f"fx-explorer: {printable_text(str(error) or type(error).__name__)}", file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,80 @@
+"""``fx-explorer keys``: every key of the app, as the user's config file has them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+
+from fx_explorer.tui.commands import COMMANDS, GROUPS, Command, Keymap, key_label, keys_of
+
+HELP = "list the keys of the app and the ids to remap them by"
+
+EPILOG = """\
+Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured):
+
+    [keys]
+    "pane.zoom" = "Z"
+    "history.back" = ["b", "backspace"]
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="how to write the table")
+    parser.add_argument("--default", action="store_true", help="the default keys, whatever the config file says")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fx_explorer.tui.config import Config, config_path, load_config
+
+    config = Config() if arguments.default else load_config(config_path())
+    for problem in config.problems:
+        print(problem, file=sys.stderr)
+    writers = {"text": as_text, "markdown": as_markdown, "json": as_json}
+    sys.stdout.write(writers[arguments.format](COMMANDS, config.keys))
+    return 0
+
+
+def as_text(commands: Iterable[Command], keymap: Keymap) -> str:
+    rows = [(_keys(command, keymap), command.id, command.help, command.group) for command in commands]
+    keys_width, id_width = (max(len(row[i]) for row in rows) for i in (0, 1))
+    lines = []
+    for group in GROUPS:
+        lines += [group] + [f"  {k:<{keys_width}}  {i:<{id_width}}  {h}" for k, i, h, g in rows if g == group] + [""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def as_markdown(commands: Iterable[Command], keymap: Keymap) -> str:
+    commands = list(commands)
+    lines = []
+    for group in GROUPS:
+        lines += [f"## {group}", "", "| keys | what it does | id |", "| --- | --- | --- |"]
+        lines += [_markdown_row(command, keymap) for command in commands if command.group == group] + [""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _markdown_row(command: Command, keymap: Keymap) -> str:
+    keys = " ".join(f"`{key_label(key)}`" for key in keys_of(command, keymap))
+    text = command.help.replace("|", "\\|")
+    return f"| {keys} | {text} | `{command.id}` |"
+
+
+def as_json(commands: Iterable[Command], keymap: Keymap) -> str:
+    entries = [
+        {
+            "id": command.id,
+            "keys": list(keys_of(command, keymap)),
+            "title": command.title,
+            "help": command.help,
+            "group": command.group,
+        }
+        for command in commands
+    ]
+    return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+
+
+def _keys(command: Command, keymap: Keymap) -> str:
+    return " ".join(key_label(key) for key in keys_of(command, keymap))

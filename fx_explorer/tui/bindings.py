@@ -1,0 +1,51 @@
+"""Commands as Textual bindings. Every binding carries its command's id, so the user's config file can remap it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.binding import Binding
+
+from fx_explorer.tui.commands import Command, Keymap, Scope, key_label, keys_of, of_scope
+
+
+def bindings_of(*scopes: Scope) -> list[Binding]:
+    """Bindings of all commands of these scopes, for a class's ``BINDINGS``."""
+    return [_binding(command) for command in of_scope(*scopes)]
+
+
+def _binding(command: Command) -> Binding:
+    # The focus chain of Textual also binds tab, and the palette has a key of its own; ours must win.
+    return Binding(
+        ",".join(command.keys),
+        command.action,
+        command.title,
+        show=command.footer,
+        key_display=key_label(command.keys[0]),
+        tooltip=command.help,
+        id=command.id,
+    )
+
+
+def textual_keymap(keymap: Keymap) -> dict[str, str]:
+    """The user's keys as ``App.set_keymap`` wants them."""
+    return {command_id: ",".join(keys) for command_id, keys in keymap.items()}
+
+
+def keys_text(command: Command, keymap: Keymap) -> str:
+    """``b alt+←``: all keys of a command, as people write them."""
+    return " ".join(key_label(key) for key in keys_of(command, keymap))
+
+
+def first_key(command: Command, keymap: Keymap) -> str:
+    """The key to show where there is room for one; empty when the user unbound it."""
+    return next(iter(map(key_label, keys_of(command, keymap))), "")
+
+
+def clashes(commands: Iterable[Command], keymap: Keymap) -> dict[str, list[Command]]:
+    """Keys that more than one of these commands answers to."""
+    owners: dict[str, list[Command]] = {}
+    for command in commands:
+        for key in keys_of(command, keymap):
+            owners.setdefault(key, []).append(command)
+    return {key: wanted for key, wanted in owners.items() if len(wanted) > 1}

@@ -1,0 +1,343 @@
+"""Every command of the app, declared once: bindings, footer, palette, help and the key table in the docs come from here.
+
+Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Scope = Literal["app", "explorer", "lines"]
+"""Who carries the command out: the app, the main screen, or whatever list or text has the focus."""
+
+Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Application"]
+
+GROUPS: tuple[Group, ...] = ("Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Application")
+
+Keymap = Mapping[str, Sequence[str]]
+"""Command id → the keys the user's config file gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing the user can ask for."""
+
+    id: str
+    """Stable name, used in the config file: ``pane.zoom``."""
+    keys: tuple[str, ...]
+    """Default keys, in Textual's spelling: ``ctrl+p``, ``slash``."""
+    action: str
+    """Textual action, without its namespace: ``show_view('graphs')``."""
+    title: str
+    """Two or three words, for the footer and the palette."""
+    help: str
+    """One sentence."""
+    scope: Scope
+    group: Group
+    footer: bool = False
+
+
+VIEWS: tuple[tuple[str, str, str], ...] = (
+    ("overview", "overview", "What happened, in plain words, and what to look at first."),
+    ("source", "source", "Source, graph and kernel side by side, linked line by line."),
+    ("graphs", "graphs", "Every FX graph, stage by stage."),
+    ("breaks", "breaks", "Graph breaks and recompiles: where, why, and what to try."),
+    ("guards", "guards", "What must stay true for the compiled code to be reused."),
+    ("kernels", "kernels", "The generated kernels and library calls, in the order they run."),
+    ("memory", "memory", "What the forward keeps for the backward."),
+    ("console", "console", "What your program printed, and what went wrong."),
+    ("time", "time", "Where compile time went."),
+)
+"""(name, footer label, sentence), in the order of the keys 1 to 9."""
+
+
+def _view_commands() -> tuple[Command, ...]:
+    return tuple(
+        Command(f"view.{name}", (str(i),), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=True)
+        for i, (name, label, sentence) in enumerate(VIEWS, start=1)
+    )
+
+
+_LINES: tuple[tuple[str, str, str, str, str], ...] = (
+    ("line.down", "down,j", "cursor_by(1)", "down", "Move the cursor down."),
+    ("line.up", "up,k", "cursor_by(-1)", "up", "Move the cursor up."),
+    ("line.page_down", "pagedown,ctrl+f,space", "page_by(1)", "page down", "Move a page down."),
+    ("line.page_up", "pageup,ctrl+b", "page_by(-1)", "page up", "Move a page up."),
+    ("line.half_down", "ctrl+d", "half_page_by(1)", "half a page down", "Move half a page down."),
+    ("line.half_up", "ctrl+u", "half_page_by(-1)", "half a page up", "Move half a page up."),
+    ("line.first", "home,ctrl+home,g", "first_line", "first line", "Go to the first line."),
+    ("line.last", "end,ctrl+end,G", "last_line", "last line", "Go to the last line."),
+    ("line.left", "left,h", "columns_by(-8)", "left", "Scroll left; in the outline, fold."),
+    ("line.right", "right,l", "columns_by(8)", "right", "Scroll right; in the outline, unfold."),
+    ("line.next_mark", "]", "next_mark", "next linked line", "Go to the next line that is lit."),
+    ("line.previous_mark", "[", "previous_mark", "previous linked line", "Go to the lit line before."),
+)
+"""What every list and text answers to: (id, keys, action, title, sentence). Their bindings stand in widgets/line_view.py."""
+
+
+def _line_commands() -> tuple[Command, ...]:
+    return tuple(
+        Command(id, tuple(keys.split(",")), action, title, sentence, "lines", "Moving")
+        for id, keys, action, title, sentence in _LINES
+    )
+
+
+COMMANDS: tuple[Command, ...] = (
+    *_view_commands(),
+    Command(
+        "preset.source",
+        ("S",),
+        "preset('source')",
+        "source | graph | kernel",
+        "Show the source, the graph the kernels are made from, and the generated code, linked.",
+        "explorer",
+        "Linked panes",
+    ),
+    Command(
+        "preset.backward",
+        ("F",),
+        "preset('backward')",
+        "forward | backward",
+        "Show the forward graph beside the backward graph, linked.",
+        "explorer",
+        "Linked panes",
+    ),
+    Command(
+        "preset.joint",
+        ("J",),
+        "preset('joint')",
+        "joint | forward | backward",
+        "Show what the partitioner made of the joint graph, linked.",
+        "explorer",
+        "Linked panes",
+    ),
+    Command(
+        "pane.document",
+        ("d",),
+        "pick_document",
+        "choose document",
+        "Choose what the focused pane shows: source, any graph, bytecode, IR, generated code, a kernel.",
+        "explorer",
+        "Linked panes",
+        footer=True,
+    ),
+    Command(
+        "pane.add",
+        ("a",),
+        "add_pane",
+        "add pane",
+        "Put another pane beside the others.",
+        "explorer",
+        "Linked panes",
+    ),
+    Command("pane.close", ("x",), "close_pane", "close pane", "Close the focused pane.", "explorer", "Linked panes"),
+    Command(
+        "pane.zoom",
+        ("z",),
+        "zoom_pane",
+        "zoom",
+        "Give the focused pane the whole width, or give it back.",
+        "explorer",
+        "Linked panes",
+        footer=True,
+    ),
+    *_line_commands(),
+    Command("pane.next", ("tab",), "next_pane", "next pane", "Move the focus to the next pane.", "explorer", "Moving"),
+    Command(
+        "pane.previous",
+        ("shift+tab",),
+        "previous_pane",
+        "previous pane",
+        "Move the focus to the pane before.",
+        "explorer",
+        "Moving",
+    ),
+    Command(
+        "outline.toggle",
+        ("o",),
+        "toggle_outline",
+        "outline",
+        "Show or hide the outline of compilations, graphs and kernels.",
+        "explorer",
+        "Moving",
+    ),
+    Command(
+        "history.back",
+        ("b", "alt+left"),
+        "back",
+        "back",
+        "Go back to the place before, like a browser.",
+        "explorer",
+        "Moving",
+        footer=True,
+    ),
+    Command("history.forward", ("B", "alt+right"), "forward", "forward", "Undo going back.", "explorer", "Moving"),
+    Command(
+        "find.in_pane",
+        ("slash",),
+        "find_in_pane",
+        "find",
+        "Find text in the focused pane.",
+        "explorer",
+        "Finding",
+        footer=True,
+    ),
+    Command("line.find_next", ("n",), "find_next", "next match", "Go to the next match.", "lines", "Finding"),
+    Command("line.find_previous", ("N",), "find_previous", "previous match", "Go to the match before.", "lines", "Finding"),
+    Command(
+        "find.anything",
+        ("f",),
+        "find_anything",
+        "find anything",
+        "Find a node, kernel, source line or graph break by name, anywhere in the session.",
+        "explorer",
+        "Finding",
+        footer=True,
+    ),
+    Command(
+        "line.follow",
+        ("enter",),
+        "follow",
+        "follow",
+        "Go to what the line under the cursor stands for; in a linked pane, list where its links lead.",
+        "lines",
+        "Selection",
+        footer=True,
+    ),
+    Command(
+        "place.inspect",
+        ("i",),
+        "inspect",
+        "all facts",
+        "Show everything known about the selected node, with its producers, users and links.",
+        "explorer",
+        "Selection",
+        footer=True,
+    ),
+    Command(
+        "place.copy",
+        ("y",),
+        "copy",
+        "copy",
+        "Copy the line under the cursor, or the text selected with the mouse, and say how it was copied.",
+        "explorer",
+        "Selection",
+        footer=True,
+    ),
+    Command(
+        "place.edit",
+        ("e",),
+        "edit",
+        "edit",
+        "Open the line of your source that this came from in $EDITOR.",
+        "explorer",
+        "Selection",
+    ),
+    Command("capture.again", ("r",), "capture_again", "capture again", "Run the capture again.", "explorer", "Capture"),
+    Command(
+        "capture.watch",
+        ("w",),
+        "watch",
+        "watch",
+        "Watch the target's file and capture again whenever it is saved, keeping the place.",
+        "explorer",
+        "Capture",
+    ),
+    Command(
+        "capture.save",
+        ("s",),
+        "save",
+        "save session",
+        "Save the session as a .fxs file that can be opened later, anywhere.",
+        "explorer",
+        "Capture",
+    ),
+    Command(
+        "capture.cancel",
+        ("escape",),
+        "cancel",
+        "cancel",
+        "Stop the running capture, keeping what was found; otherwise close what is open on top.",
+        "explorer",
+        "Capture",
+    ),
+    Command(
+        "app.theme",
+        ("t",),
+        "toggle_theme",
+        "light / dark",
+        "Switch between the light and the dark theme.",
+        "app",
+        "Application",
+    ),
+    Command(
+        "app.palette",
+        ("ctrl+p",),
+        "command_palette",
+        "commands",
+        "Find a command by name and run it.",
+        "app",
+        "Application",
+    ),
+    Command(
+        "app.help",
+        ("question_mark", "f1"),
+        "help",
+        "help",
+        "Show what the focused pane shows and the keys that work in it.",
+        "app",
+        "Application",
+        footer=True,
+    ),
+    Command(
+        "app.quit",
+        ("q", "ctrl+q"),
+        "quit",
+        "quit",
+        "Quit; a running capture is stopped and leaves no process behind.",
+        "app",
+        "Application",
+        footer=True,
+    ),
+)
+
+
+def by_id(command_id: str) -> Command:
+    """The command with this id. Raises KeyError when there is none."""
+    for command in COMMANDS:
+        if command.id == command_id:
+            return command
+    raise KeyError(command_id)
+
+
+def of_scope(*scopes: Scope) -> list[Command]:
+    return [command for command in COMMANDS if command.scope in scopes]
+
+
+def keys_of(command: Command, keymap: Keymap) -> tuple[str, ...]:
+    """The keys of a command once the user's config file has had its say."""
+    return tuple(keymap.get(command.id, command.keys))
+
+
+_KEY_NAMES = {
+    "slash": "/",
+    "question_mark": "?",
+    "enter": "⏎",
+    "escape": "esc",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+}
+
+
+def key_label(key: str) -> str:
+    """A key as people write it: ``ctrl+p``, ``/``, ``?``."""
+    *modifiers, name = key.split("+")
+    return "+".join((*modifiers, _KEY_NAMES.get(name, name)))

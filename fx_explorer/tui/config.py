@@ -1,0 +1,88 @@
+"""The user's settings: ``$XDG_CONFIG_HOME/fx-explorer/config.toml``, by default under ``~/.config``.
+
+::
+
+    theme = "light"                 # or "dark"
+
+    [keys]
+    "pane.zoom" = "Z"               # any id of `fx-explorer keys`
+    "history.back" = ["b", "backspace"]
+
+A mistake in the file is reported and the rest of it is used; it never keeps the app from starting.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fx_explorer.tui.commands import COMMANDS
+
+# Python 3.10 has no tomllib; tomli is the same module under its older name.
+tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+THEMES = ("dark", "light")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says, and what is wrong with it."""
+
+    theme: str = ""
+    """``dark`` or ``light``; empty when the user has no wish."""
+    keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    """Messages for the user, one a mistake."""
+
+
+def config_path(environ: Mapping[str, str] | None = None) -> Path:
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+    return Path(base) / "fx-explorer" / "config.toml"
+
+
+def load_config(path: Path) -> Config:
+    """The settings at ``path``; a missing file means the defaults."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        return Config(problems=(f"{path} cannot be read ({error}); the default keys are in use",))
+    try:
+        entries = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return Config(problems=(f"{path} is not valid TOML ({error}); the default keys are in use",))
+    return parse_config(entries, str(path))
+
+
+def parse_config(entries: Mapping[str, object], where: str) -> Config:
+    problems: list[str] = []
+    theme = entries.get("theme", "")
+    if theme and theme not in THEMES:
+        problems.append(f'{where}: theme = {theme!r} is not known; write "dark" or "light"')
+        theme = ""
+    problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in ("theme", "keys")]
+    keys, key_problems = _parse_keys(entries.get("keys", {}), where)
+    return Config(str(theme), keys, (*problems, *key_problems))
+
+
+def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    if not isinstance(table, Mapping):
+        return {}, [f'{where}: keys must be a table, e.g. [keys] followed by "pane.zoom" = "Z"']
+    known = {command.id for command in COMMANDS}
+    keys: dict[str, tuple[str, ...]] = {}
+    problems: list[str] = []
+    for command_id, wanted in table.items():
+        names = [wanted] if isinstance(wanted, str) else wanted
+        if command_id not in known:
+            problems.append(f"{where}: there is no command {command_id!r}; `fx-explorer keys` lists them")
+        elif not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+            problems.append(f"{where}: the keys of {command_id!r} must be a key or a list of keys, not {wanted!r}")
+        else:
+            keys[command_id] = tuple(names)
+    return keys, problems

@@ -1,0 +1,47 @@
+"""Back and forward, like a browser: the places the user went to on purpose. Pure; knows nothing of the screen."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+StopT = TypeVar("StopT")
+
+MAX_STOPS = 200
+
+
+class History(Generic[StopT]):
+    """A trail of stops and where on it we are. Going somewhere new forgets what lay ahead."""
+
+    def __init__(self) -> None:
+        self._stops: list[StopT] = []
+        self._at = -1
+
+    @property
+    def current(self) -> StopT | None:
+        return self._stops[self._at] if self._stops else None
+
+    def go(self, stop: StopT) -> None:
+        """Remember ``stop`` as the newest place; the same place twice in a row counts once."""
+        if stop == self.current:
+            return
+        self._stops = [*self._stops[: self._at + 1], stop][-MAX_STOPS:]
+        self._at = len(self._stops) - 1
+
+    def amend(self, stop: StopT) -> None:
+        """The current place moved a little (the cursor went on): coming back leads here."""
+        if self._stops:
+            self._stops[self._at] = stop
+
+    def back(self) -> StopT | None:
+        """The place before, or None at the beginning."""
+        if self._at <= 0:
+            return None
+        self._at -= 1
+        return self._stops[self._at]
+
+    def forward(self) -> StopT | None:
+        """The place after, or None at the end."""
+        if self._at + 1 >= len(self._stops):
+            return None
+        self._at += 1
+        return self._stops[self._at]

@@ -1,0 +1,178 @@
+"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it cost. Pure.
+
+Several compilations share the bar: counts and seconds add up, and a step is running while any compilation is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.saved import saved_total
+from fx_explorer.analysis.timing import stage_times
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.session import SessionReader
+
+State = Literal["waiting", "running", "done", "failed", "missing"]
+
+GLYPHS: dict[State, str] = {"waiting": "·", "running": "▷", "done": "✓", "failed": "✗", "missing": "–"}
+"""State is always glyph + word + colour; the word is the step's name or what follows it."""
+
+COLOURS: dict[State, str] = {
+    "waiting": "$text-muted",
+    "running": "$accent",
+    "done": "$success",
+    "failed": "$error",
+    "missing": "$text-muted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    stages: tuple[model.Stage, ...]
+
+
+STEPS: tuple[Step, ...] = (
+    Step("Dynamo", ("dynamo", "pre_grad")),
+    Step("AOTAutograd", ("joint", "forward", "backward")),
+    Step("Inductor", ("post_grad", "schedule")),
+    Step("Kernels", ("output_code", "kernel")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """One step as the bar shows it."""
+
+    name: str
+    state: State
+    found: str = ""
+    """``1 graph · 0 breaks · 23 guards``, or why the step is missing."""
+    took: str = ""
+    """``0.43 s``; empty when nothing is known."""
+
+
+def pipeline(reader: SessionReader, running: Collection[model.Stage] = ()) -> list[StepState]:
+    """The state of every step; ``running`` are the stages the worker says it is in right now."""
+    is_over = reader.meta("outcome") is not None
+    reached = _reached(reader)
+    if not running and not is_over:
+        running = _furthest(reached)
+    failed = {f.stage for f in reader.rows(model.Failure, where="compiler") if f.stage}
+    missing = _missing(reader)
+    found = _found(reader)
+    took = _took(reader)
+    states = []
+    for step in STEPS:
+        why = next((missing[stage] for stage in step.stages if stage in missing), "")
+        state = _state(set(step.stages), failed, set(running), reached, bool(why) or is_over)
+        words = found[step.name] if state in ("running", "done", "failed") else ""
+        states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
+    return states
+
+
+def _state(
+    stages: set[model.Stage], failed: set[model.Stage], running: set[model.Stage], reached: set[model.Stage], is_missing: bool
+) -> State:
+    if stages & failed:
+        return "failed"
+    if stages & running:
+        return "running"
+    if stages & reached:
+        return "done"
+    return "missing" if is_missing else "waiting"
+
+
+def _word(state: State, why: str) -> str:
+    return {"running": "running", "failed": "failed", "missing": why or "not reached"}.get(state, "")
+
+
+def _reached(reader: SessionReader) -> set[model.Stage]:
+    found = reader.query("SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'")
+    return {row[0] for row in found}
+
+
+def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
+    """Somebody else is writing the session: the latest stage it shows is the one we know of."""
+    return {max(reached, key=model.STAGES.index)} if reached else set()
+
+
+def _missing(reader: SessionReader) -> dict[model.Stage, str]:
+    """Stages that no compilation has, with the reason of the first."""
+    compilations = [c for c in reader.rows(model.Compilation) if c.status != "running"]
+    absent = [c.missing_stages or {} for c in compilations]
+    if not absent:
+        return {}
+    return {stage: absent[0][stage] for stage in model.STAGES if all(stage in reasons for reasons in absent)}
+
+
+def _found(reader: SessionReader) -> dict[str, str]:
+    whole = totals(reader)
+    return {
+        "Dynamo": _joined(
+            counted(whole.graphs, "graph"), counted(whole.graph_breaks, "break"), counted(reader.count(model.Guard), "guard")
+        ),
+        "AOTAutograd": _aot_found(reader),
+        "Inductor": _joined(_fused(reader)),
+        "Kernels": _joined(counted(whole.kernels, "kernel") if whole.kernels else "", _built(reader)),
+    }
+
+
+def _aot_found(reader: SessionReader) -> str:
+    nodes = dict(
+        reader.query("SELECT direction, sum(node_count) FROM graph WHERE stage IN ('forward', 'backward') GROUP BY direction")
+    )
+    names = (("inference", "inference"), ("forward", "fwd"), ("backward", "bwd"))
+    counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
+    saved = saved_total(reader)
+    return _joined(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
+
+
+def _fused(reader: SessionReader) -> str:
+    nodes = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage='post_grad'")[0][0]
+    return counted(nodes, "operation") if nodes else ""
+
+
+def _built(reader: SessionReader) -> str:
+    return "built" if reader.meta("build") else "not built"
+
+
+def _joined(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+def _took(reader: SessionReader) -> dict[str, str]:
+    by_stage = stage_times(reader).by_stage
+    totals_s = {step.name: sum(by_stage.get(stage, 0.0) for stage in step.stages) for step in STEPS}
+    return {name: seconds(duration_s) for name, duration_s in totals_s.items() if duration_s}
+
+
+def bar_text(states: Iterable[StepState], room: int) -> Sequence[tuple[StepState, str]]:
+    """What is written behind each step's name, shortened until the bar fits into ``room`` cells: first the counts of steps
+    that are over go, then the times."""
+    states = list(states)
+    for level in range(3):
+        texts = [(state, _detail(state, level)) for state in states]
+        if _width(texts) <= room:
+            break
+    return texts
+
+
+def _detail(state: StepState, level: int) -> str:
+    if level == 0:
+        return f"{state.found} {state.took}".strip()
+    if level == 1:
+        return state.took or (state.found if state.state == "running" else "")
+    return ""
+
+
+SEPARATOR = " ━━ "
+
+
+def _width(texts: Sequence[tuple[StepState, str]]) -> int:
+    cells = [len(state.name) + 2 + (len(text) + 1 if text else 0) for state, text in texts]
+    return sum(cells) + len(SEPARATOR) * (len(cells) - 1)

@@ -1,0 +1,104 @@
+"""Which documents the linked panes show: what the presets mean, for one compilation. Pure.
+
+A *slot* is what a pane is for. A pane in a slot follows the selection: select a node of another file, direction or kernel,
+and the pane turns to it. A pane the user gave a document of their own has no slot and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document
+
+Slot = Literal["", "source", "graph", "kernel", "forward", "backward", "joint"]
+
+PresetName = Literal["source", "backward", "joint"]
+
+PRESETS: dict[str, tuple[Slot, ...]] = {
+    "source": ("source", "graph", "kernel"),
+    "backward": ("forward", "backward"),
+    "joint": ("joint", "forward", "backward"),
+}
+
+MISSING: dict[Slot, str] = {
+    "source": "The text of the source file was not kept, or this compilation has no file.",
+    "graph": "No graph was recorded for this compilation yet.",
+    "kernel": "No generated code was recorded for this compilation.",
+    "forward": "No forward graph was recorded for this compilation.",
+    "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
+    "joint": "There is no joint graph: only training has one, when AOTAutograd is part of the backend.",
+    "": "Nothing is shown here.",
+}
+"""What an empty pane says."""
+
+_GRAPH_STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward", "joint", "pre_grad", "dynamo")
+"""The graph nearest to the kernels first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What there is to choose from."""
+
+    sources: Sequence[Document]
+    """The compilation's own file first."""
+    documents: Sequence[Document]
+    """Graphs and texts of the compilation, in stage order."""
+
+
+def document_for(slot: Slot, material: Material, direction: model.Direction = "") -> Document | None:
+    """What a pane in ``slot`` shows first; ``direction`` is that of the selection, empty when it has none."""
+    if slot == "source":
+        return next(iter(material.sources), None)
+    if slot == "kernel":
+        return _kernel(material.documents, direction)
+    if slot == "joint":
+        return next(_graphs(material.documents, ("joint",)), None)
+    if slot == "backward":
+        return next(_graphs(material.documents, _GRAPH_STAGES, ("backward",)), None)
+    if slot == "forward":
+        return next(_graphs(material.documents, _GRAPH_STAGES, ("forward", "inference")), None)
+    if slot == "graph":
+        return _graph(material.documents, direction)
+    return None
+
+
+def _graph(documents: Sequence[Document], direction: model.Direction) -> Document | None:
+    preferred = (direction,) if direction else ("forward", "inference")
+    wanted = next(_graphs(documents, _GRAPH_STAGES, preferred), None)
+    return wanted or next(_graphs(documents, _GRAPH_STAGES), None)
+
+
+def _graphs(documents: Iterable[Document], stages: Sequence[model.Stage], directions: Sequence[str] = ()) -> Iterator[Document]:
+    found = [
+        d
+        for d in documents
+        if d.kind == "graph" and d.stage in stages and (not directions or d.direction in directions) and d.line_count
+    ]
+    # sorted() is stable, so a graph comes before the subgraphs nested in it.
+    return iter(sorted(found, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages)))
+
+
+def _kernel(documents: Sequence[Document], direction: model.Direction) -> Document | None:
+    preferred = (direction,) if direction else ("forward", "inference", "backward", "")
+    for stage in ("kernel", "output_code"):
+        for wanted in preferred:
+            for document in documents:
+                if document.kind == "artifact" and document.stage == stage and document.direction == wanted:
+                    return document
+    return None
+
+
+def candidates(slot: Slot, material: Material, direction: model.Direction) -> list[Document]:
+    """Documents a pane in ``slot`` may turn to, when a place of ``direction`` is selected; best first."""
+    if slot == "source":
+        return list(material.sources)
+    if slot == "kernel":
+        kernels = [d for d in material.documents if d.kind == "artifact" and d.stage in ("kernel", "output_code")]
+        return sorted(kernels, key=lambda d: (d.stage != "kernel", direction not in ("", d.direction)))
+    if slot == "graph" and direction:
+        graph = _graph(material.documents, direction)
+        return [graph] if graph else []
+    return []

@@ -1,0 +1,48 @@
+"""Finding a place again in a newer session of the same target, so that capturing again keeps what the user looked at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, document_of, documents_of, node_at, source_document
+from fx_explorer.session import SessionReader
+
+
+def relocated(old: SessionReader, place: Place, new: SessionReader) -> Place | None:
+    """The same place in ``new``: the same file and line, or the graph or text of the same compilation, stage and direction with
+    the same node, or the same line where there is no such node. None when the document is gone."""
+    document = relocated_document(old, place.document, new)
+    if document is None:
+        return None
+    node = node_at(old, place)
+    if node:
+        row = _row_of_name(new, document, node.name)
+        if row is not None:
+            return Place(document, row)
+    return Place(document, max(0, min(place.line, document.line_count - 1)))
+
+
+def relocated_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
+    if document.kind == "source":
+        path = old.get(model.SourceFile, document.id).path
+        found = new.rows(model.SourceFile, path=path, limit=1)
+        return source_document(found[0]) if found else None
+    shown = document_of(old, document.kind, document.id)
+    compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
+    return _alike(shown, documents_of(new, compilations[0])) if compilations else None
+
+
+def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
+    """The document of the same stage, direction and kind; the same title where there are several (kernels)."""
+    peers = [
+        d
+        for d in documents
+        if (d.kind, d.stage, d.direction, d.language) == (wanted.kind, wanted.stage, wanted.direction, wanted.language)
+    ]
+    return next((d for d in peers if d.title == wanted.title), peers[0] if peers else None)
+
+
+def _row_of_name(reader: SessionReader, document: Document, name: str) -> int | None:
+    found = reader.rows(model.Node, graph=document.id, name=name, limit=1)
+    return found[0].position if found else None

@@ -1,0 +1,99 @@
+"""Colours: fx-explorer's two themes, and what each kind of text looks like in terms of the theme's variables.
+
+Widgets name Textual's variables only, so they work with any Textual theme, in 16 colours, and under NO_COLOR.
+"""
+
+from __future__ import annotations
+
+import os
+
+from textual.theme import Theme
+
+DARK = Theme(
+    name="fx-dark",
+    dark=True,
+    primary="#7aa2f7",
+    secondary="#7dcfff",
+    accent="#bb9af7",
+    warning="#e0af68",
+    error="#f7768e",
+    success="#9ece6a",
+    foreground="#c8d0e8",
+    background="#15161e",
+    surface="#1c1e2a",
+    panel="#262a3a",
+    variables={
+        "text-primary": "#7aa2f7",
+        "text-secondary": "#7dcfff",
+        "text-accent": "#bb9af7",
+        "text-warning": "#ff9e64",
+        "text-error": "#f7768e",
+        "text-success": "#9ece6a",
+        "border": "#3b4261",
+        "border-blurred": "#2a2e42",
+        "footer-key-foreground": "#7aa2f7",
+        "block-cursor-foreground": "#15161e",
+    },
+)
+
+LIGHT = Theme(
+    name="fx-light",
+    dark=False,
+    primary="#2e5aac",
+    secondary="#006a8e",
+    accent="#7a3e9d",
+    warning="#b15c00",
+    error="#c4314b",
+    success="#3b7a1e",
+    foreground="#343b58",
+    background="#f7f7fa",
+    surface="#ededf2",
+    panel="#e1e2ea",
+    variables={
+        "text-primary": "#2e5aac",
+        "text-secondary": "#006a8e",
+        "text-accent": "#7a3e9d",
+        "text-warning": "#a34e00",
+        "text-error": "#c4314b",
+        "text-success": "#33691e",
+        "border": "#a8aecb",
+        "border-blurred": "#cfd2e0",
+        "footer-key-foreground": "#2e5aac",
+    },
+)
+
+THEMES: tuple[Theme, ...] = (DARK, LIGHT)
+"""Register each with ``App.register_theme``, then set ``App.theme = default_theme()``."""
+
+KIND_STYLES: dict[str, str] = {
+    "text": "color: $foreground;",
+    "keyword": "color: $text-accent;",
+    "constant": "color: $text-warning;",
+    "builtin": "color: $text-secondary;",
+    "function": "color: $text-primary;",
+    "type": "color: $text-secondary;",
+    "variable": "color: $foreground; text-style: italic;",
+    "string": "color: $text-success;",
+    "number": "color: $text-warning;",
+    "comment": "color: $foreground 50%; text-style: italic;",
+    "decorator": "color: $text-accent;",
+    "label": "color: $text-primary;",
+    "offset": "color: $foreground 45%;",
+    # Tones: what rows of a list say besides code.
+    "gutter": "color: $foreground 35%;",
+    "annotation": "color: $text-secondary;",
+    "muted": "color: $foreground 55%;",
+    "strong": "color: $foreground; text-style: bold;",
+    "link": "color: $text-primary; text-style: underline;",
+    "good": "color: $text-success;",
+    "warning": "color: $text-warning;",
+    "bad": "color: $text-error; text-style: bold;",
+}
+"""Kind or tone → its CSS. The kinds are those of highlight.py."""
+
+
+def default_theme() -> str:
+    """The theme to start with: dark, unless the terminal says that its background is light (``COLORFGBG``, as rxvt, Konsole
+    and others set it: the last number is the background, 7 and 15 are light)."""
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return LIGHT.name if background in {"7", "15"} else DARK.name

@@ -1,0 +1,78 @@
+"""View 3: every FX graph, stage by stage."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.documents import Place, graph_document
+from fx_explorer.analysis.outline import compilation_title
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+COLUMNS = (
+    Column("compilation", "name"),
+    Column("graph"),
+    Column("nodes", "number", align_right=True),
+    Column("calls", "number", align_right=True),
+    Column("most frequent operations", "code", width=60),
+)
+
+
+def graphs_table(reader: SessionReader) -> Table:
+    graphs = [g for g in reader.rows(model.Graph) if g.node_count]
+    names = compilation_names(reader)
+    frequent = _frequent_targets(reader)
+    rows = [_row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, [])) for graph in graphs]
+    return Table(
+        shows="Every FX graph that was captured, in the order torch.compile made them.",
+        notice=_notice(graphs),
+        origin="FX graph modules, read while they were compiled",
+        columns=COLUMNS,
+        rows=rows,
+        empty=_why_empty(reader),
+    )
+
+
+def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]) -> Row:
+    document = graph_document(graph, owner)
+    cells = (
+        f"[{owner}]",
+        document.title,
+        f"{graph.node_count:,}",
+        f"{graph.call_count:,}",
+        ", ".join(f"{target} ×{count}" for target, count in targets[:6]),
+    )
+    return Row(cells, Place(document), lambda: _detail(reader, graph, targets))
+
+
+def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]) -> Detail:
+    compilation = reader.get(model.Compilation, graph.compilation)
+    lines = [f"{compilation_title(compilation)}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}", ""]
+    lines += [f"{count:>6,}  {target}" for target, count in targets]
+    return Detail("\n".join(lines))
+
+
+def _frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
+    found = reader.query(
+        "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, target ORDER BY 1, 3 DESC, 2"
+    )
+    targets: dict[int, list[tuple[str, int]]] = {}
+    for graph, target, count in found:
+        targets.setdefault(graph, []).append((target, count))
+    return targets
+
+
+def _notice(graphs: list[model.Graph]) -> str:
+    if not graphs:
+        return ""
+    biggest = max(graphs, key=lambda g: g.node_count)
+    nested = [g.name for g in graphs if g.parent]
+    words = f"The biggest has {counted(biggest.node_count, 'node')}."
+    return f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: {listed(nested)}." if nested else words
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if reader.meta("outcome") is None:
+        return "No graph yet: the first one appears when Dynamo has read the function."
+    return "Nothing was compiled, so there is no graph. The console (8) shows what the program said."

@@ -1,0 +1,79 @@
+"""View 6: generated kernels and library calls, in the order the compiled code runs them."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernels import KernelUse, kernel_uses
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+COLUMNS = (
+    Column("compilation", "name"),
+    Column("direction"),
+    Column("kernel", "code"),
+    Column("language", "dim"),
+    Column("nodes", "number", align_right=True),
+    Column("calls", "number", align_right=True),
+    Column("lines", "number", align_right=True),
+    Column("computes", width=60),
+)
+
+
+def kernels_table(reader: SessionReader) -> Table:
+    uses = kernel_uses(reader)
+    names = compilation_names(reader)
+    return Table(
+        shows="Generated kernels and library calls, in the order the compiled code runs them.",
+        notice=_notice(reader, uses),
+        origin="Inductor's code generation; nodes from the scheduler's origins",
+        columns=COLUMNS,
+        rows=[_row(reader, use, names.get(use.kernel.compilation, "")) for use in uses],
+        empty=_why_empty(reader),
+    )
+
+
+def _row(reader: SessionReader, use: KernelUse, owner: str) -> Row:
+    kernel = use.kernel
+    cells = (
+        f"[{owner}]",
+        kernel.direction,
+        kernel.name,
+        "library" if kernel.language == "extern" else kernel.language,
+        f"{len(use.nodes):,}",
+        f"{use.calls:,}",
+        f"{use.line_count:,}" if use.line_count else "",
+        ", ".join(use.nodes),
+    )
+    return Row(cells, place_of_kernel(reader, kernel), lambda: _detail(reader, kernel))
+
+
+def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
+    if not kernel.artifact:
+        where = f"line {kernel.first_line} of the output code" if kernel.first_line else "the output code"
+        return Detail(f"A library call: it has no generated code of its own. Enter goes to {where}, which makes the call.")
+    artifact = reader.get(model.Artifact, kernel.artifact)
+    return Detail(reader.text(artifact.text), artifact.language)
+
+
+def _notice(reader: SessionReader, uses: list[KernelUse]) -> str:
+    generated = [use for use in uses if use.kernel.language != "extern"]
+    if not uses:
+        return ""
+    words = f"{counted(len(generated), 'generated kernel')}, {counted(len(uses) - len(generated), 'library call')}."
+    if generated:
+        widest = max(generated, key=lambda use: len(use.nodes))
+        words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
+    return words if reader.meta("build") else f"{words} Nothing was built: this is what would be (--build builds it)."
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if reader.meta("outcome") is None:
+        return "None so far: kernels are written at the end of a compilation."
+    compilations = reader.rows(model.Compilation)
+    reasons = {(c.missing_stages or {}).get("kernel", "") for c in compilations} - {""}
+    if reasons:
+        return f"No kernels: {'; '.join(sorted(reasons))}."
+    return "No kernels: no compilation got as far as generating code."

@@ -1,0 +1,80 @@
+"""View 7: what the forward keeps in memory for the backward."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.saved import SavedValue, saved_total, saved_values
+from fx_explorer.analysis.words import counted, share, size, tensor
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+COLUMNS = (
+    Column("size", "number", align_right=True),
+    Column("share", "dim", align_right=True),
+    Column("kind", "notice"),
+    Column("saved value", "code"),
+    Column("tensor"),
+    Column("made by"),
+    Column("your line", "name"),
+    Column("needed by", width=50),
+)
+
+
+def memory_table(reader: SessionReader) -> Table:
+    values = saved_values(reader)
+    whole = sum(value.saved.size_bytes for value in values)
+    return Table(
+        shows="What the forward keeps for the backward, biggest first.",
+        notice=_notice(reader),
+        origin="outputs of the forward graph that are inputs of the backward graph",
+        columns=COLUMNS,
+        rows=[_row(value, whole) for value in values],
+        empty=_why_empty(reader),
+    )
+
+
+def _row(value: SavedValue, whole: int) -> Row:
+    saved = value.saved
+    where = f"{PurePath(value.file).name}:{value.line}" if value.file else ""
+    cells = (
+        size(saved.size_bytes) if saved.size_bytes else "unknown",
+        share(saved.size_bytes, whole),
+        saved.kind,
+        saved.name,
+        tensor(saved.dtype, saved.shape),
+        value.producer or "an input",
+        where,
+        ", ".join(value.consumers),
+    )
+    return Row(cells, value.place, lambda: Detail(_text(value)))
+
+
+def _text(value: SavedValue) -> str:
+    saved = value.saved
+    lines = [
+        f"{saved.name} · {tensor(saved.dtype, saved.shape)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
+        f"made by    {value.producer or 'nothing: it is an input of the graph'}",
+        f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
+        f"needed by  {', '.join(value.consumers) or 'nothing in the backward graph'}",
+    ]
+    return "\n".join(lines)
+
+
+def _notice(reader: SessionReader) -> str:
+    whole, activations = saved_total(reader), saved_total(reader, kind="activation")
+    if not whole.count:
+        return ""
+    words = (
+        f"{counted(whole.count, 'value')}, {size(whole.size_bytes)}; of these {size(activations.size_bytes)} are activations."
+    )
+    return f"{words} {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else words
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if reader.meta("outcome") is None:
+        return "Nothing so far: it is known once forward and backward are separate graphs."
+    if not reader.count(model.Graph, stage="backward"):
+        return "Nothing is kept: there is no backward graph (inference, or a backend without AOTAutograd)."
+    return "Nothing is kept: the backward needs no value of the forward."

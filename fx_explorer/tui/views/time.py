@@ -1,0 +1,99 @@
+"""View 9: where compile time went, by stage, then by torch's own timed phases."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
+from fx_explorer.analysis.words import seconds, share
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+BAR_CELLS = 40
+MAX_PHASES = 300
+
+COLUMNS = (
+    Column("compilation", "name"),
+    Column("what took the time"),
+    Column("time", "number", align_right=True),
+    Column("share", "dim", align_right=True),
+    Column("", "notice", width=BAR_CELLS),
+)
+
+
+def time_table(reader: SessionReader) -> Table:
+    whole = stage_times(reader)
+    rows = _stage_rows(whole, "all") + _compilation_rows(reader, whole.total_s) + _phase_rows(reader, whole.total_s)
+    return Table(
+        shows="Where compile time went: by stage, by function, then the longest phases torch timed.",
+        notice=_notice(reader, whole),
+        origin="torch's own timed phases; every instant counts once in the stages",
+        columns=COLUMNS,
+        rows=rows if whole.total_s else (),
+        empty=_why_empty(reader),
+    )
+
+
+def _stage_rows(times: StageTimes, owner: str) -> list[Row]:
+    entries = [(STAGE_IN_WORDS.get(stage, stage), took) for stage, took in times.by_stage.items()]
+    if times.unaccounted_s > 0.0005:
+        entries.append(("in no phase torch timed", times.unaccounted_s))
+    return [_row(owner, name, took, times.total_s, Detail(f"{name}: {seconds(took)}")) for name, took in entries]
+
+
+def _compilation_rows(reader: SessionReader, total_s: float) -> list[Row]:
+    compilations = [c for c in reader.rows(model.Compilation) if c.duration_s]
+    if len(compilations) < 2:
+        return []
+    return [
+        _row(f"[{c.name}]", c.function, c.duration_s, total_s, Detail(f"{c.function} at {c.file}:{c.line}"))
+        for c in sorted(compilations, key=lambda c: -c.duration_s)
+    ]
+
+
+def _phase_rows(reader: SessionReader, total_s: float) -> list[Row]:
+    names = compilation_names(reader)
+    spans = sorted(reader.rows(model.Span), key=lambda s: -s.duration_s)[:MAX_PHASES]
+    return [
+        _row(
+            f"[{names[span.compilation]}]" if span.compilation in names else "",
+            f"  {span.name}",
+            span.duration_s,
+            total_s,
+            Detail(
+                f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} after the start, {span.depth} deep"
+            ),
+        )
+        for span in spans
+    ]
+
+
+def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail) -> Row:
+    return Row((owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)), None, lambda: detail)
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(part: float, whole: float, cells: int = BAR_CELLS) -> str:
+    """A horizontal bar, drawn to an eighth of a cell."""
+    eighths = round(8 * cells * min(1.0, part / whole)) if whole else 0
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + _EIGHTHS[rest]).rstrip()
+
+
+def _notice(reader: SessionReader, whole: StageTimes) -> str:
+    if not whole.by_stage:
+        return ""
+    stage, took = max(whole.by_stage.items(), key=lambda entry: entry[1])
+    part = share(took, whole.total_s)
+    words = f"{seconds(whole.total_s)} in all; most of it ({part}) went into {STAGE_IN_WORDS.get(stage, stage)}."
+    return words if reader.meta("build") else f"{words} Building kernels is not in it: nothing was built."
+
+
+def _why_empty(reader: SessionReader) -> str:
+    return (
+        "No time yet: nothing has been compiled."
+        if reader.meta("outcome") is None
+        else "No time was measured: nothing was compiled."
+    )

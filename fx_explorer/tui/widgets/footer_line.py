@@ -1,0 +1,89 @@
+"""The bottom of the screen: the nine views as tabs, and the keys that matter here. Clickable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.geometry import Size
+from textual.style import Style
+from textual.widget import Widget
+
+from fx_explorer.tui.bindings import first_key
+from fx_explorer.tui.commands import VIEWS, Command, Keymap, by_id, of_scope
+
+TAIL = ("app.help",)
+"""Commands that stay when there is no room for the others."""
+
+
+class FooterLine(Widget):
+    """``1 overview 2 source … │ / find ⏎ follow y copy ? help``; on a narrow terminal in two rows."""
+
+    DEFAULT_CSS = """
+    FooterLine { dock: bottom; height: auto; width: 1fr; background: $panel; color: $text-muted; padding: 0 1; }
+    """
+
+    def __init__(self, keymap: Keymap) -> None:
+        super().__init__()
+        self._keymap = keymap
+        self._view = ""
+
+    def show_view(self, view: str) -> None:
+        if view != self._view:
+            self._view = view
+            self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._rows(width))
+
+    def render(self) -> Content:
+        return Content("\n").join(self._rows(self.size.width))
+
+    def _rows(self, width: int) -> list[Content]:
+        tabs = tabs_content(self._view, self._keymap, " ")
+        if tabs.cell_length > width:
+            tabs = tabs_content(self._view, self._keymap, "")
+        keys = [key_content(command, self._keymap) for command in footer_commands()]
+        separator = Content.styled(" │ ", "$text-disabled")
+        room = width - tabs.cell_length - separator.cell_length
+        if sum(key.cell_length + 2 for key in keys) - 2 <= room:
+            return [tabs + separator + Content("  ").join(keys)]
+        return [tabs.truncate(width), Content("  ").join(fitting(keys, width))]
+
+
+def footer_commands() -> list[Command]:
+    """Commands that have a place in the footer, the views aside; help stands last."""
+    wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
+    return sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
+
+
+def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:
+    parts = []
+    for name, label, _ in VIEWS:
+        command = by_id(f"view.{name}")
+        style = "bold reverse" if name == active else ""
+        number = Content.styled(f"{first_key(command, keymap)}{gap}", style or "bold $accent")
+        tab = number + Content.styled(label, style)
+        parts.append(_clickable(tab, command))
+    return Content(" ").join(parts)
+
+
+def key_content(command: Command, keymap: Keymap) -> Content:
+    key = Content.styled(first_key(command, keymap), "bold $accent")
+    return _clickable(key + Content(f" {command.title}"), command)
+
+
+def fitting(parts: Sequence[Content], width: int) -> list[Content]:
+    """As many as fit, the last one (help) always among them."""
+    room = width - parts[-1].cell_length
+    kept = []
+    for part in parts[:-1]:
+        room -= part.cell_length + 2
+        if room < 0:
+            break
+        kept.append(part)
+    return [*kept, parts[-1]]
+
+
+def _clickable(content: Content, command: Command) -> Content:
+    return content.stylize(Style.from_meta({"@click": f"app.run_command({command.id!r})"}))

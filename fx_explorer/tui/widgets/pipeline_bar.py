@@ -1,0 +1,45 @@
+"""The pipeline bar: where torch.compile is, what each step found and what it cost. Live while the worker compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.widget import Widget
+
+from fx_explorer.tui.pipeline import COLOURS, GLYPHS, SEPARATOR, StepState, bar_text
+
+
+class PipelineBar(Widget):
+    """``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
+
+    DEFAULT_CSS = """
+    PipelineBar { height: 1; width: 1fr; padding: 0 1; background: $surface; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._states: Sequence[StepState] = ()
+
+    def show(self, states: Sequence[StepState]) -> None:
+        if list(states) != list(self._states):
+            self._states = states
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        return bar_content(self._states, 10_000).plain
+
+    def render(self) -> Content:
+        return bar_content(self._states, self.size.width).truncate(self.size.width, ellipsis=True)
+
+
+def bar_content(states: Sequence[StepState], room: int) -> Content:
+    parts = [_step(state, text) for state, text in bar_text(states, room)]
+    return Content.styled(SEPARATOR, "$text-disabled").join(parts)
+
+
+def _step(state: StepState, text: str) -> Content:
+    colour = COLOURS[state.state]
+    name = Content.styled(f"{GLYPHS[state.state]} {state.name}", f"bold {colour}" if state.state != "waiting" else colour)
+    return name + Content.styled(f" {text}", "$text-muted") if text else name

@@ -41,9 +41,16 @@ class RecordedGraph:
     """A graph that is in the session, with the way from live nodes to rows. Holds the nodes, so their identity stays valid."""
 
     graph: Graph
+    module: torch.fx.GraphModule
     ids: dict[torch.fx.Node, int]
     by_name: dict[str, int]
     nested: dict[str, RecordedGraph] = field(default_factory=dict)
+
+    def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
+        """This graph or the nested one that was recorded from ``module``."""
+        if self.module is module:
+            return self
+        return next((found for inner in self.nested.values() if (found := inner.find(module))), None)
 
 
 @dataclass
@@ -157,7 +164,7 @@ class Recording:
         graph = Graph(0, self.compilation_id(), stage, direction, name, parent, call_count=calls)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
-        recorded = RecordedGraph(placed, ids, {node.name: row for node, row in ids.items()})
+        recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
         for inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
             recorded.nested[inner_name] = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id)

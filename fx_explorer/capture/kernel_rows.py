@@ -1,0 +1,129 @@
+"""Generated kernels (lowered.py) as rows: kernels, their calls, their code, and which lines compute which post-grad node.
+
+A library call has no code of its own: it is the line of the output code that makes it, one Kernel row a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.recording import RecordedGraph, Recording
+from fx_explorer.model import Artifact, Direction, Kernel, KernelCall, LineNode
+
+
+def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
+    """Store everything one graph became. A graph that was never recorded (a foreign caller of Inductor) is recorded here."""
+    direction = _direction(lowered)
+    graph = _graph(recording, lowered, direction)
+    with recording.writer.transaction():
+        output_code = _output_code(recording, lowered, direction)
+        rows = _Rows(recording, graph, direction, output_code, lowered.subgraph)
+        for kernel in lowered.kernels:
+            if kernel.language == "extern":
+                for call in kernel.calls:
+                    rows.add_library_call(kernel, call)
+            else:
+                rows.add_generated(kernel)
+    if lowered.kernels:
+        recording.saw("kernel")
+    for problem in lowered.problems:
+        recording.unavailable("kernels", problem)
+
+
+def _direction(lowered: LoweredKernels) -> Direction:
+    return "backward" if lowered.is_backward else "inference" if lowered.is_inference else "forward"
+
+
+def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) -> RecordedGraph:
+    """The rows of the graph that was lowered; the module is the very one, unless a pass put another in its place."""
+    segment = recording.segment()
+    for recorded in segment.post_grad.values():
+        found = recorded.find(lowered.module)
+        if found is not None:
+            return found
+    if direction not in segment.post_grad:
+        segment.post_grad[direction] = recording.add_graph(lowered.module, "post_grad", direction, name=lowered.subgraph)
+    return segment.post_grad[direction]
+
+
+def _output_code(recording: Recording, lowered: LoweredKernels, direction: Direction) -> int:
+    if not lowered.output_code:
+        return 0
+    title = f"output code {lowered.subgraph}".strip()
+    return recording.add_artifact(
+        "output_code", "output_code", lowered.output_code, title=title, language="python", direction=direction
+    )
+
+
+class _Rows:
+    """Adds the kernels of one graph, in order."""
+
+    def __init__(
+        self, recording: Recording, graph: RecordedGraph, direction: Direction, output_code: int, subgraph: str
+    ) -> None:
+        self._recording = recording
+        self._writer = recording.writer
+        self._graph = graph
+        self._direction: Direction = direction
+        self._output_code = output_code
+        self._subgraph = subgraph
+        self._position = 0
+
+    def add_library_call(self, kernel: GeneratedKernel, call: GeneratedCall) -> None:
+        kernel_id = self._add_kernel(kernel, first_line=call.line, artifact=0)
+        self._add_call(kernel_id, 0, call)
+
+    def add_generated(self, kernel: GeneratedKernel) -> None:
+        text = self._writer.text(kernel.source)
+        lines = kernel.source.count("\n") + 1
+        artifact = self._writer.add(
+            Artifact(
+                0,
+                self._recording.compilation_id(),
+                "kernel",
+                "kernel",
+                self._direction,
+                kernel.name,
+                kernel.language,
+                text,
+                lines,
+            )
+        )
+        kernel_id = self._add_kernel(kernel, first_line=kernel.first_line, artifact=artifact)
+        for position, call in enumerate(kernel.calls):
+            call_id = self._add_call(kernel_id, position, call)
+            self._writer.add_all(self._code_lines(artifact, call, call_id))
+
+    def _add_kernel(self, kernel: GeneratedKernel, *, first_line: int, artifact: int) -> int:
+        row = Kernel(
+            id=0,
+            compilation=self._recording.compilation_id(),
+            direction=self._direction,
+            position=self._position,
+            name=kernel.name,
+            language=kernel.language,
+            artifact=artifact,
+            output_code=self._output_code,
+            first_line=first_line,
+            subgraph=self._subgraph,
+        )
+        self._position += 1
+        return self._writer.add(row)
+
+    def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
+        call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))
+        if self._output_code and call.line:
+            nodes = self._node_ids(call.nodes)
+            self._writer.add_all(LineNode(self._output_code, call.line, node, "call_site", call_id) for node in nodes)
+        return call_id
+
+    def _code_lines(self, artifact: int, call: GeneratedCall, call_id: int) -> Iterator[LineNode]:
+        for node in self._node_ids(call.nodes):
+            yield LineNode(artifact, 0, node, "origins", call_id)
+        for line, name in call.line_nodes:
+            if name in self._graph.by_name:
+                yield LineNode(artifact, line, self._graph.by_name[name], "codegen", call_id)
+
+    def _node_ids(self, names: tuple[str, ...]) -> list[int]:
+        return [self._graph.by_name[name] for name in names if name in self._graph.by_name]

@@ -1,0 +1,299 @@
+"""The calls of one graph as they are generated: which nodes, and (through marks among the wrapper's lines) which line."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.kernel_text import Definition, definitions
+from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+
+LineNodes = tuple[tuple[int, str], ...]
+
+_NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
+"""Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
+
+
+@dataclass
+class CallInProgress:
+    kernel: str
+    is_extern: bool
+    nodes: set[torch.fx.Node]
+    buffers: set[str]
+    """Names of the buffers it writes."""
+    line_nodes: LineNodes = ()
+    first_line: int = 0
+    end_line: int = 0
+
+
+@dataclass(frozen=True)
+class CodeMark:
+    """What we put into a ``LineContext``: a call begins (or has ended) here, or a nested function's text begins here."""
+
+    call: CallInProgress | None
+    is_end: bool
+    inner: tuple[tuple[int, CodeMark], ...] = ()
+    stack_trace: str | None = None
+    """Inductor reads it off every context."""
+
+    @staticmethod
+    def factory(line_context: Callable[[object], Any]) -> Callable[..., Any]:
+        def mark(call: CallInProgress | None, *, is_end: bool, inner: tuple[tuple[int, CodeMark], ...] = ()) -> Any:
+            return line_context(CodeMark(call, is_end, inner))
+
+        return mark
+
+
+def marked_lines(line_map: Iterable[tuple[int, object]]) -> list[tuple[int, CodeMark]]:
+    """Our marks among the contexts of a generated text, with those of the texts put into it brought to its line numbers."""
+    found: list[tuple[int, CodeMark]] = []
+    for line, context in line_map:
+        if isinstance(context, CodeMark):
+            found.extend((line + at - 1, mark) for at, mark in context.inner)
+            if context.call:
+                found.append((line, context))
+    return found
+
+
+@dataclass
+class LoweringInProgress:
+    """A graph whose code is being generated. ``outer`` is the one it is nested in."""
+
+    lowering: Any
+    outer: LoweringInProgress | None
+    result: Any = None
+    error: str = ""
+    nested: list[LoweringInProgress] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    _calls: list[CallInProgress] = field(default_factory=list)
+    _defined: dict[str, tuple[list[Any], LineNodes]] = field(default_factory=dict)
+    """Kernel → the scheduler nodes it was last generated for."""
+    _extern: tuple[Any, list[CallInProgress]] | None = None
+    _line_count: int = 0
+
+    def __post_init__(self) -> None:
+        if self.outer:
+            self.outer.nested.append(self)
+
+    def whole(self) -> Iterator[LoweringInProgress]:
+        """This graph, then those nested in it."""
+        yield self
+        for inner in self.nested:
+            yield from inner.whole()
+
+    # while code is generated
+
+    def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes) -> None:
+        self._defined[kernel] = list(node_schedule), line_nodes
+
+    def call(self, kernel: str) -> CallInProgress:
+        """A call of a generated kernel: of the one just defined, else (user-written, multi-kernel) for the current node."""
+        scheduler_nodes, line_nodes = self._defined.get(kernel) or (self._current_nodes(), ())
+        call = CallInProgress(kernel, False, origins(scheduler_nodes), buffers(scheduler_nodes), line_nodes)
+        self._calls.append(call)
+        if self._extern:
+            self._extern[1].append(call)
+        return call
+
+    def _current_nodes(self) -> list[Any]:
+        scheduler_node = self._extern[0] if self._extern else getattr(self.lowering.scheduler, "current_node", None)
+        return [] if scheduler_node is None else [scheduler_node]
+
+    @contextlib.contextmanager
+    def extern(self, scheduler_node: Any) -> Iterator[list[CallInProgress]]:
+        """A library call is generated inside the block; yields the kernel calls that it turns out to consist of."""
+        calls: list[CallInProgress] = []
+        self._extern = scheduler_node, calls
+        try:
+            yield calls
+        finally:
+            self._extern = None
+
+    def extern_call(self, scheduler_node: Any, wrapper_lines: list[Any], first: int, mark: Callable[..., Any]) -> None:
+        """Note the library call among ``wrapper_lines[first:]``, which were written for ``scheduler_node``."""
+        ir_node = scheduler_node.node
+        if type(ir_node).__name__ == "MultiOutput":  # takes one result out of a call made before
+            return
+        at = next((i for i in range(first, len(wrapper_lines)) if _is_call(wrapper_lines[i])), None)
+        if at is None:
+            return
+        call = CallInProgress(extern_name(ir_node), True, extern_origins(ir_node), buffers([scheduler_node]))
+        self._calls.append(call)
+        # Right around the line and nowhere else: the wrapper drops memory lines at its end, and a mark there would keep them.
+        wrapper_lines.insert(at + 1, mark(call, is_end=True))
+        wrapper_lines.insert(at, mark(call, is_end=False))
+
+    # when the code is complete
+
+    def place_calls(self) -> None:
+        """Read the lines of the calls off the generated text's line map, and take our marks out of it."""
+        code = _python_code(self.result)
+        if code is None:
+            return
+        self._line_count = code.value.count("\n")
+        for line, mark in marked_lines(code.line_map):
+            if mark.call and mark.is_end:
+                mark.call.end_line = line
+            elif mark.call:
+                mark.call.first_line = line
+        code.line_map[:] = [entry for entry in code.line_map if not isinstance(entry[1], CodeMark)]
+
+    def lowered(self) -> LoweredKernels:
+        root = self.outer or self
+        while root.outer:
+            root = root.outer
+        code = _python_code(root.result)
+        text = code.value if code else ""
+        shift = text.count("\n") - root._line_count if code else 0
+        module = self.lowering.module
+        positions = {node: position for position, node in enumerate(module.graph.nodes)}
+        operations = getattr(self.lowering, "operations", ())
+        add_concatenations(operations, self._calls)
+        return LoweredKernels(
+            module=module,
+            graph_id=self.lowering.graph_id,
+            subgraph=self.lowering.name or "" if self.outer else "",
+            parent=self.outer.lowering.module if self.outer else None,
+            is_backward=bool(self.lowering.is_backward),
+            is_inference=bool(self.lowering.is_inference),
+            output_code=text,
+            kernels=tuple(_kernels(self._calls, positions, text, shift)),
+            without_kernel=without_kernel(operations, positions, self._calls),
+            error=self.error,
+            problems=tuple(self.problems),
+        )
+
+
+def _kernels(
+    calls: Sequence[CallInProgress], positions: dict[torch.fx.Node, int], text: str, shift: int
+) -> Iterator[GeneratedKernel]:
+    """Calls of one generated kernel come together; each library call stands alone."""
+    defined = definitions(text)
+    lines = text.split("\n")
+    groups: dict[object, list[CallInProgress]] = {}
+    for position, call in enumerate(calls):
+        groups.setdefault(position if call.is_extern else call.kernel, []).append(call)
+    node_names = {node.name for node in positions}
+    for group in groups.values():
+        generated = [_call(call, positions, node_names, lines, shift) for call in group]
+        name = group[0].kernel
+        if group[0].is_extern:
+            yield GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
+        else:
+            definition = defined.get(name, Definition("python", "", 0))
+            yield GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))
+
+
+def _call(
+    call: CallInProgress, positions: dict[torch.fx.Node, int], node_names: set[str], lines: list[str], shift: int
+) -> GeneratedCall:
+    nodes = sorted((node for node in call.nodes if node in positions), key=positions.__getitem__)
+    return GeneratedCall(
+        _line(call, lines, shift),
+        tuple(node.name for node in nodes),
+        tuple((line, name) for line, name in call.line_nodes if name in node_names),
+    )
+
+
+def _line(call: CallInProgress, lines: list[str], shift: int) -> int:
+    """The line of the call among those written for it: a device guard or a stream may be fetched first."""
+    if not call.first_line:
+        return 0
+    first, end = call.first_line + shift, max(call.end_line, call.first_line + 1) + shift
+    named = (at for at in range(first, end) if at <= len(lines) and call.kernel in lines[at - 1])
+    return next(named, first)
+
+
+def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
+    """FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among them (DisableReduction) have none."""
+    found: set[torch.fx.Node] = set()
+    for outer in scheduler_nodes:
+        for one in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
+            if one.node is not None:
+                found.update(one.node.get_origins() if hasattr(one.node, "get_origins") else one.node.origins)
+    return found
+
+
+def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
+    """Names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
+    return {name for node in scheduler_nodes if hasattr(node, "get_buffer_names") for name in node.get_buffer_names()}
+
+
+def add_concatenations(operations: Iterable[Any], calls: Sequence[CallInProgress]) -> None:
+    """A concatenation has no kernel: those that compute its inputs write them into place (ConcatKernel, ir.py)."""
+    writers: dict[str, list[CallInProgress]] = {}
+    for call in calls:
+        for name in call.buffers:
+            writers.setdefault(name, []).append(call)
+    for operation in operations:
+        if type(operation).__name__ != "ConcatKernel":
+            continue
+        parts = [call for part in operation.inputs for call in writers.get(part.get_name(), ())]
+        for call in parts:
+            call.nodes |= extern_origins(operation)
+        writers[operation.get_name()] = parts
+
+
+def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
+    """``origin_node`` says exactly which call it is; ``origins`` also name what was fused into its inputs."""
+    origin = ir_node.get_origin_node()
+    return {origin} if origin is not None else set(ir_node.origins)
+
+
+def extern_name(ir_node: Any) -> str:
+    name = getattr(ir_node, "python_kernel_name", None)
+    if name:
+        return str(name)
+    origin = ir_node.get_origin_node()
+    overload = getattr(ir_node, "op_overload", None) or (origin.target if origin is not None else None)
+    return str(overload) if overload is not None else type(ir_node).__name__
+
+
+def _is_call(line: object) -> bool:
+    if isinstance(line, str):
+        text = line.strip()
+        return "(" in text and not text.startswith(("#", "//", "assert_", "del "))
+    names = {base.__name__ for base in type(line).__mro__}
+    return "WrapperLine" in names and names.isdisjoint(_NOT_A_CALL)
+
+
+def _python_code(result: Any) -> Any:
+    """The wrapper's ``ValueWithLineMap``; None when there is none (code generation failed, or the FX wrapper)."""
+    code = result[0] if isinstance(result, tuple) and result else None
+    return code if hasattr(code, "value") and hasattr(code, "line_map") else None
+
+
+def without_kernel(
+    operations: Iterable[Any], positions: dict[torch.fx.Node, int], calls: Sequence[CallInProgress]
+) -> dict[str, str]:
+    """Call nodes that no kernel computes → why."""
+    computed: set[torch.fx.Node] = set()
+    for call in calls:
+        computed |= call.nodes
+    scheduled = {node for operation in operations for node in operation.origins}
+    return {
+        node.name: _why_not(node, node in scheduled)
+        for node in positions
+        if node.op == "call_function" and node not in computed
+    }
+
+
+def _why_not(node: torch.fx.Node, is_scheduled: bool) -> str:
+    if node.target is operator.getitem:
+        return "takes one of several results"
+    if getattr(node.target, "is_view", False):
+        return "a view: it moves no data"
+    if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) and node.meta.get("val") is not None:
+        return "computed while sizes are"
+    if not node.users:
+        return "nothing uses it"
+    if str(node.target).startswith(("aten.empty", "aten.new_empty")):
+        return "allocates memory and computes nothing"
+    if is_scheduled:
+        return "part of an operation that needs no kernel"
+    return "Inductor found nothing to compute"

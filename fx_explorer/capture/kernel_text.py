@@ -1,0 +1,47 @@
+"""Finding a generated kernel in the output code: ``name = async_compile.cpp_pybinding([…], r'''…''')``."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from fx_explorer.model.kernel import KernelLanguage
+
+_LANGUAGES: dict[str, KernelLanguage] = {
+    "cpp": "cpp",
+    "cpp_pybinding": "cpp",
+    "cuda": "cpp",
+    "cutlass": "cpp",
+    "rocm": "cpp",
+    "xpu": "cpp",
+    "triton": "triton",
+}
+"""Method of ``AsyncCompile`` (torch/_inductor/async_compile.py) that builds a kernel → the language it is written in."""
+
+_DEFINITION = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.MULTILINE)
+_QUOTES = "'''"
+
+
+class Definition(NamedTuple):
+    language: KernelLanguage
+    source: str
+    first_line: int
+    """Line (from 1) of the output code that holds the first line of ``source``."""
+
+
+def definitions(output_code: str) -> dict[str, Definition]:
+    """Every kernel the output code defines, by name. An auto-tuning block in front repeats them: the last one counts."""
+    found: dict[str, Definition] = {}
+    line, counted = 1, 0
+    for match in _DEFINITION.finditer(output_code):
+        opening = output_code.find(_QUOTES, match.end())
+        closing = output_code.find(_QUOTES, opening + len(_QUOTES))
+        if opening < 0 or closing < 0:
+            continue
+        start = opening + len(_QUOTES)
+        if output_code.startswith("\n", start):
+            start += 1
+        line += output_code.count("\n", counted, start)
+        counted = start
+        found[match[1]] = Definition(_LANGUAGES.get(match[2], "python"), output_code[start:closing], line)
+    return found

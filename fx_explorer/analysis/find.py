@@ -1,0 +1,102 @@
+"""Find anything: nodes, kernels, source lines and graph breaks that contain what was typed, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.documents import (
+    Place,
+    document_of,
+    lines_of,
+    place_of_kernel,
+    source_documents,
+)
+from fx_explorer.session import SessionReader
+
+MatchKind = Literal["break", "kernel", "node", "line"]
+
+LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    kind: MatchKind
+    text: str
+    detail: str
+    place: Place
+    rank: int
+    """0: it is what was typed, 1: begins with it, 2: contains it."""
+
+
+def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
+    """At most ``limit`` matches. Every word of ``typed`` must occur (upper and lower case alike); nothing for no words."""
+    words = typed.casefold().split()
+    if not words:
+        return []
+    kinds: list[Iterator[Match]] = [
+        _breaks(reader, words),
+        _kernels(reader, words),
+        _nodes(reader, words, limit),
+        _source_lines(reader, words),
+    ]
+    found = [match for kind in kinds for match in islice(kind, limit)]
+    return sorted(found, key=lambda match: match.rank)[:limit]
+
+
+def _rank(name: str, words: list[str]) -> int:
+    name = name.casefold()
+    return 0 if name == words[0] else 1 if name.startswith(words[0]) else 2
+
+
+def _contains(texts: Iterable[str], words: list[str]) -> bool:
+    whole = " ".join(texts).casefold()
+    return all(word in whole for word in words)
+
+
+def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
+    for one in distinct_breaks(reader):
+        if one.place and _contains((one.reason, one.code, one.registry_id, one.file, "graph break"), words):
+            yield Match("break", one.reason, f"{one.place.document.title}:{one.line}", one.place, 1)
+
+
+def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
+    matching = (k for k in reader.rows(model.Kernel) if _contains((k.name, k.language, k.direction), words))
+    for kernel in sorted(matching, key=lambda k: _rank(k.name, words)):
+        place = place_of_kernel(reader, kernel)
+        if place:
+            yield Match("kernel", kernel.name, kernel.direction, place, _rank(kernel.name, words))
+
+
+def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
+    """Names that begin so first, by the index, shortest first; then one scan that stops as soon as it has enough."""
+    begins = "SELECT id FROM node WHERE name>=? AND name<? ORDER BY length(name), id LIMIT ?"
+    ids = [row[0] for row in reader.query(begins, (words[0], words[0] + "\uffff", limit))] if len(words) == 1 else []
+    condition = " AND ".join(["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words))
+    scan = f"SELECT id FROM node WHERE {condition} LIMIT ?"
+    ids += [row[0] for row in reader.query(scan, (*(_like(word) for word in words), limit))]
+    nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
+    documents = {graph: document_of(reader, "graph", graph) for graph in {node.graph for node in nodes.values()}}
+    for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
+        document = documents[node.graph]
+        where = f"[{document.owner}] {document.title}" if document.owner else document.title
+        yield Match("node", node.name, f"{node.target} · {where}", Place(document, node.position), _rank(node.name, words))
+
+
+def _like(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def _source_lines(reader: SessionReader, words: list[str]) -> Iterator[Match]:
+    users = {f.id for f in reader.rows(model.SourceFile) if f.is_user}
+    for document in source_documents(reader):
+        if document.id not in users:
+            continue
+        for number, line in enumerate(lines_of(reader, document)):
+            if _contains((line,), words):
+                yield Match("line", line.strip(), f"{document.title}:{number + 1}", Place(document, number), 2)

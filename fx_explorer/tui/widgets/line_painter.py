@@ -1,0 +1,260 @@
+"""Turns the tokens of a line into a Strip, in the colours of the theme, and remembers the strips of the lines around.
+
+Measured at 200×50: one finished strip a line, coloured once with its background, is what makes a page of code paint in 5 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from fx_explorer.tui.theme import KIND_STYLES
+from fx_explorer.tui.widgets import scroll_track
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.widgets.line_view import LineView
+
+Piece = tuple[str, str]
+"""Text and its kind: a Kind of highlight.py or one of the tones of theme.py."""
+
+CURSOR, MARKED, HOVERED, SELECTED = 1, 2, 4, 8
+"""Bits of a line's state."""
+
+PREFIX = "line-view--"
+STRIPS_KEPT = 600
+"""Each strip holds some caches of its own (findings: 7); a few pages of every pane are enough."""
+
+_STATES = ("hover", "mark", "selected", "cursor")
+_PARTS = ("match", "pointer", "mark-glyph", "header", "placeholder", "track", "thumb", "tick-mark", "tick-match")
+COMPONENT_CLASSES = {PREFIX + name for name in (*KIND_STYLES, *_STATES, *_PARTS)}
+
+COMPONENT_CSS = (
+    "LineView {\n"
+    + "".join(f"  & > .{PREFIX}{kind} {{ {rule} }}\n" for kind, rule in KIND_STYLES.items())
+    + """
+  & > .line-view--hover { background: $foreground 6%; }
+  & > .line-view--mark { background: $warning 18%; }
+  & > .line-view--selected { background: $secondary 30%; }
+  & > .line-view--cursor { background: $foreground 10%; }
+  &:focus > .line-view--cursor { background: $primary 40%; }
+  & > .line-view--match { text-style: underline bold; color: $text-warning; }
+  & > .line-view--pointer { color: $primary; text-style: bold; }
+  & > .line-view--mark-glyph { color: $warning; }
+  & > .line-view--header { color: $text-muted; text-style: bold; background: $surface; }
+  & > .line-view--placeholder { color: $text-muted; text-style: italic; }
+  & > .line-view--track { color: $foreground 15%; }
+  & > .line-view--thumb { color: $foreground 50%; }
+  & > .line-view--tick-mark { color: $warning; text-style: bold; }
+  & > .line-view--tick-match { color: $accent; text-style: bold; }
+  &:ansi > .line-view--hover { background: ansi_default; }
+  &:ansi > .line-view--mark { background: ansi_default; text-style: bold; }
+  &:ansi > .line-view--selected { background: ansi_default; text-style: reverse; }
+  &:ansi > .line-view--cursor { background: ansi_default; text-style: underline; }
+  &:ansi:focus > .line-view--cursor { background: ansi_default; text-style: reverse; }
+  &:nocolor > .line-view--mark { text-style: bold; }
+  &:nocolor > .line-view--selected { text-style: reverse; }
+  &:nocolor > .line-view--cursor { text-style: underline; }
+  &:nocolor:focus > .line-view--cursor { text-style: reverse; }
+}
+"""
+)
+
+_TRACK_PARTS = {
+    scroll_track.EMPTY: "track",
+    scroll_track.TRACK: "track",
+    scroll_track.THUMB: "thumb",
+    scroll_track.MARK: "tick-mark",
+    scroll_track.MATCH: "tick-match",
+}
+
+
+class LinePainter:
+    """Paints for one LineView. The key of a remembered strip is all that changes its look."""
+
+    _ATTRIBUTES: ClassVar[tuple[str, ...]] = ("bold", "dim", "italic", "underline", "reverse", "strike")
+
+    def __init__(self, view: LineView) -> None:
+        self._view = view
+        self._strips: dict[tuple[int, int, str], Strip] = {}
+        self._styles: dict[tuple[str, int, bool], Style] = {}
+        self._frame: tuple[int, int] = (0, 0)
+
+    def forget(self) -> None:
+        """What was drawn is out of date: other lines, another width, another find."""
+        self._strips.clear()
+
+    def forget_lines(self, start: int) -> None:
+        """Lines from ``start`` on are out of date."""
+        self._strips = {key: strip for key, strip in self._strips.items() if key[0] < start}
+
+    def forget_styles(self) -> None:
+        """The theme or the focus changed."""
+        self._styles.clear()
+        self._strips.clear()
+
+    def line(self, line: int, state: int, track: str, skip: int, width: int) -> Strip:
+        """Line ``line`` from cell ``skip`` of its content on, ``width`` cells wide in all."""
+        if self._frame != (skip, width):
+            self._frame = (skip, width)
+            self._strips.clear()
+        key = (line, state, track)
+        strip = self._strips.get(key)
+        if strip is None:
+            if len(self._strips) > STRIPS_KEPT:
+                self._strips.clear()
+            strip = self._strips[key] = self._paint(line, state, track, skip, width)
+        return strip
+
+    def _paint(self, line: int, state: int, track: str, skip: int, width: int) -> Strip:
+        view = self._view
+        segments = [self._pointer(state)]
+        segments += [Segment(text, self._style(kind, state)) for text, kind in view.gutter_tokens(line)]
+        room = width - 2 - view.gutter_width
+        tokens = view.line_tokens(line)
+        if view.find_pattern:
+            pieces = _cut_matches(tokens, view.find_spans("".join([text for text, _ in tokens])))
+        else:
+            pieces = [(text, kind, False) for text, kind in tokens]
+        used = 0
+        for text, kind, is_match in crop(pieces, skip, room):
+            segments.append(Segment(text, self._style(kind, state, is_match)))
+            used += len(text) if text.isascii() else cell_len(text)
+        if used < room:
+            segments.append(Segment(" " * (room - used), self._style("text", state)))
+        segments.append(self._track(track))
+        return self._finished(segments, width)
+
+    def _pointer(self, state: int) -> Segment:
+        if state & CURSOR:
+            return Segment("▶" if state & MARKED else "▸", self._style("pointer", state))
+        return Segment("▌", self._style("mark-glyph", state)) if state & MARKED else Segment(" ", self._style("text", state))
+
+    def _track(self, glyph: str) -> Segment:
+        return Segment(glyph, self._style(_TRACK_PARTS[glyph], 0))
+
+    def header(self, tokens: Sequence[Piece], skip: int, width: int) -> Strip:
+        style = self._style("header", 0)
+        margin = 1 + self._view.gutter_width
+        pieces = crop([(text, kind, False) for text, kind in tokens], skip, width - margin)
+        text = " " * margin + "".join([piece[0] for piece in pieces])
+        return self._finished([Segment(text + " " * (width - cell_len(text)), style)], width)
+
+    def blank(self, track: str, width: int) -> Strip:
+        """A row below the last line."""
+        return self._finished([Segment(" " * (width - 1), self._style("text", 0)), self._track(track)], width)
+
+    def placeholder(self, text: str, width: int, height: int) -> list[Strip]:
+        """An empty view: ``text`` wrapped in its middle."""
+        rows = _wrap(text, max(8, width - 4))[: max(height, 0)]
+        above = max(0, (height - len(rows)) // 3)
+        style = self._style("placeholder", 0)
+        rows = [""] * above + rows + [""] * (height - above - len(rows))
+        strips = []
+        for row in rows:
+            left = max(0, (width - cell_len(row)) // 2)
+            strip = Strip([Segment(" " * left + row, style)]).adjust_cell_length(width, style)
+            strips.append(self._finished(list(strip), width))
+        return strips
+
+    def _finished(self, segments: list[Segment], width: int) -> Strip:
+        strip = Strip(segments, width)
+        for line_filter in self._view.get_line_filters():
+            strip = strip.apply_filter(line_filter, self._view.background_colors[1])
+        return strip
+
+    def _style(self, kind: str, state: int, is_match: bool = False) -> Style:
+        key = (kind, state, is_match)
+        style = self._styles.get(key)
+        if style is None:
+            style = self._styles[key] = self._make_style(kind, state, is_match)
+        return style
+
+    def _make_style(self, kind: str, state: int, is_match: bool) -> Style:
+        look = self._component(kind if PREFIX + kind in COMPONENT_CLASSES else "text")
+        style = self._view.rich_style + Style(color=look.color, bgcolor=look.bgcolor, **self._attributes(look))
+        for bit, name in ((HOVERED, "hover"), (MARKED, "mark"), (SELECTED, "selected"), (CURSOR, "cursor")):
+            if state & bit:
+                look = self._component(name)
+                style += Style(bgcolor=look.bgcolor, **self._attributes(look))
+        if is_match:
+            look = self._component("match")
+            style += Style(color=look.color, **self._attributes(look))
+        return style
+
+    def _component(self, name: str) -> Style:
+        return self._view.get_component_rich_style(PREFIX + name)
+
+    def _attributes(self, style: Style) -> dict[str, bool]:
+        return {name: True for name in self._ATTRIBUTES if getattr(style, name)}
+
+
+MatchedPiece = tuple[str, str, bool]
+
+
+def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
+    """The part of a line from cell ``skip`` on that fits in ``room`` cells. Half of a wide character becomes a space."""
+    shown: list[MatchedPiece] = []
+    for text, kind, is_match in pieces:
+        if room <= 0:
+            break
+        cells = len(text) if text.isascii() else cell_len(text)
+        if skip >= cells:
+            skip -= cells
+            continue
+        if skip or cells > room:
+            text = cut_cells(text, skip, skip + room)
+            cells = min(cells - skip, room)
+            skip = 0
+        shown.append((text, kind, is_match))
+        room -= cells
+    return shown
+
+
+def cut_cells(text: str, start: int, stop: int) -> str:
+    """Cells ``start`` to ``stop`` of ``text``."""
+    if text.isascii():
+        return text[start:stop]
+    shown: list[str] = []
+    cell = 0
+    for character in text:
+        size = get_character_cell_size(character)
+        if cell >= stop:
+            break
+        if cell >= start and cell + size <= stop:
+            shown.append(character)
+        elif size == 2 and (cell + 1 == start or cell + 1 == stop):
+            shown.append(" ")
+        cell += size
+    return "".join(shown)
+
+
+def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[MatchedPiece]:
+    """The same tokens, cut where a match starts or ends."""
+    edges = sorted({edge for span in spans for edge in span})
+    pieces: list[MatchedPiece] = []
+    at = 0
+    for text, kind in tokens:
+        cuts = [at, *(edge for edge in edges if at < edge < at + len(text)), at + len(text)]
+        for start, stop in zip(cuts, cuts[1:], strict=False):
+            is_match = any(first <= start < last for first, last in spans)
+            pieces.append((text[start - at : stop - at], kind, is_match))
+        at += len(text)
+    return pieces
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Words on rows of at most ``width`` cells."""
+    rows: list[str] = [""]
+    for word in text.split(" "):
+        if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
+            rows.append("")
+        rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
+        while cell_len(rows[-1]) > width:
+            head = cut_cells(rows[-1], 0, width)
+            rows[-1:] = [head, rows[-1][len(head) :]]
+    return rows

@@ -1,0 +1,256 @@
+"""A table in a pane: nodes of a graph, guards, breaks, an outline. Asks its source for the page on screen and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from rich.cells import cell_len
+
+from fx_explorer.highlight import printable
+from fx_explorer.tui.widgets.line_painter import Piece, cut_cells
+from fx_explorer.tui.widgets.line_view import LineView
+
+Cell = str | Piece | list[Piece]
+"""A text in its column's kind; ``(text, kind)``; or a list of such pieces side by side."""
+
+Row = Sequence[Cell]
+"""One cell a column; missing cells at the end are empty."""
+
+PAGE_ROWS = 128
+PAGES_KEPT = 24
+GAP = 2
+"""Cells between columns."""
+
+
+class RowSource(Protocol):
+    """Where rows come from. Both calls must be quick: they happen while a frame is painted."""
+
+    def __len__(self) -> int:
+        """How many rows there are now; may grow."""
+
+    def page(self, start: int, stop: int) -> Sequence[Row]:
+        """Rows ``start`` to ``stop`` (exclusive), fewer at the end."""
+
+
+class Rows:
+    """A RowSource of rows that are all there."""
+
+    def __init__(self, rows: Sequence[Row] = ()) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def page(self, start: int, stop: int) -> Sequence[Row]:
+        return self._rows[start:stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How one column looks. Its width follows the rows seen so far, between ``min_width`` and ``max_width``."""
+
+    title: str = ""
+    kind: str = "text"
+    """Kind of cells that do not say theirs: a Kind of highlight.py or a tone of theme.py."""
+    align: Literal["left", "right"] = "left"
+    min_width: int = 4
+    max_width: int = 40
+    """The last column is not cut at its width: scroll sideways to read on."""
+    priority: int = 0
+    """When the pane is too narrow for all, columns with the highest number are left out first; those with 0 never."""
+
+
+class RowList(LineView):
+    """Rows in columns whose widths follow the pane, with a header line when a column has a title."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        source: RowSource | None = None,
+        *,
+        placeholder: str = "",
+        header: bool = True,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(placeholder=placeholder, name=name, id=id, classes=classes)
+        self._columns = tuple(columns)
+        self._source: RowSource = source or Rows()
+        self._wants_header = header
+        self._count = len(self._source)
+        self._pages: dict[int, Sequence[Row]] = {}
+        self._natural = [cell_len(column.title) for column in self._columns]
+        self._last_width = 0
+        self._layout: tuple[tuple[int, int], ...] | None = None
+
+    # what an application uses
+
+    def load(self, source: RowSource, columns: Sequence[Column] | None = None, *, line: int = 0) -> None:
+        """Show other rows, with the cursor on ``line``; marks and selection go."""
+        if columns is not None:
+            self._columns = tuple(columns)
+        self._source = source
+        self._natural = [cell_len(column.title) for column in self._columns]
+        self._last_width = 0
+        self.forget_place()
+        self.reload()
+        self.move_to(line, center=True)
+
+    def reload(self) -> None:
+        """The source has more rows, or other ones: cursor and scroll position stay."""
+        self._count = len(self._source)
+        self._pages.clear()
+        self._layout = None
+        self.content_changed()
+
+    @property
+    def source(self) -> RowSource:
+        return self._source
+
+    def row(self, line: int) -> Row:
+        """The row at ``line``, from the page it is on. Raises IndexError when the source does not have it (any more)."""
+        page = line // PAGE_ROWS
+        rows = self._pages.get(page)
+        if rows is None:
+            rows = self._fetch(page)
+        return rows[line % PAGE_ROWS]
+
+    # what LineView asks
+
+    @property
+    def line_count(self) -> int:
+        return self._count
+
+    @property
+    def content_width(self) -> int:
+        layout = self._widths()
+        fixed = sum(width + GAP for _, width in layout[:-1])
+        return fixed + max(self._last_width, layout[-1][1] if layout else 0)
+
+    def header_tokens(self) -> Sequence[Piece]:
+        if not self._wants_header or not any(column.title for column in self._columns):
+            return ()
+        layout = self._widths()
+        cells: list[Piece] = []
+        for index, width in layout:
+            column = self._columns[index]
+            cells += _fit([(column.title, "header")], width, column.align, index == layout[-1][0])
+        return cells
+
+    def line_tokens(self, line: int) -> Sequence[Piece]:
+        try:
+            row = self.row(line)
+        except IndexError:
+            return [("this row is gone: the list changed", "muted")]
+        layout = self._widths()
+        tokens: list[Piece] = []
+        for index, width in layout:
+            if index < len(row):
+                column = self._columns[index]
+                tokens += _fit(_pieces(row[index], column.kind), width, column.align, index == layout[-1][0])
+        return tokens
+
+    def line_text(self, line: int) -> str:
+        return "  ".join("".join(text for text, _ in _pieces(cell, "")) for cell in self.row(line)).rstrip()
+
+    def search_text(self, start: int, stop: int) -> Sequence[str]:
+        # Not kept: a find through 100,000 rows must not fill the memory, nor push out the page on screen.
+        return [" ".join(text for cell in row for text, _ in _pieces(cell, "")) for row in self._source.page(start, stop)]
+
+    # pages and widths
+
+    def _fetch(self, page: int) -> Sequence[Row]:
+        rows = self._source.page(page * PAGE_ROWS, min((page + 1) * PAGE_ROWS, self._count))
+        if len(self._pages) >= PAGES_KEPT:
+            del self._pages[next(iter(self._pages))]
+        self._pages[page] = rows
+        self._measure(rows)
+        return rows
+
+    def _measure(self, rows: Sequence[Row]) -> None:
+        """Let columns grow to what these rows need."""
+        natural = list(self._natural)
+        for row in rows:
+            for index, cell in enumerate(row[: len(natural)]):
+                cells = sum(cell_len(text) for text, _ in _pieces(cell, ""))
+                natural[index] = max(natural[index], cells)
+        if natural != self._natural:
+            self._natural = natural
+            self._last_width = natural[-1] if natural else 0
+            self._layout = None
+            self.call_later(self.content_resized)
+
+    def _widths(self) -> tuple[tuple[int, int], ...]:
+        """The columns shown, each with its width."""
+        if self._layout is None:
+            if self._count and not self._pages:
+                self._fetch(0)
+            self._layout = column_widths(self._columns, self._natural, self.body_width)
+        return self._layout
+
+    def on_resize(self) -> None:
+        self._layout = None
+        super().on_resize()
+
+
+def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[tuple[int, int], ...]:
+    """(index, width) of the columns that fit in ``room`` cells: first the least important are left out, then the widest shrink."""
+    shown = list(range(len(columns)))
+    widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
+    if room <= 0:
+        return tuple((index, widths[index]) for index in shown)
+
+    def excess() -> int:
+        return sum(widths[index] for index in shown) + GAP * (len(shown) - 1) - room
+
+    least = {index: columns[index].min_width for index in shown}
+    while sum(least[index] for index in shown) + GAP * (len(shown) - 1) > room:
+        droppable = [index for index in shown if columns[index].priority > 0]
+        if not droppable:
+            break
+        shown.remove(max(droppable, key=lambda index: (columns[index].priority, index)))
+    while (over := excess()) > 0:
+        shrinkable = [index for index in shown if widths[index] > least[index]]
+        if not shrinkable:
+            break
+        widest = max(shrinkable, key=lambda index: widths[index])
+        others = [widths[index] for index in shrinkable if widths[index] < widths[widest]]
+        target = max(widths[widest] - over, least[widest], max(others, default=0))
+        widths[widest] = min(target, widths[widest] - 1)
+    return tuple((index, widths[index]) for index in shown)
+
+
+def _pieces(cell: Cell, kind: str) -> list[Piece]:
+    if isinstance(cell, str):
+        return [(printable(cell), kind)]
+    if isinstance(cell, tuple):
+        return [(printable(cell[0]), cell[1])]
+    return [(printable(text), piece_kind) for text, piece_kind in cell]
+
+
+def _fit(pieces: list[Piece], width: int, align: str, is_last: bool) -> list[Piece]:
+    """``pieces`` in ``width`` cells and the gap after them; what is cut off ends in ``…``."""
+    cells = sum(len(text) if text.isascii() else cell_len(text) for text, _ in pieces)
+    if cells > width and not is_last:
+        pieces, cells = _shorten(pieces, width), width
+    padding = " " * max(0, width - cells)
+    if align == "right":
+        return [(padding, "text"), *pieces, ("" if is_last else " " * GAP, "text")]
+    return pieces if is_last else [*pieces, (padding + " " * GAP, "text")]
+
+
+def _shorten(pieces: list[Piece], width: int) -> list[Piece]:
+    shown: list[Piece] = []
+    room = width - 1
+    for text, kind in pieces:
+        cells = cell_len(text)
+        if cells > room:
+            cut = cut_cells(text, 0, room)
+            shown.append((cut + "…" + " " * (room - cell_len(cut)), kind))
+            return shown
+        shown.append((text, kind))
+        room -= cells
+    return shown

@@ -1,0 +1,61 @@
+"""The slim scroll track in a LineView's last column: which glyph stands in which row. Pure functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+EMPTY = " "
+TRACK = "│"
+THUMB = "┃"
+MARK = "╸"
+MATCH = "·"
+MOST_TICKS = 2_000
+"""Marks beyond so many are not all looked at: they would fill the track anyway."""
+
+
+def row_of(line: int, height: int, line_count: int) -> int:
+    """The row of the track that stands for ``line``."""
+    return min(height - 1, line * height // max(line_count, height, 1))
+
+
+def top_at(row: int, height: int, line_count: int) -> int:
+    """The first visible line after the user points at ``row`` of the track: the thumb's middle goes there."""
+    if height <= 0:
+        return 0
+    return max(0, min(row * line_count // height - height // 2, line_count - height))
+
+
+def ticks(height: int, line_count: int, marks: Iterable[int], matches: Sequence[int]) -> dict[int, str]:
+    """Rows of the track that have a tick. Marks win over matches."""
+    if height <= 0 or line_count <= 0:
+        return {}
+    rows = dict.fromkeys(_rows_with_any(height, line_count, matches), MATCH)
+    for count, line in enumerate(marks):
+        if count >= MOST_TICKS:
+            break
+        rows[row_of(line, height, line_count)] = MARK
+    return rows
+
+
+def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list[int]:
+    """By bisection, as matches are sorted and may be a hundred thousand."""
+    found = []
+    for row in range(height):
+        first = -(-row * max(line_count, height) // height)
+        index = bisect_left(matches, first)
+        if index < len(matches) and row_of(matches[index], height, line_count) == row:
+            found.append(row)
+    return found
+
+
+def glyph(row: int, height: int, line_count: int, top: int, tick_rows: dict[int, str]) -> str:
+    """What stands in ``row``: a tick, else the thumb, else the track; nothing when everything is visible."""
+    tick = tick_rows.get(row)
+    if tick:
+        return tick
+    if line_count <= height:
+        return EMPTY
+    size = max(1, height * height // line_count)
+    first = top * (height - size) // (line_count - height)
+    return THUMB if first <= row < first + size else TRACK

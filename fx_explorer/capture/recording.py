@@ -122,9 +122,9 @@ class Recording:
 
     def compile_failed(self, name: str, error: BaseException) -> None:
         """The compiler raised in this compilation; what was captured before stays."""
-        self.add_failure("compiler", self.stage, error, f"{type(error).__name__}: {error}")
-        first_line = str(error).strip().partition("\n")[0]
-        self.change_compilation(name, status="failed", error=f"{type(error).__name__}: {first_line}")
+        message = " ".join(f"{type(error).__name__}: {error}".split("\n\nSet TORCHDYNAMO_VERBOSE")[0].split())
+        self.add_failure("compiler", self.stage, error, message)
+        self.change_compilation(name, status="failed", error=message)
 
     @property
     def stage(self) -> Stage | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fx_explorer.model import Stage
+from fx_explorer.model import Stage, Status
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording import Recording
@@ -31,12 +31,14 @@ _AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
 _INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
 
 
-def missing(recording: Recording, name: str) -> dict[str, str] | None:
+def missing(recording: Recording, name: str, status: Status) -> dict[str, str] | None:
     """Stage → why compilation ``name`` has nothing of it. None when it has all of them."""
     seen = recording.seen_stages.get(name, set())
     absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]
-    if "dynamo" not in seen:
-        return {"dynamo": "no tensor operation was captured", **dict.fromkeys(absent, "Dynamo captured no graph")}
+    if status == "failed":
+        return dict.fromkeys(absent, "compilation failed before it")
+    if name not in recording.segments:
+        return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
     reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}
     return {stage: reason for stage, reason in reasons.items() if reason} or None
 
@@ -46,8 +48,6 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
     cached = [event for event in recording.cache_events.get(name, []) if event.endswith("_hit")]
     if cached:
         return f"taken from torch's cache ({', '.join(sorted(set(cached)))}); capture without --use-caches to see it"
-    if recording.compilations[name].status == "failed":
-        return "compilation failed before it"
     if stage in _AOT_STAGES and "forward" not in seen:
         return f"backend {backend} does not use AOTAutograd"
     if stage in ("joint", "backward"):

@@ -18,11 +18,12 @@ from torch._logging.structured import INTERN_TABLE
 from fx_explorer.capture import stages
 from fx_explorer.capture.breaks import parse_break
 from fx_explorer.capture.recording import Recording
-from fx_explorer.model import Compilation, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
+from fx_explorer.capture.sources import parse_stack
+from fx_explorer.model import Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
 
 TRACE_LOGGER = "torch.__trace"
 
-_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*$")
+_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(HINT: .*\))?$")
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 
 LARGE_METRICS = (
@@ -56,6 +57,7 @@ class _Handler(logging.Handler):
         super().__init__(logging.DEBUG)
         self._recording = recording
         self._spans: list[Span] = []
+        self._errors: dict[str, str] = {}
         self._open: dict[tuple[int, str], list[float]] = {}
         self._records: dict[str, Callable[[str, Any, str], None]] = {
             "dynamo_start": self._start,
@@ -65,6 +67,7 @@ class _Handler(logging.Handler):
             "create_symbol": self._symbol,
             "chromium_event": self._event,
             "artifact:dynamo_graph_break_reason": self._graph_break,
+            "artifact:dynamo_error": self._error,
             "artifact:recompile_reasons": self._recompile,
             "artifact:fx_graph_cache_hit": self._cache_event,
             "artifact:fx_graph_cache_miss": self._cache_event,
@@ -87,46 +90,63 @@ class _Handler(logging.Handler):
     # compilations
 
     def _start(self, name: str, content: dict[str, Any], _: str) -> None:
-        if not name or name in self._recording.compilations:
+        recording = self._recording
+        known = recording.compilations.get(name)
+        if not name or (known is not None and known.function):
             return
         frames = _frames(content["stack"])
         where = frames[-1]
-        sources = self._recording.sources
-        outside = [frame for frame in frames[:-1] if not sources.is_torch(frame.file)]
-        frame_id, recompile = (int(part) for part in name.split("/")[-2:])
-        sources.file(where.file)
-        row = Compilation(
-            0, name, frame_id, recompile, where.function, where.file, where.line, sources.stack(outside),
-            backend=self._recording.request.backend,
-        )  # fmt: skip
-        self._recording.add_compilation(name, row)
+        outside = [frame for frame in frames[:-1] if not recording.sources.is_torch(frame.file)]
+        recording.sources.file(where.file)
+        recording.change_compilation(
+            name,
+            function=where.function,
+            file=where.file,
+            line=where.line,
+            stack=recording.sources.stack(outside),
+            backend=recording.request.backend,
+        )
 
     def _end(self, name: str, content: dict[str, Any], _: str) -> None:
         self._metrics(name, content, "")
         if not name:
             return
         recording = self._recording
-        row = recording.compilations.get(name)
-        failed_before = row is not None and row.status == "failed"
+        recording.compilation_id(name)
+        row = recording.compilations[name]
+        status = "failed" if row.status == "failed" else self._status(name, content)
+        if status == "failed" and row.status != "failed":
+            self._add_failure(name, content)
         restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
         recording.change_compilation(
             name,
-            status="failed" if failed_before else self._status(name, content),
-            error=(row.error if row and row.error else _first_line(content.get("fail_reason") or "")),
+            status=status,
+            error=row.error or _flat(content.get("fail_reason") or ""),
             attempts=1 + len(restarts),
             restart_reasons=restarts,
+            backend=recording.backends.get(name, row.backend),
             duration_s=float(content.get("entire_frame_compile_time_s") or 0.0),
-            missing_stages=stages.missing(recording, name),
+            missing_stages=stages.missing(recording, name, status),
         )
         self.flush_spans()
+
+    def _add_failure(self, name: str, content: dict[str, Any]) -> None:
+        """Dynamo itself gave up; a backend's failure was recorded where it was raised."""
+        recording = self._recording
+        text = recording.writer.text(self._errors.get(name) or content.get("fail_reason") or "")
+        message = f"{content['fail_type']}: {_flat(content.get('fail_reason') or '')}"
+        compilation = recording.compilation_id(name)
+        recording.writer.add(Failure(0, compilation, "compiler", "dynamo", content["fail_type"], message, text))
+
+    def _error(self, name: str, _: Any, payload: str) -> None:
+        self._errors[name] = payload
 
     def _status(self, name: str, content: dict[str, Any]) -> Status:
         if content.get("fail_type"):
             return "skipped" if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame") else "failed"
         if not content.get("has_guarded_code", True):
             return "skipped"
-        broke = self._recording.broke.get(name, False)
-        return "broke" if broke else "ok"
+        return "broke" if self._recording.broke.get(name) else "ok"
 
     def _metrics(self, name: str, content: dict[str, Any], _: str) -> None:
         kept = {k: v for k, v in content.items() if v not in (None, [], "") and k not in LARGE_METRICS}
@@ -151,15 +171,23 @@ class _Handler(logging.Handler):
         )
 
     def _recompile(self, name: str, _: Any, payload: str) -> None:
-        reasons = json.loads(payload)
-        reason = str(reasons[0] if isinstance(reasons, list) and reasons else reasons)
-        of, _, guard = reason.partition(": ")
-        where = _USER_LINE.search(guard)
-        guard_text = guard[: where.start()].strip() if where else guard.strip()
-        file, line = (where["file"], int(where["line"])) if where else ("", 0)
-        recording = self._recording
-        row = Recompile(0, recording.compilation_id(name), of, reason, guard_text, recording.sources.complete(file), line)
-        recording.writer.add(row)
+        reasons = json.loads(payload) if payload.startswith("[") else [payload]
+        for reason in reasons:
+            self._recording.writer.add(self._recompile_row(name, str(reason)))
+
+    def _recompile_row(self, name: str, reason: str) -> Recompile:
+        """``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user stack below (torch/_dynamo/guards.py)."""
+        of, _, failed = reason.partition(": ")
+        first, _, below = failed.partition("\n")
+        where = _USER_LINE.search(first)
+        guard = first[: where.start()].strip() if where else first.strip()
+        sources = self._recording.sources
+        user = sources.user_frame(parse_stack(below))
+        compilation = self._recording.compilation_id(name)
+        if user:
+            return Recompile(0, compilation, of, reason, guard, user.file, user.line)
+        file, line = (sources.complete(where["file"]), int(where["line"])) if where else ("", 0)
+        return Recompile(0, compilation, of, reason, guard, file, line)
 
     def _guard_tree(self, name: str, _: Any, payload: str) -> None:
         if name:
@@ -240,3 +268,13 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+MAX_ERROR = 400
+"""Characters of an error shown in one line; the whole is in its Failure."""
+
+
+def _flat(text: str) -> str:
+    """The reason in one line, without torch's advice on how to debug torch."""
+    line = " ".join(text.split("Developer debug context")[0].split())
+    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"

@@ -47,7 +47,7 @@ class CaptureRequest:
         return cls(**{**fields, "arguments": tuple(fields["arguments"])})
 
 
-OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started"]
+OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started", "incomplete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Outcome:
 
     ``finished``: all went through. ``raised``: the user's program raised (traceback in a Failure). ``exited``: it called
     ``sys.exit`` or ``os._exit``. ``killed``: a signal ended it (segfault, out of memory). ``not_started``: the target could not
-    be found or does not say what to compile (``message`` says what to do).
+    be found or does not say what to compile (``message`` says what to do). ``incomplete``: the program went on to its end, but
+    the session file could not be written in full (disk full).
     """
 
     kind: OutcomeKind

@@ -1,0 +1,85 @@
+"""The worker's two private pipes: notices to the client, commands from it."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import signal
+import threading
+
+from fx_explorer.model import CaptureRequest, Notice, Outcome
+
+
+class Channel:
+    """Talks to the client. Usable from any thread; silent in forked children, who are not the worker."""
+
+    def __init__(self, notices: int, commands: int) -> None:
+        self._notices = notices
+        self._commands = commands
+        self._lock = threading.Lock()
+        self._unread = b""
+        os.register_at_fork(after_in_child=self._close_in_child)
+
+    def send(self, notice: Notice) -> None:
+        """Write one line. A pipe that is gone (the program closed every descriptor, or the client died) is not our program's
+        trouble: the client notices by itself."""
+        line = notice.to_json().encode() + b"\n"
+        with self._lock:
+            try:
+                while line and self._notices >= 0:
+                    line = line[os.write(self._notices, line) :]
+            except OSError:
+                self._notices = -1
+
+    def send_outcome(self, outcome: Outcome) -> None:
+        self.send(Notice("outcome", text=json.dumps(outcome.to_json())))
+
+    def read_request(self) -> CaptureRequest:
+        """The first line the client sends. Raises EOFError when it went away before."""
+        line = self._read_line()
+        if not line:
+            raise EOFError("the client closed the command pipe before it sent a request")
+        return CaptureRequest.from_json(line.decode())
+
+    def obey(self) -> None:
+        """From now on follow commands, in a thread that does not show up among the program's own (``threading``)."""
+        _thread.start_new_thread(self._obey, ())
+
+    def _obey(self) -> None:
+        while line := self._read_line():
+            command = json.loads(line)["command"]
+            if command == "abort":
+                os.kill(os.getpid(), signal.SIGTERM)
+            elif command == "quit":
+                end_group()
+        if self._commands >= 0:
+            end_group()  # the client is gone: nobody is left to stop us later
+
+    def _read_line(self) -> bytes:
+        """The next line, empty at the end of the pipe."""
+        while b"\n" not in self._unread:
+            try:
+                chunk = os.read(self._commands, 65536)
+            except OSError:
+                # The program closed descriptors that are not its own (a daemon does); go on without commands.
+                self._commands = -1
+                return b""
+            if not chunk:
+                return b""
+            self._unread += chunk
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _close_in_child(self) -> None:
+        """A forked child must not hold the pipes: their end is how each side learns that the other is gone."""
+        for descriptor in (self._notices, self._commands):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._notices = self._commands = -1
+        self._lock = threading.Lock()  # another thread may have held it when the fork happened
+
+
+def end_group() -> None:
+    """End this process and everything it started (compilers, the program's own children)."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)

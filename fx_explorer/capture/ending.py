@@ -1,0 +1,86 @@
+"""How the worker ends: cancelling, exit codes, and what Python itself does at the end of a script."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import NoReturn
+
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+STACKS_FILE = "stacks.txt"
+"""Beside the session: Python stacks of all threads, written by a crash or a SIGTERM even while C code runs."""
+
+
+class Cancelled(BaseException):
+    """The client asked the worker to stop (SIGTERM). Not an Exception, so that ``except Exception`` lets it through."""
+
+
+def watch(session: Path) -> None:
+    """Turn SIGTERM into Cancelled, and leave stacks beside the session when a signal hits.
+
+    A program that sets its own SIGTERM handler keeps it; the client then kills the process after a grace period.
+    """
+    stacks = session.with_name(STACKS_FILE).open("w")
+    faulthandler.enable(stacks)
+    signal.signal(signal.SIGTERM, _cancel)
+    faulthandler.register(signal.SIGTERM, stacks, all_threads=True, chain=True)
+    os.register_at_fork(after_in_child=_unwatch)
+
+
+def _cancel(number: int, frame: FrameType | None) -> None:
+    raise Cancelled
+
+
+def _unwatch() -> None:
+    """A forked child dies of SIGTERM as usual: ``multiprocessing`` ends its workers that way."""
+    faulthandler.unregister(signal.SIGTERM)
+    if signal.getsignal(signal.SIGTERM) is _cancel:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def ignore_cancel() -> None:
+    """From here on the outcome is decided."""
+    faulthandler.unregister(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def exit_code(leaving: SystemExit) -> int:
+    """The status ``python`` ends with for this SystemExit; text goes to stderr, as ``python`` does it."""
+    code = leaving.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def finish_as_python() -> None:
+    """What Py_FinalizeEx does that a program can notice: join threads, run exit handlers, in this order.
+
+    (Python/pylifecycle.c; objects that still live are not destroyed, which Python does not promise either.)
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+
+
+def leave(code: int) -> NoReturn:
+    """Flush what the program printed, and end without waiting for anybody."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the program: nothing to flush
+            stream.flush()
+    os._exit(code & 0xFF)
+
+
+def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is not fx-explorer's own, so that it reads as it would without us."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,101 @@
+"""Example inputs: from what a file or an expression offers to arguments of a call, on the right device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+import torch
+
+from fx_explorer.errors import TargetError
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the target is called with."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] | None = None
+    origin: str = ""
+    """Where they come from, in words: ``example_inputs``, ``--inputs``, ``fx_explorer_target()``."""
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return self.kwargs or {}
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        return tensors((self.args, self.keywords))
+
+    def describe(self) -> str:
+        """Shapes and types, for messages: ``(f32[4, 8], labels=i64[4])``."""
+        shown = [_short(value) for value in self.args]
+        shown += [f"{name}={_short(value)}" for name, value in self.keywords.items()]
+        return f"({', '.join(shown)})"
+
+    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+        """The same arguments with every tensor replaced by ``change`` of it."""
+        args = tuple(_map_tensors(value, change) for value in self.args)
+        return Arguments(args, {k: _map_tensors(v, change) for k, v in self.keywords.items()}, self.origin)
+
+
+def as_arguments(inputs: object, origin: str) -> Arguments:
+    """A tuple or list is positional, a dict (or HF's BatchEncoding) goes by name, a function is asked, anything else is the
+    one argument."""
+    if callable(inputs) and not isinstance(inputs, torch.nn.Module):
+        inputs = inputs()
+    if isinstance(inputs, tuple | list):
+        return Arguments(tuple(inputs), origin=origin)
+    if isinstance(inputs, Mapping):
+        if not all(isinstance(name, str) for name in inputs):
+            raise TargetError(
+                f"{origin} is a dict whose keys are not all strings, so it cannot be passed by name. "
+                "If it is the one argument itself, wrap it: a tuple of one element."
+            )
+        return Arguments(kwargs=dict(inputs), origin=origin)
+    return Arguments((inputs,), origin=origin)
+
+
+def tensors(value: object) -> Iterator[torch.Tensor]:
+    """Every tensor in nested tuples, lists, dicts and dataclasses (a model's output), in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from tensors(inner)
+    elif isinstance(value, tuple | list | set | frozenset):
+        for inner in value:
+            yield from tensors(inner)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for inner in vars(value).values() if hasattr(value, "__dict__") else ():
+            yield from tensors(inner)
+
+
+def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on ``device``; one that requires grad stays a leaf, so that it gets a gradient."""
+    return tensor.detach().to(device).requires_grad_(tensor.requires_grad) if tensor.is_leaf else tensor.to(device)
+
+
+def with_grad(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that requires grad, where the dtype can have one."""
+    if tensor.requires_grad or not (tensor.is_floating_point() or tensor.is_complex()):
+        return tensor
+    return tensor.detach().clone().requires_grad_()
+
+
+def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return type(value)((name, _map_tensors(inner, change)) for name, inner in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_map_tensors(inner, change) for inner in value))
+    if isinstance(value, tuple | list):
+        return type(value)(_map_tensors(inner, change) for inner in value)
+    return value
+
+
+def _short(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+    return type(value).__name__

@@ -1,0 +1,176 @@
+"""One request in the worker, from "importing torch" to the outcome. ``main`` never returns: the process ends here.
+
+The user's program owns everything but two private pipes, a command thread and the SIGTERM handler. A script ends as under
+``python``: threads are joined and exit handlers run, then the process leaves through ``os._exit``. Any other target leaves as
+soon as its capture is done, so that no thread of the program can keep it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.capture import ending, loading
+from fx_explorer.capture.channel import Channel
+from fx_explorer.capture.guarded_writer import GuardedWriter
+from fx_explorer.capture.place import Place, locate
+from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
+from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.target import Target
+
+
+def main(notices: int, commands: int) -> None:
+    channel = Channel(notices, commands)
+    request = channel.read_request()
+    ending.watch(Path(request.session))
+    channel.obey()
+    try:
+        writer = GuardedWriter(request.session)
+    except SessionWriteError as error:
+        outcome = Outcome("not_started", str(error), error.exit_code)
+    else:
+        outcome = Job(request, writer, channel).run()
+    ending.ignore_cancel()
+    channel.send_outcome(outcome)
+    ending.leave(outcome.exit_code)
+
+
+class Job:
+    """What the worker is doing for one request. ``activity`` says it in words, for the user and for error messages."""
+
+    def __init__(self, request: CaptureRequest, writer: GuardedWriter, channel: Channel) -> None:
+        self.request = request
+        self.writer = writer
+        self.channel = channel
+        self.activity = ""
+        self.place = Place(request.target)
+
+    def run(self) -> Outcome:
+        """Do everything and say how it ended. Never raises."""
+        outcome = self._checked(self._explained(self._capture))
+        self.writer.close()
+        return outcome
+
+    def say(self, activity: str) -> None:
+        """Tell the client, and whoever reads the session, what happens now."""
+        self.activity = activity
+        self.writer.set_meta("progress", activity)
+        self.channel.send(Notice("worker", text=activity))
+
+    def note(self, text: str) -> None:
+        self.channel.send(Notice("note", text=text))
+
+    def describe(self, target: Target, train: bool) -> None:
+        """Say in the session what is compiled; ``train``: whether backward is run."""
+        name = f"{Path(self.place.shown).name}:{target.name}"
+        self._describe(name, target.kind, train, target.name, sum(p.numel() for p in target.parameters()))
+
+    def _describe(self, name: str, kind: str, train: bool, object_name: str = "", parameters: int = 0) -> None:
+        file = str(self.place.file or "")
+        self.writer.set_meta(
+            "target",
+            {"name": name, "kind": kind, "file": file, "object": object_name, "train": train, "parameters": parameters},
+        )
+
+    def _capture(self) -> Outcome:
+        self.place = locate(self.request)
+        self.say("importing torch")
+        import_torch()
+        self.say("importing the compiler")
+        # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's own imports.
+        import torch._inductor.compile_fx  # noqa: F401
+
+        from fx_explorer.capture.recorder import recording
+
+        self.say("ready")
+        worker = os.getpid()
+        with recording(self.writer, self.request, self.channel.send):
+            outcome = self._explained(self._run_program)
+            if self.place.is_script:
+                ending.finish_as_python()
+            if os.getpid() != worker:
+                # A child that the program forked came back from the program's code: it is no worker.
+                ending.leave(outcome.exit_code)
+        return outcome
+
+    def _run_program(self) -> Outcome:
+        """Run the script, or import the target and call it."""
+        if self.place.is_script:
+            self._run_script(self.place)
+        else:
+            from fx_explorer.capture.calling import call_target
+            from fx_explorer.capture.target import find_target
+
+            self.say(f"importing {self.place.shown}")
+            call_target(find_target(self.place, self.request, self.say), self)
+        return Outcome("finished", self._nothing_compiled())
+
+    def _run_script(self, place: Place) -> None:
+        assert place.file is not None
+        name = Path(place.shown).name
+        self._describe(name, "script", train=False)
+        self.say(f"running {name}")
+        loading.run_script(place.file, self.request.arguments)
+
+    def _nothing_compiled(self) -> str:
+        """What to say when all went well and yet nothing was compiled; empty otherwise."""
+        if self.writer.count(Compilation):
+            return ""
+        shown = self.place.shown
+        if self.place.is_script:
+            return (
+                f"{shown} ran to its end and compiled nothing: the script never called anything made by torch.compile. "
+                f"To compile a model or function of it: fx-explorer {shown}:NAME --inputs 'torch.randn(2, 8)', "
+                "or set example_inputs beside the model in the file."
+            )
+        return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
+
+    def _explained(self, work: Callable[[], Outcome]) -> Outcome:
+        """Whatever ``work`` does, an outcome comes back; the traceback of a program that raised is printed and stored."""
+        try:
+            return work()
+        except ending.Cancelled:
+            return Outcome("cancelled", f"cancelled while {self.activity}")
+        except SystemExit as leaving:
+            code = ending.exit_code(leaving)
+            return Outcome("exited", f"the program called sys.exit({leaving.code!r}) while {self.activity}", code)
+        except (TargetError, WorkerError) as error:
+            return Outcome("not_started", str(error), error.exit_code)
+        except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
+            return self._raised(error)
+
+    def _raised(self, error: BaseException) -> Outcome:
+        user_part = error.with_traceback(ending.without_our_frames(error.__traceback__))
+        sys.excepthook(type(error), user_part, user_part.__traceback__)
+        text = "".join(traceback.format_exception(type(error), user_part, user_part.__traceback__))
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        message = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            message += " (out of memory: the program asked for more than its limit or the machine allows)"
+        self.writer.try_failure(Failure(0, 0, "program", None, type(error).__name__, message), text)
+        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        return Outcome("raised", f"{message}, while {self.activity}" if self.activity else message, code)
+
+    def _checked(self, outcome: Outcome) -> Outcome:
+        """An outcome that also tells when the session could not be written in full."""
+        if self.writer.failure is None:
+            return outcome
+        told = f"{self.writer.failure} The program went on: {outcome.kind}"
+        return Outcome("incomplete", f"{told} ({outcome.message})" if outcome.message else told, outcome.exit_code)
+
+
+def import_torch() -> None:
+    """Raises WorkerError when this interpreter has no torch that works."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise WorkerError(
+            f"torch cannot be imported by {sys.executable}: {error}. "
+            "Install torch there, or choose the interpreter that has it with --python."
+        ) from error

@@ -1,0 +1,84 @@
+"""Where a target stands: the file or module and the object that ``TARGET`` names. Reads the file's syntax, runs nothing."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.capture.loading import top_level_names
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
+
+MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
+OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Either a file (absolute) or a module name, with an object in it or without."""
+
+    shown: str
+    """The file or module as the user wrote it."""
+    file: Path | None = None
+    module: str = ""
+    object: str = ""
+    is_script: bool = False
+    """The file is to be run as ``__main__``."""
+
+
+def locate(request: CaptureRequest) -> Place:
+    """Raises TargetError when there is no such file, or the words cannot be a target."""
+    file, name = split_target(request.target)
+    if file is None:
+        found = MODULE_TARGET.fullmatch(request.target)
+        if not found:
+            raise TargetError(
+                f"cannot tell what {request.target!r} is: expected file.py, file.py:object or package.module:object"
+            )
+        if request.as_script:
+            raise TargetError(f"{request.target!r} is not a file; fx-explorer run takes the path of a script")
+        return Place(found["module"], module=found["module"], object=found["object"] or "")
+    check_file(file)
+    is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
+    return Place(str(file), file.absolute(), object=name, is_script=is_script)
+
+
+def split_target(target: str) -> tuple[Path | None, str]:
+    """(file, object) of a target that is a file; (None, "") for a module."""
+    if Path(target).exists():
+        return Path(target), ""
+    file, colon, name = target.rpartition(":")
+    if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
+        return Path(file), name
+    looks_like_a_path = target.endswith(".py") or "/" in target
+    return (Path(target), "") if looks_like_a_path else (None, "")
+
+
+def check_file(file: Path) -> None:
+    if file.is_dir():
+        raise TargetError(f"{file} is a directory; name a file in it, or package.module:object")
+    if not file.exists():
+        raise TargetError(f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}")
+
+
+def _similar(file: Path) -> str:
+    """ " Did you mean …?", when the directory has a file with nearly that name."""
+    if not file.parent.is_dir():
+        return f" The directory {file.parent} does not exist either."
+    names = difflib.get_close_matches(file.name, [p.name for p in file.parent.glob("*.py")], n=1)
+    return f" Did you mean {file.with_name(names[0])}?" if names else ""
+
+
+def offers_target(file: Path) -> bool:
+    """Whether the file says what to compile; otherwise it is a script."""
+    names = top_level_names(file)
+    has_model = {"model", "get_model"} & names or defines_class(file)
+    return "fx_explorer_target" in names or bool("example_inputs" in names and has_model)
+
+
+def defines_class(file: Path) -> bool:
+    import ast
+
+    return any(isinstance(statement, ast.ClassDef) for statement in ast.parse(file.read_bytes()).body)

@@ -1,0 +1,277 @@
+"""One capture from the outside: the worker process, its pipes, the session file, and the end of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from fx_explorer import __version__
+from fx_explorer.client.console import Console
+from fx_explorer.client.judging import Remains, StopReason, failure_of, judge, with_problem
+from fx_explorer.client.placing import check_output, place_session
+from fx_explorer.errors import SessionWriteError
+from fx_explorer.model import CaptureRequest, Notice, Outcome
+from fx_explorer.session import SessionWriter
+
+WORKER = Path(__file__).resolve().parent.parent / "capture" / "worker.py"
+
+GRACE_S = 3.0
+"""Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""
+
+DRAIN_S = 1.0
+"""How long output is awaited when the worker is gone: a process that left its group may hold the pipe for ever."""
+
+
+class Capture:
+    """Starts a worker for ``request`` (its ``session`` is filled in here) and follows it to the end.
+
+    The session file exists from ``start()`` on and can be read while it grows. When the worker is gone, its process group is
+    killed, so nothing it started stays behind. With ``output`` the finished session is moved there; without, it stays in a
+    temporary directory until ``discard()``.
+
+    ``on_output(stream, bytes)`` hears what the program prints, as it comes.
+    """
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        python: str = sys.executable,
+        timeout: float | None = None,
+        output: Path | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        """Raises UsageError when ``output`` cannot be written."""
+        if output is not None:
+            check_output(output)
+        self.python = python
+        self.timeout = timeout
+        self.output = output
+        self._on_output = on_output
+        self._directory = Path(tempfile.mkdtemp(prefix="fx-explorer-"))
+        self.session_path = self._directory / "session.fxs"
+        self.request = replace(request, session=str(self.session_path))
+        self.outcome: Outcome | None = None
+        self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopped: StopReason = ""
+        self._activity = ""
+        self._last_words = ""
+        self._last_output = b""
+
+    async def start(self) -> None:
+        """Create the session and start the worker. Raises SessionWriteError when there is no room for either."""
+        self._began = time.monotonic()
+        self._writer = SessionWriter(self.session_path)
+        with self._writer.transaction():
+            self._writer.set_meta("fx_explorer", __version__)
+            self._writer.set_meta("request", asdict(self.request))
+            self._writer.set_meta("build", self.request.build)
+            self._writer.set_meta("started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        self._console = Console(self._writer, self._hear)
+        self._supervisor = asyncio.create_task(self._supervise(), name="worker supervisor")
+
+    async def notices(self) -> AsyncIterator[Notice]:
+        """Notices as they come; the last one is the outcome. For one listener."""
+        while (notice := await self._notices.get()) is not None:
+            yield notice
+
+    async def wait(self) -> Outcome:
+        """Wait for the end. The session is complete, and in its place, when this returns."""
+        await asyncio.shield(self._supervisor)
+        assert self.outcome is not None
+        return self.outcome
+
+    async def cancel(self, grace_s: float = GRACE_S) -> Outcome:
+        """Stop the worker: politely first, by force after ``grace_s``. Does nothing to one that has ended."""
+        await self._stop("cancelled", grace_s)
+        return await self.wait()
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does to a program that runs alone: KeyboardInterrupt in the user's program, which may handle it."""
+        self._signal(signal.SIGINT)
+
+    def discard(self) -> None:
+        """Delete the temporary session, when it was not moved to its place."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    # the life of the process
+
+    async def _supervise(self) -> None:
+        try:
+            returncode = await self._run()
+        except OSError as error:
+            reason = f"cannot start {self.python}: {error.strerror or error}. Choose a Python interpreter with --python."
+            self.outcome = Outcome("not_started", reason, 4)
+            await asyncio.to_thread(self._complete, self.outcome, None)
+        else:
+            await asyncio.to_thread(self._end, returncode)
+        finally:
+            outcome = self.outcome or Outcome("cancelled", "fx-explorer itself was stopped")
+            self._notices.put_nowait(Notice("outcome", text=outcome.message, seconds=time.monotonic() - self._began))
+            self._notices.put_nowait(None)
+
+    async def _run(self) -> int:
+        """Run the worker to its end, and return its exit status. Leaves nothing running, whatever happens to us."""
+        async with contextlib.AsyncExitStack() as stack:
+            pipes = [await _reading_pipe(stack) for _ in range(3)]
+            (notices, notices_fd), (stdout, stdout_fd), (stderr, stderr_fd) = pipes
+            commands, commands_fd = await _writing_pipe(stack)
+            try:
+                self._process = process = await asyncio.create_subprocess_exec(
+                    *(self.python, str(WORKER), str(notices_fd), str(commands_fd)),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=stdout_fd,
+                    stderr=stderr_fd,
+                    pass_fds=(notices_fd, commands_fd),
+                    start_new_session=True,
+                )
+            finally:
+                for descriptor in (notices_fd, stdout_fd, stderr_fd, commands_fd):
+                    os.close(descriptor)
+            stack.callback(self._kill_group)
+            if self._stopped:  # cancelled while it was being started
+                self._kill_group()
+            commands.write(self.request.to_json().encode() + b"\n")
+            flusher = asyncio.create_task(self._console.keep_writing(), name="console writer")
+            stack.callback(flusher.cancel)
+            readers = [
+                asyncio.create_task(self._read_notices(notices), name="notices"),
+                asyncio.create_task(self._console.read("stdout", stdout), name="stdout"),
+                asyncio.create_task(self._console.read("stderr", stderr), name="stderr"),
+            ]
+            await self._wait_for(process)
+            self._kill_group()
+            _, unfinished = await asyncio.wait(readers, timeout=DRAIN_S)
+            for reader in unfinished:
+                reader.cancel()
+            if unfinished:
+                text = "a process that the program started, and that left its process group, still holds its output"
+                self._console.add("", [text])
+            assert process.returncode is not None
+            return process.returncode
+
+    async def _wait_for(self, process: asyncio.subprocess.Process) -> None:
+        try:
+            await asyncio.wait_for(process.wait(), self.timeout)
+        except asyncio.TimeoutError:
+            await self._stop("timed_out", GRACE_S)
+
+    async def _stop(self, reason: StopReason, grace_s: float) -> None:
+        process = self._process
+        if process is not None and process.returncode is not None:
+            return
+        self._stopped = self._stopped or reason
+        if process is None:
+            return
+        self._signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except asyncio.TimeoutError:
+            self._kill_group()
+            await process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _kill_group(self) -> None:
+        """End the worker and everything it started: compilers, the program's children."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, when only zombies are left
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    # what it says
+
+    async def _read_notices(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            try:
+                notice = Notice.from_json(line.decode())
+            except (ValueError, TypeError):
+                self._console.add("", [f"a notice of the worker could not be read: {line!r}"])
+                continue
+            if notice.kind == "outcome":
+                self._last_words = notice.text
+                continue
+            if notice.kind == "worker":
+                self._activity = notice.text
+            self._notices.put_nowait(notice)
+
+    def _hear(self, stream: str, chunk: bytes) -> None:
+        if stream == "stderr":
+            self._last_output = (self._last_output + chunk)[-2000:]
+        if self._on_output:
+            self._on_output(stream, chunk)
+
+    # the end
+
+    def _end(self, returncode: int) -> None:
+        stacks = _read_if_there(self._directory / "stacks.txt")
+        said = self._last_output.decode(errors="backslashreplace").strip().splitlines()
+        remains = Remains(
+            returncode,
+            self._last_words,
+            self._activity,
+            stacks,
+            self._stopped,
+            self.timeout or 0.0,
+            self.python,
+            said[-1] if said else "",
+        )
+        self.outcome = judge(remains)
+        self._complete(self.outcome, remains)
+
+    def _complete(self, outcome: Outcome, remains: Remains | None) -> None:
+        """Write the last rows, make the session one file, and put it in its place."""
+        try:
+            self._console.finish()
+            with self._writer.transaction():
+                failure = failure_of(outcome, remains) if remains else None
+                if failure and remains:
+                    self._writer.add(replace(failure, text=self._writer.text(remains.stacks) if remains.stacks else 0))
+                self._writer.set_meta("finished", time.monotonic() - self._began)
+                self._writer.set_meta("outcome", outcome.to_json())
+            self._writer.close()
+            if self.output is not None:
+                place_session(self.session_path, self.output)
+                self.session_path = self.output
+                self.discard()
+        except SessionWriteError as error:
+            self.outcome = with_problem(outcome, str(error))
+        finally:
+            self._writer.close()
+
+
+async def _reading_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
+    """A reader for us and a descriptor for the worker."""
+    ours, theirs = os.pipe()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0))
+    stack.callback(transport.close)
+    return reader, theirs
+
+
+async def _writing_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.WriteTransport, int]:
+    theirs, ours = os.pipe()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
+    stack.callback(transport.close)
+    return transport, theirs
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text(errors="backslashreplace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,113 @@
+"""What the user's program prints, from bytes on a pipe to rows of the session."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import time
+from collections.abc import Callable
+
+from fx_explorer.errors import SessionWriteError
+from fx_explorer.model import ConsoleLine
+from fx_explorer.session import SessionWriter
+
+MAX_LINE = 10_000
+"""Characters of one row; a longer line goes on in the next row."""
+
+MAX_LINES = 200_000
+"""Rows kept of one capture. A program that prints for ever must not fill the disk."""
+
+FLUSH_S = 0.1
+WAITING_LINES = 20_000
+"""With so many lines not yet in the file the pipe is left unread, which slows the program down to what we can write."""
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines of text. Bytes that are not UTF-8 are shown as ``\\xff``."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._partial = ""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        *lines, self._partial = (self._partial + self._decoder.decode(chunk)).split("\n")
+        complete = [piece for line in lines for piece in _pieces(_last_version(line))]
+        # A progress bar rewrites its line for minutes without ever ending it.
+        self._partial = _last_version(self._partial, keep_end=True)
+        if len(self._partial) > MAX_LINE:
+            *full, self._partial = _pieces(self._partial)
+            complete += full
+        return complete
+
+    def end(self) -> list[str]:
+        """What is left: a last line without a line end."""
+        left = _last_version(self._partial + self._decoder.decode(b"", final=True))
+        self._partial = ""
+        return _pieces(left) if left else []
+
+
+def _last_version(line: str, *, keep_end: bool = False) -> str:
+    """A carriage return starts the line anew, as on a terminal; keep what was written last."""
+    end = "\r" if keep_end and line.endswith("\r") else ""
+    return line.rstrip("\r").rpartition("\r")[2] + end
+
+
+def _pieces(line: str) -> list[str]:
+    return [line[i : i + MAX_LINE] for i in range(0, len(line), MAX_LINE)] or [""]
+
+
+class Console:
+    """Writes console rows in batches, away from the event loop: SQLite may wait for the worker's own transaction."""
+
+    def __init__(self, writer: SessionWriter, listener: Callable[[str, bytes], None] | None = None) -> None:
+        self._writer = writer
+        self._listener = listener
+        self._started = time.monotonic()
+        self._rows: list[ConsoleLine] = []
+        self._kept = 0
+        self._dropped = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self.problem = ""
+        """Why lines are missing from the session; empty when none are."""
+
+    async def read(self, stream: str, reader: asyncio.StreamReader) -> None:
+        """Read a pipe to its end."""
+        splitter = LineSplitter()
+        try:
+            while chunk := await reader.read(65536):
+                if self._listener:
+                    self._listener(stream, chunk)
+                self.add(stream, splitter.feed(chunk))
+                await self._room.wait()
+        finally:
+            self.add(stream, splitter.end())
+
+    def add(self, stream: str, lines: list[str]) -> None:
+        room = MAX_LINES - self._kept
+        self._dropped += max(0, len(lines) - room)
+        now = time.monotonic() - self._started
+        self._rows += [ConsoleLine(0, stream, line, now) for line in lines[:room]]
+        self._kept += len(lines[:room])
+        if len(self._rows) > WAITING_LINES:
+            self._room.clear()
+
+    async def keep_writing(self) -> None:
+        """Flush for ever; cancel it, then call ``finish``."""
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            await asyncio.to_thread(self._flush)
+            self._room.set()
+
+    def finish(self) -> None:
+        if self._dropped:
+            text = f"{self._dropped} more lines were printed and are not kept (the session holds {MAX_LINES})"
+            self._rows.append(ConsoleLine(0, "", text, time.monotonic() - self._started))
+        self._flush()
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        try:
+            self._writer.add_all(rows)
+        except SessionWriteError as error:
+            self.problem = str(error)

@@ -1,0 +1,108 @@
+"""How a capture ended, told from what is left of the worker: its last words, its exit status, and what we did to it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fx_explorer.model import Failure, Outcome
+
+StopReason = Literal["", "cancelled", "timed_out"]
+
+SIGNALS = {
+    signal.SIGSEGV: "a segmentation fault: native code (an extension, a library, a kernel) used memory that is not its own",
+    signal.SIGBUS: "a bus error: native code used memory that is not there (a truncated mapped file, a full /dev/shm)",
+    signal.SIGABRT: "an abort: native code gave up (a failed assertion, or memory that ran out)",
+    signal.SIGILL: "an illegal instruction: native code was built for another processor",
+    signal.SIGFPE: "an arithmetic fault in native code (an integer division by zero)",
+    signal.SIGKILL: "a kill from outside: most often the kernel, because memory ran out (see `dmesg`), or somebody's `kill -9`",
+    signal.SIGXCPU: "its CPU time limit (`ulimit -t`)",
+    signal.SIGTERM: "SIGTERM from outside",
+    signal.SIGHUP: "SIGHUP: its terminal went away",
+    signal.SIGINT: "SIGINT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is known when the worker process is gone."""
+
+    returncode: int
+    """Its exit status, or minus the signal's number."""
+    last_words: str = ""
+    """JSON of the Outcome the worker sent; empty when it died before."""
+    activity: str = ""
+    """What it was doing, in its own words; empty when it never said anything."""
+    stacks: str = ""
+    """Python stacks that faulthandler left behind."""
+    stopped: StopReason = ""
+    """Why we ended it; empty when we did not."""
+    timeout_s: float = 0.0
+    python: str = ""
+    last_output: str = ""
+    """Its last line on stderr."""
+
+
+def judge(remains: Remains) -> Outcome:
+    doing = f" while {remains.activity}" if remains.activity else ""
+    status = remains.returncode
+    if remains.stopped == "timed_out":
+        return Outcome("timed_out", f"stopped after {remains.timeout_s:g} s (--timeout){doing}{_where(remains.stacks)}", status)
+    if remains.stopped == "cancelled":
+        return Outcome("cancelled", f"cancelled{doing}", status)
+    if remains.last_words:
+        return Outcome.from_json(json.loads(remains.last_words))
+    if status < 0:
+        explained = SIGNALS.get(signal.Signals(-status), "a signal") if -status in set(signal.Signals) else "a signal"
+        return Outcome("killed", f"the program was ended by {signal_name(-status)}{doing}, {explained}", status)
+    if not remains.activity:
+        said = f" Its last words: {remains.last_output}" if remains.last_output else ""
+        return Outcome(
+            "not_started",
+            f"{remains.python} ended with status {status} before it could start.{said} "
+            "Is it a Python interpreter, 3.10 or newer? Choose one with --python.",
+            4,
+        )
+    return Outcome("exited", f"the program ended its process with status {status} (os._exit){doing}", status)
+
+
+def failure_of(outcome: Outcome, remains: Remains) -> Failure | None:
+    """The row that keeps the stacks of a process that was killed or stopped; None when there is nothing to keep."""
+    if outcome.kind not in ("killed", "timed_out"):
+        return None
+    kind = signal_name(-outcome.exit_code) if outcome.kind == "killed" else "timeout"
+    return Failure(0, 0, "program", None, kind, outcome.message)
+
+
+def signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def with_problem(outcome: Outcome, problem: str) -> Outcome:
+    """The outcome of a capture whose session could not be written or moved in full."""
+    told = f"{problem} The program: {outcome.kind}" + (f" ({outcome.message})" if outcome.message else "")
+    return replace(outcome, kind="incomplete", message=told) if outcome.kind == "finished" else replace(outcome, message=told)
+
+
+def _where(stacks: str) -> str:
+    """ ", in function (file:line)" of the main thread's innermost frame; empty when there is none."""
+    main = stacks.rpartition("Current thread")[2] or stacks
+    for line in main.splitlines():
+        if line.startswith("  File "):
+            return f", at {line.strip()}"
+    return ""
+
+
+def exit_code(outcome: Outcome, *, as_script: bool) -> int:
+    """What the command line ends with. ``run`` ends as the script itself would have under a shell."""
+    status = outcome.exit_code
+    if as_script and outcome.kind in ("finished", "raised", "exited", "incomplete"):
+        return status
+    if as_script and outcome.kind == "killed":
+        return 128 - status
+    if outcome.kind == "exited":
+        return 3 if status else 0
+    codes = {"finished": 0, "raised": 3, "killed": 4, "timed_out": 4, "cancelled": 130, "incomplete": 4}
+    return codes.get(outcome.kind, status)

@@ -1,0 +1,30 @@
+"""``fx-explorer capture TARGET -o s.fxs``: capture without a screen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fx_explorer.commands.capture_options import add_capture_arguments, request_from
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
+    parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fx_explorer.commands.following import follow
+
+    output = arguments.output or Path(default_output(arguments.target))
+    return follow(request_from(arguments), arguments.python, arguments.timeout, output, pass_through=False)
+
+
+def default_output(target: str) -> str:
+    """``dir/mymodel.py:MLP`` → ``mymodel.fxs``; ``pkg.mod:obj`` → ``mod.fxs``, in the working directory."""
+    if Path(target).name.endswith(".py"):
+        return Path(target).stem + ".fxs"
+    file = target.rpartition(":")[0] or target
+    stem = Path(file).name.removesuffix(".py").rpartition(".")[2]
+    return f"{stem or 'session'}.fxs"

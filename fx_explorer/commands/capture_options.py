@@ -1,0 +1,116 @@
+"""The options every command that captures has in common, and the request they make."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import Any
+
+from fx_explorer.errors import UsageError
+from fx_explorer.model import CaptureRequest
+
+
+def add_capture_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--call`` … ``--timeout``, in the groups of the help."""
+    what = parser.add_argument_group("what to compile")
+    what.add_argument(
+        "--call", metavar="EXPR", default="", help="expression that makes the model or function, in the target's names"
+    )
+    what.add_argument(
+        "--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict (by name) or one value"
+    )
+    what.add_argument(
+        "--train",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="with or without backward (default: with, when something requires grad)",
+    )
+    what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    add_compile_arguments(parser, build=False)
+    add_worker_arguments(parser)
+
+
+def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
+    """How to compile. ``build`` is the default of ``--build``."""
+    how = parser.add_argument_group("how to compile")
+    how.add_argument("--backend", default="inductor", help="any backend that torch knows (default: inductor)")
+    how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
+    how.add_argument(
+        "--dynamic",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="dynamic shapes always, or never (default: as torch)",
+    )
+    how.add_argument(
+        "--option",
+        metavar="K=V",
+        action="append",
+        default=[],
+        type=option,
+        help="a torch._inductor.config entry, e.g. max_fusion_size=8; may be repeated",
+    )
+    how.add_argument(
+        "--build",
+        action=argparse.BooleanOptionalAction,
+        default=build,
+        help=f"build and run the kernels, or only generate them (default: {'build' if build else 'only generate'})",
+    )
+    how.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
+
+
+def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_argument_group("where it runs")
+    where.add_argument("--python", default=sys.executable, help="interpreter to run in (default: this one)")
+    where.add_argument("--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long")
+
+
+def option(text: str) -> tuple[str, Any]:
+    """``K=V`` with a Python literal as value; anything else is a string."""
+    import ast
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not K=V, for example max_fusion_size=8")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return number
+
+
+def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureRequest:
+    """The request these arguments make. ``session`` may stay empty: the client chooses the file.
+
+    Raises UsageError for options that contradict each other.
+    """
+    options = dict(arguments.option)
+    if arguments.mode and options:
+        raise UsageError(
+            "--mode and --option cannot be combined (torch.compile takes one of them); give the mode's entries with --option"
+        )
+    return CaptureRequest(
+        target=arguments.target,
+        session=session,
+        as_script=getattr(arguments, "as_script", False),
+        arguments=tuple(getattr(arguments, "arguments", ())),
+        call=getattr(arguments, "call", ""),
+        inputs=getattr(arguments, "inputs", ""),
+        train=getattr(arguments, "train", None),
+        backend=arguments.backend,
+        mode=arguments.mode,
+        dynamic=arguments.dynamic,
+        options=options,
+        build=arguments.build,
+        use_caches=arguments.use_caches,
+        device=getattr(arguments, "device", ""),
+    )

@@ -1,0 +1,75 @@
+"""Run one capture for a command without a screen: show how it goes, react to Ctrl-C, say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+from fx_explorer.client import Capture
+from fx_explorer.client.judging import exit_code
+from fx_explorer.commands.progress import Progress
+from fx_explorer.model import CaptureRequest, Outcome
+
+
+def follow(request: CaptureRequest, python: str, timeout: float | None, output: Path, *, pass_through: bool) -> int:
+    """Capture and return the exit code. With ``pass_through`` the program's output goes where it would go without us;
+    otherwise it is part of the narration on stderr."""
+    return asyncio.run(_follow(request, python, timeout, output, pass_through))
+
+
+async def _follow(request: CaptureRequest, python: str, timeout: float | None, output: Path, pass_through: bool) -> int:
+    progress = Progress(sys.stderr, pass_through=pass_through)
+    capture = Capture(request, python, timeout, output, on_output=progress.program_output)
+    try:
+        with interrupts(capture, interrupts_program=request.as_script):
+            await capture.start()
+            async for notice in capture.notices():
+                progress.show(notice)
+            outcome = await capture.wait()
+    finally:
+        progress.end()
+    progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
+    return exit_code(outcome, as_script=request.as_script)
+
+
+@contextlib.contextmanager
+def interrupts(capture: Capture, *, interrupts_program: bool):  # type: ignore[no-untyped-def]
+    """Ctrl-C, SIGTERM and a closed terminal end the capture and keep what was captured.
+
+    A script gets the first Ctrl-C itself, as it would alone.
+    """
+    loop = asyncio.get_running_loop()
+    pending: set[asyncio.Task[Outcome]] = set()
+    interrupted = False
+
+    def stop() -> None:
+        pending.add(loop.create_task(capture.cancel(), name="cancel"))
+
+    def on_interrupt() -> None:
+        nonlocal interrupted
+        if interrupts_program and not interrupted:
+            interrupted = True
+            capture.interrupt()
+        else:
+            stop()
+
+    handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: stop, signal.SIGHUP: stop}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:
+    """One or two lines: how it ended, and where the session is."""
+    where = f"session: {session}" if is_complete else f"session kept in: {session}"
+    words = {"finished": "done", "not_started": "nothing was captured", "exited": "the program ended itself"}
+    how = words.get(outcome.kind, outcome.kind.replace("_", " "))
+    said = f"{how}: {outcome.message}" if outcome.message else how
+    return f"{said}\n{where}"

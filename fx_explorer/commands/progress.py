@@ -1,0 +1,96 @@
+"""Narration on stderr: one live line on a terminal, plain lines elsewhere, and the program's output between them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TextIO
+
+from fx_explorer.highlight import printable
+from fx_explorer.model import Notice
+
+STAGE_WORDS = {
+    "dynamo": "tracing with Dynamo",
+    "pre_grad": "rewriting the traced graph",
+    "joint": "AOTAutograd",
+    "forward": "AOTAutograd, forward",
+    "backward": "AOTAutograd, backward",
+    "post_grad": "post-grad passes",
+    "schedule": "fusing",
+    "output_code": "generating code",
+    "kernel": "generating kernels",
+}
+
+
+class Progress:
+    """What the user sees of a capture without a screen.
+
+    Lines of the program are shown with escape sequences made visible, unless they pass through (``run``): then its bytes go to
+    our stdout and stderr untouched, as they would without us.
+    """
+
+    def __init__(self, out: TextIO, *, pass_through: bool) -> None:
+        self._out = out
+        self._pass_through = pass_through
+        self._is_live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self._began = time.monotonic()
+        self._shown = ""
+        self._doing = ""
+        self._partial = b""
+
+    def show(self, notice: Notice) -> None:
+        if notice.kind == "worker":
+            self._doing = notice.text
+            if not self._is_live:
+                self.tell(notice.text)
+        elif notice.kind == "note":
+            self.tell(f"note: {notice.text}")
+        elif notice.stage is not None:
+            compilation = f"[{notice.compilation}] " if notice.compilation else ""
+            self._doing = compilation + STAGE_WORDS.get(notice.stage, notice.stage)
+        self._redraw()
+
+    def program_output(self, stream: str, chunk: bytes) -> None:
+        self._clear()
+        if self._pass_through:
+            target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+            target.write(chunk)
+            target.flush()
+            return
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        for line in lines:
+            self._out.write(f"  | {printable(line.decode(errors='backslashreplace'))}\n")
+        self._redraw()
+
+    def tell(self, text: str) -> None:
+        """A line that stays."""
+        self._clear()
+        for line in text.splitlines():
+            self._out.write(f"fx-explorer: {printable(line)}\n")
+        self._out.flush()
+        self._redraw()
+
+    def end(self) -> None:
+        """No live line from here on."""
+        self._clear()
+        self._is_live = False
+        if self._partial:
+            self._out.write(f"  | {printable(self._partial.decode(errors='backslashreplace'))}\n")
+            self._partial = b""
+
+    def _redraw(self) -> None:
+        if not self._is_live or not self._doing:
+            return
+        line = printable(f"{time.monotonic() - self._began:5.1f} s  {self._doing}")[: shutil.get_terminal_size().columns - 1]
+        if line != self._shown:
+            self._out.write(f"\r\x1b[K{line}")
+            self._out.flush()
+            self._shown = line
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+            self._shown = ""

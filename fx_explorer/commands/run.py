@@ -1,0 +1,33 @@
+"""``fx-explorer run SCRIPT [-- ARGS]``: run an unmodified script and capture every compilation in it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fx_explorer.commands.capture import default_output
+from fx_explorer.commands.capture_options import add_worker_arguments, request_from
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="SCRIPT", help="the script, run as `python SCRIPT ARGS` would")
+    parser.add_argument("arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --")
+    parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: SCRIPT's name + .fxs)")
+    parser.add_argument(
+        "--build",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="build and run the kernels as the script alone would, or only generate them (default: build)",
+    )
+    parser.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
+    add_worker_arguments(parser)
+    # The script says itself how it compiles.
+    parser.set_defaults(as_script=True, backend="inductor", mode="", dynamic=None, option=[])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ends with the script's own exit code."""
+    from fx_explorer.commands.following import follow
+
+    output = arguments.output or Path(default_output(arguments.target))
+    return follow(request_from(arguments), arguments.python, arguments.timeout, output, pass_through=True)

@@ -65,6 +65,17 @@ def captured(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict
     return capture
 
 
+@pytest.fixture(scope="session")
+def captured_model(captured: Captured) -> Captured:
+    """``captured_model("llama2")`` → path of a captured training step of one of benchmarks/models.py; options as above."""
+
+    def capture(name: str, *extra: str, **options: object) -> Path:
+        file = ROOT / "benchmarks" / "models.py"
+        return captured(file, *extra, call=f"build('{name}')", inputs=f"inputs('{name}')", **options)
+
+    return capture
+
+
 @pytest.fixture
 def reader() -> Iterator[OpenedReader]:
     """``reader(path)`` → a SessionReader that is closed after the test."""

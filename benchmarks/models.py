@@ -1,0 +1,160 @@
+"""Models of all sizes, built from small configurations with random weights: the subjects of benchmarks and tests.
+
+Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
+Names: mlp, resnet, transformer, llamaN (N layers), bert, t5, vit.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+SAMPLES = Path(__file__).parents[1] / "sample_models"
+VOCABULARY = 128
+
+
+class MLP(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(32, 64)
+        self.fc2 = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out_channels, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(out_channels)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(out_channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels != out_channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+            )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        widths = [(16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 64, 2), (64, 64, 1)]
+        self.blocks = nn.Sequential(*(ResidualBlock(*width) for width in widths))
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(self.stem(images)).mean((2, 3)))
+
+
+def llama(layers: int) -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=VOCABULARY,
+        max_position_embeddings=64,
+        use_cache=False,
+    )
+    return LlamaForCausalLM(config)
+
+
+def bert() -> nn.Module:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=VOCABULARY, num_labels=3
+    )
+    return BertForSequenceClassification(config)
+
+
+def t5() -> nn.Module:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(
+        d_model=64,
+        d_kv=16,
+        d_ff=128,
+        num_layers=2,
+        num_heads=4,
+        vocab_size=VOCABULARY,
+        decoder_start_token_id=0,
+        use_cache=False,
+    )
+    return T5ForConditionalGeneration(config)
+
+
+def vit() -> nn.Module:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    config = ViTConfig(
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        image_size=32,
+        patch_size=8,
+        num_labels=3,
+    )
+    return ViTForImageClassification(config)
+
+
+def transformer() -> nn.Module:
+    return runpy.run_path(str(SAMPLES / "transformer.py"))["get_model"]()
+
+
+BUILDERS: dict[str, Callable[[], nn.Module]] = {
+    "mlp": MLP,
+    "resnet": ResNet,
+    "transformer": transformer,
+    "bert": bert,
+    "t5": t5,
+    "vit": vit,
+}
+
+
+def build(name: str) -> nn.Module:
+    """The model called ``name``, in training mode, with the same random weights each time."""
+    torch.manual_seed(0)
+    layers = re.fullmatch(r"llama(\d+)", name)
+    model = llama(int(layers[1])) if layers else BUILDERS[name]()
+    return model.train()
+
+
+def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
+    """Example inputs for ``build(name)``: keyword arguments or a tuple; with labels where the model has a loss."""
+    torch.manual_seed(1)
+    tokens = torch.randint(0, VOCABULARY, (2, 16))
+    if name.startswith("llama") or name == "t5":
+        return {"input_ids": tokens, "labels": tokens}
+    if name == "transformer":
+        return {"tokens": tokens, "labels": tokens}
+    if name == "bert":
+        return {"input_ids": tokens, "labels": torch.tensor([0, 2])}
+    if name == "vit":
+        return {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([0, 2])}
+    return (torch.randn(4, 32),) if name == "mlp" else (torch.randn(2, 3, 16, 16),)
+
+
+def train_step(function: Callable[..., Any], example: dict[str, Any] | tuple[Any, ...]) -> None:
+    """One forward and one backward."""
+    output = function(**example) if isinstance(example, dict) else function(*example)
+    loss = output.loss if hasattr(output, "loss") else output.sum()
+    loss.backward()

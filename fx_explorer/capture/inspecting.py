@@ -1,0 +1,153 @@
+"""Seeing what Inductor generates without building it: no C++ compiler runs, no Triton kernel is compiled, nothing is tuned.
+
+Inductor does all its work up to the output code, forward and backward in one go; then the Dynamo graph itself runs, by
+PyTorch's own operators and autograd, in place of the compiled function. So the program behaves as it does without
+torch.compile, and the generated code is that of a real compile, byte for byte (tests/capture/test_inspecting.py).
+Backends other than inductor are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.patching import patched
+
+_BUILDERS = ("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas")
+"""Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into something to call."""
+
+
+class NotBuilt:
+    """Stands where a compiled kernel would. Nothing calls it: the segment runs eagerly."""
+
+    def __call__(self, *_: object, **__: object) -> None:
+        raise RuntimeError("this kernel was only inspected, not built; capture with --build to run it")
+
+    run = __call__
+
+
+@contextlib.contextmanager
+def inspecting() -> Iterator[dict[str, str]]:
+    """Inside the block, ``torch.compile`` with the inductor backend generates all its code and builds none of it.
+
+    Yields view → why: what a real compile would have decided by measuring, or what this torch release does not let us skip.
+    """
+    notes: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        _run_segments_eagerly(stack, notes)
+        _lower_backward_at_once(stack, notes)
+        _build_nothing(stack, notes)
+        _need_no_compiler(stack, notes)
+        _measure_nothing(stack, notes)
+        yield notes
+
+
+def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
+    """``compile_fx`` (torch/_inductor/compile_fx.py) is looked up at call time: replacing the name is enough."""
+    from torch._inductor import compile_fx as module
+
+    if not hasattr(module, "compile_fx"):
+        notes["inspecting"] = "this torch release has no torch._inductor.compile_fx.compile_fx: everything is built"
+        return
+    inside = threading.local()
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(inside, "is_nested", False) or not isinstance(model_, torch.fx.GraphModule):
+                return original(model_, *args, **kwargs)  # it calls itself to apply options
+            eager = runnable_copy(model_)
+            inside.is_nested = True
+            try:
+                original(model_, *args, **kwargs)
+            finally:
+                inside.is_nested = False
+            return eager
+
+        return compile_fx
+
+    stack.enter_context(patched(module, "compile_fx", make))
+
+
+def runnable_copy(module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """A function that computes what ``module`` computes now, whatever Inductor does to it later (it takes ownership).
+
+    Tensors and parameters are shared, so that mutation and gradients reach the user's own; only the graph is copied.
+    """
+    return torch.fx.GraphModule(module, copy.deepcopy(module.graph)).forward
+
+
+def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
+    from torch._functorch import config
+
+    if hasattr(config, "force_non_lazy_backward_lowering"):
+        stack.enter_context(config.patch(force_non_lazy_backward_lowering=True))
+    else:
+        notes["backward"] = "this torch release compiles the backward only when it runs; capture with --build to see it"
+
+
+def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
+    from torch._inductor import config
+    from torch._inductor.async_compile import AsyncCompile
+
+    def make(_: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: NotBuilt()
+
+    for name in _BUILDERS:
+        if hasattr(AsyncCompile, name):
+            stack.enter_context(patched(AsyncCompile, name, make))
+    stack.enter_context(config.patch(compile_threads=1))  # no pool of compile processes is started
+
+
+def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
+    """Which vector instructions the code uses is read off the CPU, without the test program Inductor compiles for each."""
+    from torch._inductor import cpp_builder, cpu_vec_isa
+
+    if hasattr(cpu_vec_isa.VecISA, "check_build"):
+        stack.enter_context(patched(cpu_vec_isa.VecISA, "check_build", lambda original: lambda self, code: True))
+        _forget(cpu_vec_isa.valid_vec_isa_list, stack)
+        for isa in getattr(cpu_vec_isa, "supported_vec_isa_list", ()):
+            for name in ("__bool__", "_VecISA__bool__impl"):
+                _forget(getattr(type(isa), name, None), stack)
+    if not hasattr(cpp_builder, "get_cpp_compiler"):
+        return
+    try:
+        cpp_builder.get_cpp_compiler()
+    except Exception:  # noqa: BLE001 - InvalidCxxCompiler; it has moved between releases
+        usual = "clang++" if sys.platform == "darwin" else "g++"
+        stack.enter_context(patched(cpp_builder, "get_cpp_compiler", lambda original: lambda: usual))
+        notes["compiler"] = f"no C++ compiler was found: the code is that for {usual}"
+        for name in ("is_gcc", "is_clang", "is_intel_compiler", "is_apple_clang", "is_msvc_cl"):
+            _forget(getattr(cpp_builder, name, None), stack)
+
+
+def _forget(function: Any, stack: contextlib.ExitStack) -> None:
+    """Empty the cache of ``function`` now (an answer from before) and afterwards (our answer)."""
+    if hasattr(function, "cache_clear"):
+        function.cache_clear()
+        stack.callback(function.cache_clear)
+
+
+def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
+    """With ``max-autotune`` Inductor times every candidate kernel on the device; here the first one stands for all."""
+    from torch._inductor import config, select_algorithm
+
+    measured = [name for name in ("benchmark_fusion", "benchmark_epilogue_fusion") if hasattr(config, name)]
+    stack.enter_context(config.patch(dict.fromkeys(measured, False)))
+    if not hasattr(select_algorithm, "get_algorithm_selector_cache"):
+        notes["autotuning"] = "this torch release cannot be kept from timing candidates with max-autotune"
+        return
+
+    def first_only(choices: list[Any]) -> list[Any]:
+        if len(choices) > 1:
+            notes["autotuning"] = "candidates were not timed, the first is shown; capture with --build to see the fastest"
+        return choices[:1]
+
+    filters = select_algorithm.get_algorithm_selector_cache().preprocessing_fns
+    filters.append(first_only)
+    stack.callback(filters.remove, first_only)

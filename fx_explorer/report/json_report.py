@@ -1,0 +1,211 @@
+"""The report as JSON: the contract ``fx-explorer/report/1``, described by ``docs/report-schema.json``.
+
+Within a version fields are only added. Whatever a session cannot know is empty or null here, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.console import ExplainedFailure, failures
+from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
+from fx_explorer.analysis.kernels import kernel_nodes
+from fx_explorer.analysis.recompiles import ExplainedRecompile, recompiles
+from fx_explorer.analysis.regions import Region, regions
+from fx_explorer.analysis.saved import SavedValue, saved_values
+from fx_explorer.analysis.timing import stage_times
+from fx_explorer.analysis.totals import totals
+from fx_explorer.session import SessionReader
+
+SCHEMA = "fx-explorer/report/1"
+
+Json = dict[str, object]
+
+
+def json_report(reader: SessionReader) -> Json:
+    """Everything the session knows, in figures. All of it comes from one moment, also while the session is being written."""
+    with reader.snapshot():
+        return {
+            "schema": SCHEMA,
+            "fx_explorer": reader.meta("fx_explorer", ""),
+            "environment": _environment(reader),
+            "target": _target(reader),
+            "outcome": reader.meta("outcome"),
+            "totals": _totals(reader),
+            "compilations": [_compilation(reader, row) for row in reader.rows(model.Compilation)],
+            "graph_breaks": [_graph_break(one) for one in distinct_breaks(reader)],
+            "recompiles": [_recompile(one) for one in recompiles(reader)],
+            "saved_tensors": [_saved_tensor(one) for one in saved_values(reader)],
+            "regions": [_region(one) for one in regions(reader)],
+            "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
+            "failures": [_failure(one) for one in failures(reader)],
+        }
+
+
+def _environment(reader: SessionReader) -> Json:
+    """As recorded. ``gpu`` is the virtual one the capture was made for, null without; ``gpu_present`` the machine's own."""
+    recorded: Json = dict(reader.meta("environment") or {})
+    present = recorded.pop("gpu", None)
+    return {**recorded, "gpu": recorded.pop("virtual_gpu", None), "gpu_present": present}
+
+
+def _target(reader: SessionReader) -> Json:
+    target: Json = dict(reader.meta("target") or {})
+    request = reader.meta("request") or {}
+    return {"name": request.get("target", ""), **target, "build": bool(reader.meta("build", False))}
+
+
+def _totals(reader: SessionReader) -> Json:
+    counted = totals(reader)
+    return {
+        "compilations": counted.compilations,
+        "graphs": counted.graphs,
+        "graph_breaks": counted.graph_breaks,
+        "graph_break_hits": counted.graph_break_hits,
+        "recompiles": counted.recompiles,
+        "kernels": counted.kernels,
+        "compile_s": round(counted.compile_s, 6),
+        "skipped_records": counted.skipped_records,
+    }
+
+
+def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
+    times = stage_times(reader, row.id)
+    return {
+        "id": row.name,
+        "function": row.function,
+        "file": row.file,
+        "line": row.line,
+        "status": row.status,
+        "error": row.error or None,
+        "backend": row.backend,
+        "attempts": row.attempts,
+        "missing_stages": row.missing_stages or {},
+        "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=row.id)],
+        "kernels": _kernels(reader, row),
+        "guards": reader.count(model.Guard, compilation=row.id),
+        "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
+        "total_s": round(times.total_s, 6),
+    }
+
+
+def _graph(reader: SessionReader, graph: model.Graph) -> Json:
+    ops = reader.query(
+        "SELECT target, count(*) FROM node WHERE graph=? AND op IN ('call_function', 'call_method', 'call_module') "
+        "GROUP BY target ORDER BY 2 DESC, 1",
+        (graph.id,),
+    )
+    annotated = reader.query("SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", (graph.id,))[0][0]
+    return {
+        "stage": graph.stage,
+        "direction": graph.direction or None,
+        "name": graph.name or None,
+        "nodes": graph.node_count,
+        "ops": dict(ops),
+        "annotated_nodes": annotated,
+    }
+
+
+def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json]:
+    computed = kernel_nodes(reader, compilation.id)
+    every = {node for nodes in computed.values() for node in nodes}
+    nodes = {node.id: node for node in reader.by_ids(model.Node, every)}
+    paths = dict(reader.query("SELECT id, path FROM source_file"))
+    kernels = reader.rows(model.Kernel, compilation=compilation.id)
+    kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
+    return [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
+
+
+def _kernel(kernel: model.Kernel, nodes: list[model.Node], paths: dict[int, str]) -> Json:
+    return {
+        "name": kernel.name,
+        "language": kernel.language,
+        "direction": kernel.direction or None,
+        "nodes": [node.name for node in nodes],
+        "sources": _sources(nodes, paths),
+        "configs": [],
+    }
+
+
+def _sources(nodes: Iterable[model.Node], paths: dict[int, str]) -> list[Json]:
+    """Distinct user lines, most frequent first."""
+    lines = Counter((paths[node.file], node.line) for node in nodes if node.file in paths)
+    return [{"file": file, "line": line} for (file, line), _ in lines.most_common()]
+
+
+def _graph_break(one: DistinctBreak) -> Json:
+    return {
+        "id": one.registry_id or None,
+        "reason": one.reason,
+        "explanation": one.explanation,
+        "hints": list(one.hints),
+        "file": one.file,
+        "line": one.line,
+        "code": one.code,
+        "count": one.count,
+        "compilations": list(one.compilations),
+    }
+
+
+def _recompile(one: ExplainedRecompile) -> Json:
+    return {
+        "compilation": one.compilation,
+        "of": one.of,
+        "reason": one.reason,
+        "in_words": one.in_words,
+        "guard": one.guard,
+        "file": one.file,
+        "line": one.line,
+    }
+
+
+def _saved_tensor(one: SavedValue) -> Json:
+    saved = one.saved
+    return {
+        "compilation": one.compilation,
+        "name": saved.name,
+        "kind": saved.kind,
+        "shape": [int(dim) if dim.isdecimal() else dim for dim in saved.shape],
+        "dtype": saved.dtype,
+        "bytes": saved.size_bytes,
+        "producer": one.producer or None,
+        "file": one.file or None,
+        "line": one.line or None,
+        "consumers": list(one.consumers),
+    }
+
+
+def _region(one: Region) -> Json:
+    return {
+        "name": one.name,
+        "key": one.key,
+        "value": one.value,
+        "nodes": one.nodes,
+        "compiled": one.is_compiled,
+        "kernels": list(one.kernels),
+    }
+
+
+def _links(one: LinkCoverage) -> Json:
+    return {
+        "nodes": one.nodes,
+        "compute_nodes": one.compute_nodes,
+        "to_source": one.to_source,
+        "to_kernel": one.to_kernel,
+        "kernel_lines": one.kernel_lines,
+        "kernel_lines_linked": one.kernel_lines_linked,
+    }
+
+
+def _failure(one: ExplainedFailure) -> Json:
+    return {
+        "compilation": one.compilation or None,
+        "where": one.failure.where,
+        "stage": one.failure.stage,
+        "kind": one.failure.kind,
+        "message": one.failure.message,
+        "traceback": one.traceback,
+    }

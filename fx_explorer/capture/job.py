@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,10 +51,20 @@ class Job:
         self.channel = channel
         self.activity = ""
         self.place = Place(request.target)
+        self.ended: Outcome | None = None
+        """How the user's program ended; None while it runs."""
 
     def run(self) -> Outcome:
         """Do everything and say how it ended. Never raises."""
-        outcome = self._checked(self._explained(self._capture))
+        try:
+            self.ended = self._capture()
+        except ending.Cancelled:
+            self.ended = Outcome("cancelled", f"cancelled while {self.activity}")
+        except (TargetError, WorkerError) as error:
+            self.ended = Outcome("not_started", str(error), error.exit_code)
+        except BaseException as error:  # noqa: BLE001 - ours, since _capture explains what the program raises
+            self.ended = self._own_fault(error)
+        outcome = self._checked(self.ended)
         self.writer.close()
         return outcome
 
@@ -91,7 +102,7 @@ class Job:
         self.say("ready")
         worker = os.getpid()
         with recording(self.writer, self.request, self.channel.send):
-            outcome = self._explained(self._run_program)
+            self.ended = outcome = self._explained(self._run_program)
             if self.place.is_script:
                 ending.finish_as_python()
             if os.getpid() != worker:
@@ -116,7 +127,7 @@ class Job:
         name = Path(place.shown).name
         self._describe(name, "script", train=False)
         self.say(f"running {name}")
-        loading.run_script(place.file, self.request.arguments)
+        loading.run_script(place.file, self.request.target, self.request.arguments)
 
     def _nothing_compiled(self) -> str:
         """What to say when all went well and yet nothing was compiled; empty otherwise."""
@@ -131,31 +142,42 @@ class Job:
             )
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
 
-    def _explained(self, work: Callable[[], Outcome]) -> Outcome:
-        """Whatever ``work`` does, an outcome comes back; the traceback of a program that raised is printed and stored."""
+    def _explained(self, program: Callable[[], Outcome]) -> Outcome:
+        """Whatever the user's program does, an outcome comes back; the traceback of one that raised is printed and stored."""
         try:
-            return work()
+            return program()
         except ending.Cancelled:
             return Outcome("cancelled", f"cancelled while {self.activity}")
         except SystemExit as leaving:
             code = ending.exit_code(leaving)
             return Outcome("exited", f"the program called sys.exit({leaving.code!r}) while {self.activity}", code)
-        except (TargetError, WorkerError) as error:
+        except TargetError as error:
             return Outcome("not_started", str(error), error.exit_code)
         except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> Outcome:
-        user_part = error.with_traceback(ending.without_our_frames(error.__traceback__))
-        sys.excepthook(type(error), user_part, user_part.__traceback__)
-        text = "".join(traceback.format_exception(type(error), user_part, user_part.__traceback__))
+        message = self._report("program", error.with_traceback(ending.without_our_frames(error.__traceback__)))
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
+        return Outcome("raised", f"{message} while {self.activity}", 130 if isinstance(error, KeyboardInterrupt) else 1)
+
+    def _own_fault(self, error: BaseException) -> Outcome:
+        """Something of ours broke, outside the user's program: say so, and never blame the program."""
+        told = (
+            f"fx-explorer itself failed while {self.activity}: {self._report('worker', error)}. "
+            "This is a fault of fx-explorer, not of the program; please report it with the traceback above."
+        )
+        return replace(self.ended, kind="incomplete", message=told) if self.ended else Outcome("not_started", told, 4)
+
+    def _report(self, where: str, error: BaseException) -> str:
+        """Print the traceback as Python would, store it, and return its last line."""
+        sys.excepthook(type(error), error, error.__traceback__)
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         first_line = (str(error).strip().splitlines() or [""])[0]
         message = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            message += " (out of memory: the program asked for more than its limit or the machine allows)"
-        self.writer.try_failure(Failure(0, 0, "program", None, type(error).__name__, message), text)
-        code = 130 if isinstance(error, KeyboardInterrupt) else 1
-        return Outcome("raised", f"{message}, while {self.activity}" if self.activity else message, code)
+        self.writer.try_failure(Failure(0, 0, where, None, type(error).__name__, message), text)
+        return message
 
     def _checked(self, outcome: Outcome) -> Outcome:
         """An outcome that also tells when the session could not be written in full."""

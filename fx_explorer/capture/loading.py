@@ -14,12 +14,15 @@ from types import CodeType, ModuleType
 from fx_explorer.errors import TargetError
 
 
-def run_script(path: Path, arguments: Sequence[str]) -> None:
-    """Run the file as ``__main__``, with argv, ``sys.path`` and ``__main__`` as under ``python``. Raises whatever it raises."""
+def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
+    """Run the file as ``__main__``, with argv, ``sys.path`` and ``__main__`` as under ``python``. Raises whatever it raises.
+
+    ``typed`` is the path as the user wrote it: that is what ``sys.argv[0]`` holds.
+    """
     main = new_module("__main__", path)
     main.__spec__ = None
     sys.modules["__main__"] = main
-    place(path, [str(path), *arguments])
+    place(path, [typed, *arguments])
     exec(compile_file(path), main.__dict__)
 
 

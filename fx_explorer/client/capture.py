@@ -37,7 +37,8 @@ class Capture:
 
     The session file exists from ``start()`` on and can be read while it grows. When the worker is gone, its process group is
     killed, so nothing it started stays behind. With ``output`` the finished session is moved there; without, it stays in a
-    temporary directory until ``discard()``.
+    temporary directory until ``discard()``, and so does one of a target that could not be started: it must not replace a good
+    session.
 
     ``on_output(stream, bytes)`` hears what the program prints, as it comes.
     """
@@ -242,7 +243,7 @@ class Capture:
                 self._writer.set_meta("finished", time.monotonic() - self._began)
                 self._writer.set_meta("outcome", outcome.to_json())
             self._writer.close()
-            if self.output is not None:
+            if self.output is not None and outcome.kind != "not_started":
                 place_session(self.session_path, self.output)
                 self.session_path = self.output
                 self.discard()

@@ -11,7 +11,7 @@ from fx_explorer.model import Failure, Outcome
 
 StopReason = Literal["", "cancelled", "timed_out"]
 
-SIGNALS = {
+SIGNALS: dict[int, str] = {
     signal.SIGSEGV: "a segmentation fault: native code (an extension, a library, a kernel) used memory that is not its own",
     signal.SIGBUS: "a bus error: native code used memory that is not there (a truncated mapped file, a full /dev/shm)",
     signal.SIGABRT: "an abort: native code gave up (a failed assertion, or memory that ran out)",
@@ -55,10 +55,13 @@ def judge(remains: Remains) -> Outcome:
     if remains.last_words:
         return Outcome.from_json(json.loads(remains.last_words))
     if status < 0:
-        explained = SIGNALS.get(signal.Signals(-status), "a signal") if -status in set(signal.Signals) else "a signal"
-        return Outcome("killed", f"the program was ended by {signal_name(-status)}{doing}, {explained}", status)
+        why = SIGNALS.get(-status)
+        explained = f" ({why})" if why else ""
+        return Outcome(
+            "killed", f"the program was ended by {signal_name(-status)}{explained}{doing}{_where(remains.stacks)}", status
+        )
     if not remains.activity:
-        said = f" Its last words: {remains.last_output}" if remains.last_output else ""
+        said = f" Its last words: {remains.last_output}." if remains.last_output else ""
         return Outcome(
             "not_started",
             f"{remains.python} ended with status {status} before it could start.{said} "

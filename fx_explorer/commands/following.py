@@ -31,7 +31,11 @@ async def _follow(request: CaptureRequest, python: str, timeout: float | None, o
             outcome = await capture.wait()
     finally:
         progress.end()
-    progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
+    if outcome.kind == "not_started":
+        capture.discard()
+        progress.tell(outcome.message)
+    else:
+        progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
     return exit_code(outcome, as_script=request.as_script)
 
 
@@ -69,7 +73,7 @@ def interrupts(capture: Capture, *, interrupts_program: bool):  # type: ignore[n
 def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:
     """One or two lines: how it ended, and where the session is."""
     where = f"session: {session}" if is_complete else f"session kept in: {session}"
-    words = {"finished": "done", "not_started": "nothing was captured", "exited": "the program ended itself"}
-    how = words.get(outcome.kind, outcome.kind.replace("_", " "))
+    words = {"finished": "done", "exited": "the program ended itself", "timed_out": "out of time"}
+    how = words.get(outcome.kind, outcome.kind)
     said = f"{how}: {outcome.message}" if outcome.message else how
     return f"{said}\n{where}"

@@ -43,7 +43,7 @@ class Progress:
     def show(self, notice: Notice) -> None:
         if notice.kind == "worker":
             self._doing = notice.text
-            if not self._is_live:
+            if not self._is_live and not self._pass_through:  # a script's own stderr is left as it is
                 self.tell(notice.text)
         elif notice.kind == "note":
             self.tell(f"note: {notice.text}")

@@ -1,7 +1,7 @@
 """How each language is cut into tokens: one regular expression whose group names are the kinds of highlight.py.
 
-Enough of each grammar to read code by, line by line; not a parser. What spans lines (triple-quoted strings, C comments) is named
-in ``blocks`` and found by highlight.py.
+Enough of each grammar to read code by, line by line; not a parser. What spans lines (triple-quoted strings, C comments) is
+named in ``blocks`` and found by highlight.py.
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ def _words(words: str) -> str:
 _CONSTANTS = "True False None"
 _PYTHON_KEYWORDS = " ".join(word for word in keyword.kwlist if word not in _CONSTANTS.split())
 _PYTHON_BUILTINS = " ".join(name for name in dir(builtins) if name[0].isalpha() and name not in _CONSTANTS.split())
-_LIBRARIES = (
-    "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels async_compile inductor_ops ops self cls"
-)
-_MADE_NAMES = (
-    r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|xindex|x|r0_|rindex)\d+(?:_\d+)*\b"
-)
+_LIBRARIES = "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels async_compile ops self cls"
+_MADE_NAMES = r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x|r0_)\d+(?:_\d+)*\b"
 """Names that Dynamo, AOTAutograd and Inductor make up; seeing them apart from the user's own helps reading."""
 
 _PYTHON = (
@@ -52,10 +48,10 @@ _PYTHON = (
 )
 
 _CPP_KEYWORDS = (
-    "alignas alignof asm break case catch class const const_cast constexpr continue decltype default delete do dynamic_cast else enum "
-    "explicit extern final for friend goto if inline mutable namespace new noexcept operator override private protected public "
-    "register reinterpret_cast return sizeof static static_assert static_cast struct switch template this thread_local throw try "
-    "typedef typeid typename union using virtual volatile while"
+    "alignas alignof asm break case catch class const const_cast constexpr continue decltype default delete do dynamic_cast "
+    "else enum explicit extern final for friend goto if inline mutable namespace new noexcept operator override private "
+    "protected public register reinterpret_cast return sizeof static static_assert static_cast struct switch template this "
+    "thread_local throw try typedef typeid typename union using virtual volatile while"
 )
 _CPP_TYPES = (
     "auto bool char double float half int long short signed unsigned void size_t ssize_t wchar_t bfloat16 "

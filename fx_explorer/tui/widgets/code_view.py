@@ -37,8 +37,7 @@ class CodeView(LineView):
     # what an application uses
 
     def load(self, text: str, language: str = "text", *, line: int = 0) -> None:
-        """Show another text, with the cursor on ``line`` of it. Marks, annotations and the find's matches are those of the new text:
-        none, none, looked for again."""
+        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find looks again."""
         self._lines = Lines(text, language)
         self._annotations, self._annotation_width = {}, 0
         self.forget_place()

@@ -34,11 +34,9 @@ class LineFinder:
         ignore_case = re.IGNORECASE if pattern == pattern.lower() else 0
         self._expression = re.compile(re.escape(pattern), ignore_case) if pattern else None
         if self._expression is None:
-            self._view.found(done=True)
+            self._view.on_matches_changed(done=True)
             return
-        self._worker = self._view.run_worker(
-            self._look(), name="find", group="find", exclusive=True, description="find in pane"
-        )
+        self._look_in_background(is_first=True)
 
     def stop(self) -> None:
         if self._worker is not None:
@@ -50,11 +48,13 @@ class LineFinder:
         if self._expression is not None:
             self.stop()
             self.matches = []
-            self._worker = self._view.run_worker(
-                self._look(is_first=False), name="find", group="find", exclusive=True, description="find again in pane"
-            )
+            self._look_in_background(is_first=False)
 
-    async def _look(self, is_first: bool = True) -> None:
+    def _look_in_background(self, is_first: bool) -> None:
+        looking = self._look(is_first)
+        self._worker = self._view.run_worker(looking, name="find", group="find", exclusive=True, description="find in pane")
+
+    async def _look(self, is_first: bool) -> None:
         count, start = self._view.line_count, self._view.cursor
         spans = [(at, min(at + LINES_AT_A_TIME, count)) for at in range(start, count, LINES_AT_A_TIME)]
         spans += [(at, min(at + LINES_AT_A_TIME, start)) for at in range(0, start, LINES_AT_A_TIME)]
@@ -65,10 +65,10 @@ class LineFinder:
                 self._view.user_moves_to(found[0], center=True)
             at = bisect_left(self.matches, first)
             self.matches[at:at] = found
-            self._view.found(done=False)
+            self._view.on_matches_changed(done=False)
             await asyncio.sleep(0)
         self._worker = None
-        self._view.found(done=True)
+        self._view.on_matches_changed(done=True)
 
     def _matches_between(self, first: int, last: int) -> list[int]:
         assert self._expression is not None

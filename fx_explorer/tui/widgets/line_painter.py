@@ -6,7 +6,8 @@ Measured at 200×50: one finished strip a line, coloured once with its backgroun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
@@ -17,7 +18,7 @@ from fx_explorer.tui.theme import KIND_STYLES
 from fx_explorer.tui.widgets import scroll_track
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.widgets.line_view import LineView
+    from fx_explorer.tui.widgets.line_canvas import LineCanvas
 
 Piece = tuple[str, str]
 """Text and its kind: a Kind of highlight.py or one of the tones of theme.py."""
@@ -34,7 +35,7 @@ _PARTS = ("match", "pointer", "mark-glyph", "header", "placeholder", "track", "t
 COMPONENT_CLASSES = {PREFIX + name for name in (*KIND_STYLES, *_STATES, *_PARTS)}
 
 COMPONENT_CSS = (
-    "LineView {\n"
+    "LineCanvas {\n  height: 1fr; background: $background; color: $foreground; scrollbar-size: 0 0;\n"
     + "".join(f"  & > .{PREFIX}{kind} {{ {rule} }}\n" for kind, rule in KIND_STYLES.items())
     + """
   & > .line-view--hover { background: $foreground 6%; }
@@ -74,11 +75,9 @@ _TRACK_PARTS = {
 
 
 class LinePainter:
-    """Paints for one LineView. The key of a remembered strip is all that changes its look."""
+    """Paints for one LineCanvas. The key of a remembered strip is all that changes its look."""
 
-    _ATTRIBUTES: ClassVar[tuple[str, ...]] = ("bold", "dim", "italic", "underline", "reverse", "strike")
-
-    def __init__(self, view: LineView) -> None:
+    def __init__(self, view: LineCanvas) -> None:
         self._view = view
         self._strips: dict[tuple[int, int, str], Strip] = {}
         self._styles: dict[tuple[str, int, bool], Style] = {}
@@ -116,10 +115,8 @@ class LinePainter:
         segments += [Segment(text, self._style(kind, state)) for text, kind in view.gutter_tokens(line)]
         room = width - 2 - view.gutter_width
         tokens = view.line_tokens(line)
-        if view.find_pattern:
-            pieces = _cut_matches(tokens, view.find_spans("".join([text for text, _ in tokens])))
-        else:
-            pieces = [(text, kind, False) for text, kind in tokens]
+        spans = view.match_spans("".join([text for text, _ in tokens]))
+        pieces = _cut_matches(tokens, spans) if spans else [(text, kind, False) for text, kind in tokens]
         used = 0
         for text, kind, is_match in crop(pieces, skip, room):
             segments.append(Segment(text, self._style(kind, state, is_match)))
@@ -176,21 +173,28 @@ class LinePainter:
 
     def _make_style(self, kind: str, state: int, is_match: bool) -> Style:
         look = self._component(kind if PREFIX + kind in COMPONENT_CLASSES else "text")
-        style = self._view.rich_style + Style(color=look.color, bgcolor=look.bgcolor, **self._attributes(look))
+        style = self._view.rich_style + look
         for bit, name in ((HOVERED, "hover"), (MARKED, "mark"), (SELECTED, "selected"), (CURSOR, "cursor")):
             if state & bit:
                 look = self._component(name)
-                style += Style(bgcolor=look.bgcolor, **self._attributes(look))
+                style += _attributes(look) + Style(bgcolor=look.bgcolor)
         if is_match:
             look = self._component("match")
-            style += Style(color=look.color, **self._attributes(look))
+            style += _attributes(look) + Style(color=look.color)
         return style
 
     def _component(self, name: str) -> Style:
         return self._view.get_component_rich_style(PREFIX + name)
 
-    def _attributes(self, style: Style) -> dict[str, bool]:
-        return {name: True for name in self._ATTRIBUTES if getattr(style, name)}
+
+def _attributes(style: Style) -> Style:
+    """Bold, reverse and the like of ``style``, without its colours; what it does not say stays as it is."""
+    return Style(
+        bold=style.bold or None,
+        italic=style.italic or None,
+        underline=style.underline or None,
+        reverse=style.reverse or None,
+    )
 
 
 MatchedPiece = tuple[str, str, bool]
@@ -240,7 +244,7 @@ def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> l
     at = 0
     for text, kind in tokens:
         cuts = [at, *(edge for edge in edges if at < edge < at + len(text)), at + len(text)]
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             is_match = any(first <= start < last for first, last in spans)
             pieces.append((text[start - at : stop - at], kind, is_match))
         at += len(text)

@@ -1,4 +1,4 @@
-"""A table in a pane: nodes of a graph, guards, breaks, an outline. Asks its source for the page on screen and for nothing else."""
+"""A table in a pane: nodes of a graph, guards, an outline. Asks its source for the page on screen and for nothing else."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class RowList(LineView):
 
 
 def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[tuple[int, int], ...]:
-    """(index, width) of the columns that fit in ``room`` cells: first the least important are left out, then the widest shrink."""
+    """(index, width) of the columns that fit in ``room`` cells: the least important are left out, then the widest shrink."""
     shown = list(range(len(columns)))
     widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
     if room <= 0:

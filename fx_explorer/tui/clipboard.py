@@ -1,0 +1,108 @@
+"""Copying text: a native tool, then the terminal itself (OSC 52), then a file; and saying which it was.
+
+A native tool talks to the clipboard of the machine fx-explorer runs on. Over ssh that is the wrong machine, so there the
+terminal comes first: it is the one that sits in front of the user.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+OSC52_LIMIT_BYTES = 74_994
+"""What xterm and tmux accept at most: 100,000 bytes of escape sequence, base64 included. More is dropped without a word."""
+
+TOOL_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Where a copied text went."""
+
+    way: Literal["tool", "terminal", "file"]
+    where: str
+    """The tool's name, or the file's path."""
+    problem: str = ""
+    """Why a better way did not work; empty when none was tried."""
+
+    def __str__(self) -> str:
+        """For the user: what happened and, where it is not obvious, what to do next."""
+        if self.way == "tool":
+            return f"copied with {self.where}"
+        if self.way == "terminal":
+            return "copied through the terminal (OSC 52; if nothing arrives, the terminal does not allow it)"
+        return f"no clipboard within reach: wrote {self.where}"
+
+
+def copy(
+    text: str, write_to_terminal: Callable[[str], object] | None = None, environ: Mapping[str, str] = os.environ
+) -> Copied:
+    """Copy ``text``. ``write_to_terminal`` sends bytes past the application's screen; without it OSC 52 is not tried.
+
+    Raises OSError when not even a file can be written.
+    """
+    problem = ""
+    is_remote = bool(environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"))
+    if not is_remote:
+        tool = native_tool(environ)
+        if tool:
+            problem = _run(tool, text)
+            if not problem:
+                return Copied("tool", tool[0])
+    if write_to_terminal is not None and len(text.encode("utf-8", "replace")) <= OSC52_LIMIT_BYTES:
+        write_to_terminal(osc52(text, in_tmux="TMUX" in environ))
+        return Copied("terminal", "OSC 52", problem)
+    return Copied("file", str(_write_file(text)), problem)
+
+
+def native_tool(environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Sequence[str]:
+    """The command that puts its input on this machine's clipboard; empty when there is none."""
+    candidates: list[Sequence[str]] = []
+    if sys.platform == "darwin":
+        candidates.append(("pbcopy",))
+    if environ.get("WAYLAND_DISPLAY"):
+        candidates.append(("wl-copy",))
+    if environ.get("DISPLAY"):
+        candidates += [("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input")]
+    candidates += [("clip.exe",), ("termux-clipboard-set",)]
+    return next((command for command in candidates if which(command[0])), ())
+
+
+def osc52(text: str, *, in_tmux: bool = False) -> str:
+    """The escape sequence that asks the terminal to put ``text`` on its clipboard, passed through tmux when it is around us."""
+    sequence = f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07"
+    # tmux needs "set -g allow-passthrough on" for the wrapped form and "set-clipboard on" for the plain one: send both.
+    return sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if in_tmux else sequence
+
+
+def _run(command: Sequence[str], text: str) -> str:
+    """What went wrong; empty when nothing did."""
+    try:
+        # Not PIPE: xclip stays behind to serve the clipboard, and would keep our pipe open for ever.
+        subprocess.run(
+            command,
+            input=text.encode("utf-8", "replace"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TOOL_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{command[0]} failed: {error}"
+    return ""
+
+
+def _write_file(text: str) -> Path:
+    """Into a new file that only the user can read: what is copied is the user's code."""
+    descriptor, path = tempfile.mkstemp(prefix="fx-explorer-copied-", suffix=".txt")
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return Path(path)

@@ -1,0 +1,215 @@
+"""Scrolling and drawing of lines, touching the lines on screen only: the lower half of LineView.
+
+Textual's own DataTable, TextArea and Tree build something per line; at 100,000 lines that is seconds and hundreds of megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from fx_explorer.highlight import printable
+from fx_explorer.tui.widgets import scroll_track
+from fx_explorer.tui.widgets.line_painter import COMPONENT_CLASSES, COMPONENT_CSS, LinePainter, Piece
+
+
+class LineCanvas(ScrollView):
+    """Lines that scroll both ways under a fixed header, beside a fixed gutter, with a slim track as the last column.
+
+    A subclass says what there is by overriding the first group of methods, and calls ``content_changed`` when one of them would
+    answer differently.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
+    DEFAULT_CSS = COMPONENT_CSS
+
+    def __init__(self, placeholder: str, name: str | None, id: str | None, classes: str | None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._placeholder = placeholder
+        self._painter = LinePainter(self)
+        self._ticks: dict[int, str] | None = None
+        self._pending_reveal: tuple[int, bool] | None = None
+
+    # what a subclass says
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are now."""
+        return 0
+
+    def line_tokens(self, line: int) -> Sequence[Piece]:
+        """What line ``line`` shows: ``printable`` texts and their kinds. Asked for lines on screen only."""
+        raise NotImplementedError
+
+    @property
+    def gutter_width(self) -> int:
+        """Cells of ``gutter_tokens``, without the column of the cursor and the marks."""
+        return 0
+
+    def gutter_tokens(self, line: int) -> Sequence[Piece]:
+        """What stands before line ``line`` and does not scroll sideways; always ``gutter_width`` cells wide."""
+        return ()
+
+    @property
+    def content_width(self) -> int:
+        """Cells of the widest line, for scrolling sideways; an estimate will do."""
+        return 0
+
+    def header_tokens(self) -> Sequence[Piece]:
+        """One line above that does not scroll; none when empty."""
+        return ()
+
+    def line_state(self, line: int) -> int:
+        """How the line is lit: the bits of line_painter.py."""
+        return 0
+
+    def track_ticks(self) -> dict[int, str]:
+        """Rows of the scroll track that have a tick, and its glyph."""
+        return {}
+
+    def match_spans(self, text: str) -> Sequence[tuple[int, int]]:
+        """Characters of a line's text to show as found."""
+        return ()
+
+    # what changed
+
+    def content_changed(self) -> None:
+        """Everything may differ: forget what was drawn. The scroll position stays, if it still exists."""
+        self._ticks = None
+        self.content_resized()
+
+    def content_resized(self) -> None:
+        """Widths or looks differ, lines do not."""
+        self._painter.forget()
+        self._resize_canvas()
+        self.refresh()
+
+    def ticks_changed(self) -> None:
+        self._ticks = None
+        self.refresh(Region(self.size.width - 1, 0, 1, self.size.height))
+
+    def redraw(self, lines: Iterable[int]) -> None:
+        """These lines are lit differently; the ones off screen cost nothing."""
+        top, height, header = self.scroll_offset.y, self.body_height, self._header_height
+        for line in lines:
+            if top <= line < top + height:
+                self.refresh(Region(0, line - top + header, self.size.width, 1))
+
+    # what an application uses
+
+    @property
+    def placeholder(self) -> str:
+        """Why there is nothing, shown when there is nothing."""
+        return self._placeholder
+
+    @placeholder.setter
+    def placeholder(self, text: str) -> None:
+        self._placeholder = text
+        if not self.line_count:
+            self.refresh()
+
+    @property
+    def body_height(self) -> int:
+        """Lines visible at a time."""
+        return max(0, self.size.height - self._header_height)
+
+    @property
+    def body_width(self) -> int:
+        """Cells for the content: without the mark column, the gutter and the track."""
+        return max(0, self.size.width - self._margin - 1)
+
+    @property
+    def visible_lines(self) -> range:
+        """The lines on screen."""
+        top = self.scroll_offset.y
+        return range(top, min(top + self.body_height, self.line_count))
+
+    def reveal(self, line: int, center: bool = True) -> None:
+        """Scroll ``line`` into view, if it is not in view already: to the middle, or as little as needed."""
+        top, height = self.scroll_offset.y, self.body_height
+        if height <= 0:
+            self._pending_reveal = (line, center)  # not laid out yet
+            return
+        if top <= line < top + height:
+            return
+        nearest = line if line < top else line - height + 1
+        self.scroll_lines_to(line - height // 2 if center else nearest)
+
+    def scroll_lines_to(self, top: int) -> None:
+        """Make ``top`` the first visible line, as far as there are lines below it."""
+        self.scroll_to(y=max(0, top), animate=False, force=True)
+
+    def scroll_columns_to(self, left: int) -> None:
+        self.scroll_to(x=max(0, left), animate=False, force=True)
+
+    def line_at(self, y: int) -> int | None:
+        """The line shown at row ``y`` of this widget."""
+        line = y - self._header_height + self.scroll_offset.y
+        return line if y >= self._header_height and 0 <= line < self.line_count else None
+
+    def scroll_to_track(self, y: int) -> None:
+        """Go where row ``y`` of the track points."""
+        self.scroll_lines_to(scroll_track.top_at(y - self._header_height, self.body_height, self.line_count))
+
+    # drawing
+
+    @property
+    def _header_height(self) -> int:
+        return 1 if self.header_tokens() else 0
+
+    @property
+    def _margin(self) -> int:
+        """Cells before the content: the cursor and mark column, then the gutter."""
+        return 1 + self.gutter_width
+
+    def on_mount(self) -> None:
+        self._resize_canvas()
+
+    def on_resize(self) -> None:
+        self._painter.forget()
+        self._ticks = None
+        self._resize_canvas()
+        if self._pending_reveal and self.body_height > 0:
+            line, center = self._pending_reveal
+            self._pending_reveal = None
+            self.reveal(line, center)
+
+    def _resize_canvas(self) -> None:
+        self.virtual_size = Size(self._margin + self.content_width + 1, self.line_count + self._header_height)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._painter.forget_styles()
+
+    def render_line(self, y: int) -> Strip:
+        return self.render_lines(Region(0, y, self.size.width, 1))[0]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Past Textual's StylesCache: there is no border or padding, and each strip is finished already.
+        width = self.size.width
+        if not self.line_count:
+            strips = self._painter.placeholder(printable(self._placeholder), width, self.size.height)[crop.y : crop.bottom]
+        else:
+            header = self._header_height
+            strips = [self._strip(y, header) for y in range(crop.y, crop.bottom)]
+        if crop.x or crop.width != width:
+            return [strip.crop(crop.x, crop.right) for strip in strips]
+        return strips
+
+    def _strip(self, y: int, header: int) -> Strip:
+        left, top = self.scroll_offset
+        width, height, count = self.size.width, self.size.height - header, self.line_count
+        if y < header:
+            return self._painter.header(self.header_tokens(), left, width)
+        if self._ticks is None:
+            self._ticks = self.track_ticks()
+        track = scroll_track.glyph(y - header, height, count, top, self._ticks)
+        line = top + y - header
+        if line >= count:
+            return self._painter.blank(track, width)
+        return self._painter.line(line, self.line_state(line), track, left, width)

@@ -1,0 +1,36 @@
+"""Records a compile in the test process: quick, and torch's own objects are at hand to check against."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.recorder import compile_arguments, recording
+from fx_explorer.model import CaptureRequest, Notice
+from fx_explorer.session import SessionReader, SessionWriter
+
+Compile = Callable[[Any], Any]
+
+
+def record(path: Path, program: Callable[[Compile], object], **options: Any) -> SessionReader:
+    """Run ``program(compile)`` under the recorder and open what it wrote."""
+    reader, _ = record_with_notices(path, program, **options)
+    return reader
+
+
+def record_with_notices(path: Path, program: Callable[[Compile], object], **options: Any) -> tuple[SessionReader, list[Notice]]:
+    torch._dynamo.reset()
+    request = CaptureRequest("test", str(path), **options)
+    notices: list[Notice] = []
+    writer = SessionWriter(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, while compiling
+        with recording(writer, request, notices.append):
+            program(lambda function: torch.compile(function, **compile_arguments(request)))
+    writer.close()
+    torch._dynamo.reset()
+    return SessionReader(path), notices

@@ -1,0 +1,33 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.capture.breaks import parse_break
+
+REPORTS = json.loads((Path(__file__).parents[1] / "data" / "graph_break_reports.json").read_text())["reports"]
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_every_part_of_a_recorded_report_is_found(report: str) -> None:
+    found = parse_break(report)
+    assert f"at {found.file}:{found.line}\n" in report
+    assert f"/gb/gb{found.registry_id.removeprefix('GB')}.html" in report
+    assert found.reason in report.splitlines()
+    assert len(found.hints) == report.count("Hint: ")
+    assert found.explanation
+    assert all(hint in " ".join(report.split()) for hint in (*found.hints, found.explanation))
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_the_stack_ends_at_the_line_that_broke(report: str) -> None:
+    found = parse_break(report)
+    assert len(found.frames) == report.split("Traceback (most recent call last)")[0].count('File "')
+    assert (found.frames[-1].file, found.frames[-1].line) == (found.file, found.line)
+    assert found.frames[-1].code
+
+
+def test_a_report_in_no_known_form_keeps_its_first_line() -> None:
+    found = parse_break("Something else went wrong\nand more")
+    assert found.reason == "Something else went wrong"
+    assert (found.registry_id, found.file, found.line, found.hints) == ("", "", 0, ())

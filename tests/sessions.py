@@ -227,7 +227,9 @@ def write_large(path: Path, node_count: int, *, nodes_a_line: int = 20) -> Hand:
                 for i in range(node_count // 10):
                     code = f"void kernel_{i}() {{\n" + "    tmp = x;\n" * 10 + "}\n"
                     artifact = writer.add(
-                        model.Artifact(0, compilation, "kernel", "kernel", direction, f"kernel_{i}", "cpp", writer.text(code), 12)  # type: ignore[arg-type]
+                        model.Artifact(
+                            0, compilation, "kernel", "kernel", direction, f"kernel_{i}", "cpp", writer.text(code), 12
+                        )  # type: ignore[arg-type]
                     )
                     kernel = writer.add(model.Kernel(0, compilation, direction, i, f"kernel_{i}", "cpp", artifact, output_code))  # type: ignore[arg-type]
                     writer.add(model.KernelCall(0, kernel, 0, i + 1))

@@ -1,0 +1,55 @@
+"""``fx-explorer doctor``: what works on this machine, one line each, with what to do about what does not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from fx_explorer.commands.doctor_checks import Check, machine_checks, torch_checks
+from fx_explorer.highlight import printable
+
+MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
+COLOURS = {"ok": "32", "warning": "33", "problem": "31"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """1 when something is missing that fx-explorer cannot do without."""
+    checks = [*torch_checks(arguments.python), *machine_checks()]
+    if arguments.format == "json":
+        listed = [{"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
+        print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
+    else:
+        print("\n".join(line_of(check) for check in checks))
+        print(closing_line(checks))
+    return int(any(check.state == "problem" for check in checks))
+
+
+def line_of(check: Check) -> str:
+    """``✓ torch       ok       2.13.0 (CPU)``, and the advice on a line of its own."""
+    mark = f"{MARKS[check.state]} {check.name:<12} {check.state:<8}"
+    if _has_colour():
+        mark = f"\x1b[{COLOURS[check.state]}m{mark}\x1b[0m"
+    advice = f"\n{'':<24}→ {printable(check.advice)}" if check.advice else ""
+    return f"{mark} {printable(check.found)}{advice}"
+
+
+def closing_line(checks: list[Check]) -> str:
+    problems = [check.name for check in checks if check.state == "problem"]
+    warnings = [check.name for check in checks if check.state == "warning"]
+    if problems:
+        return f"\nNot ready: {', '.join(problems)}."
+    if warnings:
+        return f"\nReady. Worth a look: {', '.join(warnings)}."
+    return "\nReady."
+
+
+def _has_colour() -> bool:
+    import os
+
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

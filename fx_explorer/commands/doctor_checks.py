@@ -1,0 +1,248 @@
+"""The checks behind ``fx-explorer doctor``. torch is asked in a process of its own, so that a broken one cannot break us."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fx_explorer.errors import UsageError
+from fx_explorer.tui.clipboard import native_tool
+from fx_explorer.tui.editor import editor_command
+
+State = Literal["ok", "warning", "problem"]
+
+OLDEST_TORCH, NEWEST_TORCH = (2, 11), (2, 15)
+OLDEST_PYTHON = (3, 10)
+PROBE_TIMEOUT_S = 120
+FREE_BYTES_WANTED = 500_000_000
+SMALLEST_TERMINAL = (80, 24)
+
+PROBE = """
+import importlib.metadata as metadata, json, platform, sys
+found = {"python": platform.python_version(), "version_info": sys.version_info[:2]}
+try:
+    import torch
+    found["torch"], found["torch_cuda"], found["torch_hip"] = torch.__version__, torch.version.cuda, torch.version.hip
+    found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+except Exception as error:
+    found["error"] = f"{type(error).__name__}: {error}"
+else:
+    try:
+        from torch._inductor.runtime.cache_dir_utils import cache_dir
+        found["cache_dir"] = cache_dir()
+    except Exception as error:
+        found["cache_error"] = f"{type(error).__name__}: {error}"
+try:
+    found["triton"] = metadata.version("triton")
+except metadata.PackageNotFoundError:
+    found["triton"] = None
+sys.__stdout__.write("\\n" + json.dumps(found) + "\\n")
+"""
+"""Runs in the user's interpreter; the last line it prints is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+    """What to do; empty when there is nothing to do."""
+
+
+# the interpreter with torch
+
+
+def torch_checks(python: str) -> list[Check]:
+    """What the interpreter that will run the user's program has."""
+    found = probe(python)
+    if isinstance(found, str):
+        return [Check("python", "problem", f"{python}: {found}", "Choose a Python interpreter that has torch with --python.")]
+    return list(judge_torch(python, found))
+
+
+def probe(python: str) -> dict[str, Any] | str:
+    """What the interpreter says about itself, or why it says nothing."""
+    try:
+        ended = subprocess.run(
+            [python, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=PROBE_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        return f"cannot be started ({error.strerror or error})"
+    except subprocess.TimeoutExpired:
+        return f"did not answer within {PROBE_TIMEOUT_S} s"
+    try:
+        answer = json.loads(ended.stdout.rstrip().rpartition("\n")[2])
+    except json.JSONDecodeError:
+        answer = None
+    if not isinstance(answer, dict):
+        last = ended.stderr.strip().rpartition("\n")[2][:200]
+        return f"ended with status {ended.returncode} and no answer{': ' + last if last else ''}"
+    return answer
+
+
+def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[Check]:
+    old_python = tuple(found["version_info"]) < OLDEST_PYTHON
+    yield Check(
+        "python",
+        "problem" if old_python else "ok",
+        f"{found['python']} ({python})",
+        f"Use Python {_dotted(OLDEST_PYTHON)} or newer with --python." if old_python else "",
+    )
+    yield _torch_check(python, found)
+    if "error" in found:
+        return
+    yield _gpu_check(found)
+    if found["triton"]:
+        yield Check("triton", "ok", found["triton"])
+    else:
+        yield Check("triton", "ok", "not installed (only GPU kernels need it)")
+    if "cache_dir" in found:
+        yield _writable("torch cache", found["cache_dir"], "Set TORCHINDUCTOR_CACHE_DIR to a directory you can write.")
+    else:
+        yield Check("torch cache", "warning", f"torch does not say where it is: {found.get('cache_error', '')}")
+
+
+def _torch_check(python: str, found: Mapping[str, Any]) -> Check:
+    supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
+    if "error" in found:
+        install = (
+            f"Install it: {shlex.quote(python)} -m pip install torch (supported: {supported}), or choose another --python."
+        )
+        return Check("torch", "problem", f"cannot be imported: {found['error']}", install)
+    built = (
+        f"CUDA {found['torch_cuda']}" if found["torch_cuda"] else f"ROCm {found['torch_hip']}" if found["torch_hip"] else "CPU"
+    )
+    told = f"{found['torch']} ({built} build)"
+    version = tuple(int(part) for part in found["torch"].split(".")[:2])
+    if version < OLDEST_TORCH:
+        return Check("torch", "problem", told, f"Supported are {supported}; older releases lack what fx-explorer listens to.")
+    if version > NEWEST_TORCH:
+        return Check(
+            "torch", "warning", told, f"Tested are {supported}; with newer ones some views may stay empty, and say so."
+        )
+    return Check("torch", "ok", told)
+
+
+def _gpu_check(found: Mapping[str, Any]) -> Check:
+    if found["gpu"]:
+        return Check("gpu", "ok", found["gpu"])
+    if found["torch_cuda"] or found["torch_hip"]:
+        return Check("gpu", "ok", "none, though this torch is built for one; models compile for the CPU")
+    return Check("gpu", "ok", "none (this torch is a CPU build); models compile for the CPU")
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+# the machine and the terminal
+
+
+def machine_checks(environ: Mapping[str, str] = os.environ) -> list[Check]:
+    return [
+        _compiler(environ),
+        _sqlite(),
+        _temporary_directory(),
+        _terminal(environ),
+        _colour(environ),
+        _clipboard(environ),
+        _editor(environ),
+    ]
+
+
+def _compiler(environ: Mapping[str, str]) -> Check:
+    wanted = environ.get("CXX")
+    compiler = shutil.which(wanted) if wanted else shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    if compiler:
+        return Check("c++ compiler", "ok", compiler)
+    missing = f"CXX is {wanted}, which is not there" if wanted else "none found"
+    return Check("c++ compiler", "warning", missing, "Inspecting needs none; --build does: install g++ or clang++, or set CXX.")
+
+
+def _sqlite() -> Check:
+    try:
+        sqlite3.connect(":memory:").execute("SELECT count(*) FROM json_each('[1]')").fetchone()
+    except sqlite3.Error as error:
+        return Check(
+            "sqlite", "problem", f"{sqlite3.sqlite_version}: {error}", "Use a Python whose SQLite has the JSON functions."
+        )
+    return Check("sqlite", "ok", sqlite3.sqlite_version)
+
+
+def _temporary_directory() -> Check:
+    """Sessions are written here while they are live."""
+    try:
+        directory = tempfile.gettempdir()
+    except OSError as error:
+        return Check("temporary", "problem", str(error), "Set TMPDIR to a directory you can write.")
+    return _writable("temporary", directory, "Set TMPDIR to a directory you can write, on a local disk.")
+
+
+def _writable(name: str, directory: str, advice: str) -> Check:
+    """Whether files can be made in ``directory`` (or it can be made), and whether there is room."""
+    existing = directory
+    while not os.path.isdir(existing) and existing != os.path.dirname(existing):
+        existing = os.path.dirname(existing)
+    try:
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(b"x")
+        free = shutil.disk_usage(existing).free
+    except OSError as error:
+        return Check(name, "problem", f"{directory}: {error.strerror or error}", advice)
+    told = f"{directory} ({free / 1e9:.1f} GB free)"
+    if free < FREE_BYTES_WANTED:
+        return Check(name, "warning", told, "A large capture may not fit: free some space. " + advice)
+    return Check(name, "ok", told)
+
+
+def _terminal(environ: Mapping[str, str]) -> Check:
+    if not sys.stdout.isatty():
+        return Check("terminal", "ok", "output is not a terminal: TARGET prints the overview as text")
+    if environ.get("TERM", "dumb") == "dumb":
+        return Check(
+            "terminal", "warning", f"TERM={environ.get('TERM', '')}", "Use a terminal that can move its cursor, or report."
+        )
+    size = shutil.get_terminal_size()
+    told = f"{size.columns}×{size.lines}, TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
+    if size.columns < SMALLEST_TERMINAL[0] or size.lines < SMALLEST_TERMINAL[1]:
+        return Check("terminal", "warning", told, "Make it at least 80×24.")
+    return Check("terminal", "ok", told)
+
+
+def _colour(environ: Mapping[str, str]) -> Check:
+    if "NO_COLOR" in environ:
+        return Check("colour", "ok", "off (NO_COLOR is set); state is told by signs and words")
+    if environ.get("COLORTERM") in ("truecolor", "24bit"):
+        return Check("colour", "ok", "16 million colours")
+    if "256color" in environ.get("TERM", ""):
+        return Check("colour", "ok", "256 colours (set COLORTERM=truecolor if your terminal has more)")
+    return Check("colour", "ok", "16 colours")
+
+
+def _clipboard(environ: Mapping[str, str]) -> Check:
+    """The same choice as the app makes when something is copied."""
+    tool = native_tool(environ)
+    if tool and not (environ.get("SSH_TTY") or environ.get("SSH_CONNECTION")):
+        return Check("clipboard", "ok", f"through {tool[0]}")
+    told = "through the terminal (OSC 52), if it allows it; otherwise into a file"
+    if "TMUX" in environ:
+        return Check("clipboard", "warning", told, "tmux passes it on only with: tmux set -g set-clipboard on")
+    return Check("clipboard", "ok", told)
+
+
+def _editor(environ: Mapping[str, str]) -> Check:
+    try:
+        command = editor_command("model.py", 1, environ)
+    except UsageError as error:
+        return Check("editor", "warning", str(error), "It is what the key e opens your lines in.")
+    return Check("editor", "ok", command[0])

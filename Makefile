@@ -36,7 +36,7 @@ wheel: $(READY) ## build the wheel and use it without the source tree
 	bash .ci/check_wheel $(BIN)/python
 
 docs: $(READY) ## the generated parts of docs/: key table, screenshots
-	$(BIN)/fx-explorer keys --format markdown > docs/keys.md
+	$(BIN)/python docs/write_keys.py
 	$(BIN)/python docs/take_screenshots.py
 
 clean: ## forget .venv and everything built or cached

@@ -5,11 +5,12 @@ The answers expected of them can be read off this file.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.session import SessionWriter
+from fx_explorer.session import SessionReader, SessionWriter
 
 SOURCE = """import torch
 import torch.nn.functional as F
@@ -37,6 +38,10 @@ KERNEL = """void kernel(const float* in) {
     auto tmp1 = gelu(tmp0);
 }
 """
+
+
+Written = Callable[[Callable[[SessionWriter], object]], SessionReader]
+"""The fixture that opens a session some function writes."""
 
 
 @dataclass

@@ -24,6 +24,7 @@ HOW_IN_WORDS: dict[How, str] = {
     "seq_nr": "same autograd sequence number: close, not certain",
     "stack_trace": "same user stack: close, not certain",
     "name": "same name within one partition",
+    "aot_input": "AOTAutograd made this input from it",
     "origins": "the scheduler lists the node as an origin of the kernel",
     "codegen": "seen while the line was written",
     "call_site": "the line was written for this node",

@@ -1,0 +1,39 @@
+"""A session written by hand, opened: what is expected of it can be read off ``tests/sessions.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import Hand, Written, write_training_step
+
+
+@pytest.fixture(scope="session")
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Hand:
+    return write_training_step(tmp_path_factory.mktemp("hand") / "step.fxs")
+
+
+@pytest.fixture
+def step(hand: Hand) -> Iterator[SessionReader]:
+    with SessionReader(hand.path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    """``written(write)`` → a reader of a new session that ``write(writer)`` filled."""
+    readers: list[SessionReader] = []
+
+    def make(write: Callable[[SessionWriter], object]) -> SessionReader:
+        path = tmp_path / f"{len(readers)}.fxs"
+        with SessionWriter(path) as writer:
+            write(writer)
+        readers.append(SessionReader(path))
+        return readers[-1]
+
+    yield make
+    for opened in readers:
+        opened.close()

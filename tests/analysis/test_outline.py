@@ -1,0 +1,73 @@
+"""The table of contents."""
+
+from __future__ import annotations
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.outline import outline, plain_function
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import Written
+
+
+def test_the_outline_of_a_training_step(step: SessionReader) -> None:
+    assert [(e.depth, e.title, e.detail) for e in outline(step)] == [
+        (0, "Source", "1 file"),
+        (1, "mlp.py", "8 lines"),
+        (0, "[0/0] MLP.forward", "mlp.py:6 · 2.00 s"),
+        (1, "Dynamo graph", "5 nodes"),
+        (1, "Bytecode as written", "2 lines"),
+        (1, "Joint graph", "7 nodes"),
+        (1, "Forward graph", "5 nodes"),
+        (1, "Backward graph", "4 nodes"),
+        (1, "Forward · post-grad", "5 nodes"),
+        (1, "Backward · post-grad", "4 nodes"),
+        (1, "Output code · forward", "11 lines"),
+        (1, "Kernels · forward", "3"),
+        (2, "extern_kernels.addmm", "library call"),
+        (2, "kernel", "cpp"),
+        (2, "extern_kernels.addmm", "library call"),
+    ]
+
+
+def test_everything_but_headings_can_be_followed(step: SessionReader) -> None:
+    assert [e.title for e in outline(step) if e.place is None] == ["Source", "Kernels · forward"]
+
+
+def test_a_failed_compilation_says_why_and_which_stages_are_missing(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        missing = {"kernel": "backend eager generates none"}
+        writer.add(
+            model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 3, status="failed", error="it broke", missing_stages=missing)
+        )
+
+    failed, absent = outline(written(write))
+    assert (failed.status, failed.detail) == ("failed", "m.py:3 · it broke")
+    assert (absent.title, absent.detail, absent.status) == ("kernel", "backend eager generates none", "missing")
+
+
+def test_a_nested_graph_stands_below_the_one_that_holds_it(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 3))
+        whole = writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
+        writer.add_graph(model.Graph(0, compilation, "dynamo", "", "cond_true_0", whole.id), [], [])
+
+    assert [(e.depth, e.title) for e in outline(written(write))][1:] == [(1, "Dynamo graph"), (2, "Dynamo graph · cond_true_0")]
+
+
+def test_an_empty_session_has_an_empty_outline(written: Written) -> None:
+    assert outline(written(lambda writer: None)) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "plain"),
+    [
+        ("MLP.forward", "MLP.forward"),
+        ("torch_dynamo_resume_in_forward_at_12", "rest of forward after line 12"),
+        ("Net.torch_dynamo_resume_in_forward_at_7", "rest of Net.forward after line 7"),
+        ("torch_dynamo_resume_in_look_at_me_at_7", "rest of look_at_me after line 7"),
+        ("look_at_12", "look_at_12"),
+    ],
+)
+def test_the_rest_of_a_function_after_a_break_is_called_by_its_line(function: str, plain: str) -> None:
+    assert plain_function(function) == plain

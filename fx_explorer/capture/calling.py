@@ -34,7 +34,7 @@ def call_target(target: Target, job: Caller) -> None:
     target, train = prepare_training(target, request.train)
     job.describe(target, train)
     compiled = compile_target(target, job)
-    job.say(f"calling {target.name}{target.arguments.describe()}, inputs from {target.arguments.origin}")
+    job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
     with torch.no_grad() if request.train is False else contextlib.nullcontext():
         output = compiled(*target.arguments.args, **target.arguments.keywords)
     if train:

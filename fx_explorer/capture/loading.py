@@ -73,22 +73,26 @@ def compile_file(path: Path) -> CodeType:
     return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
-def top_level_names(path: Path) -> frozenset[str]:
-    """Names that importing the file would bind, read from its syntax: looking must not run it. Empty on a syntax error."""
+def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
+    """Names that importing the file would bind, with the kind of statement, read from its syntax: looking must not run it.
+
+    Empty on a syntax error: running the file will say it better.
+    """
     try:
         tree = ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError):
-        return frozenset()  # running the file will say it better
-    return frozenset(_bound(tree.body))
+        return {}
+    return dict(_bound(tree.body))
 
 
-def _bound(statements: Sequence[ast.stmt]) -> Iterator[str]:
+def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
     for statement in statements:
+        kind = type(statement)
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield statement.name
+                yield statement.name, kind
             case ast.Import() | ast.ImportFrom():
-                yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
+                yield from ((alias.asname or alias.name.partition(".")[0], kind) for alias in statement.names)
             case ast.If() if _is_main_guard(statement.test):
                 yield from _bound(statement.orelse)
             case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
@@ -97,7 +101,8 @@ def _bound(statements: Sequence[ast.stmt]) -> Iterator[str]:
                 for handler in getattr(statement, "handlers", []):
                     yield from _bound(handler.body)
             case ast.Assign() | ast.AnnAssign():
-                yield from (n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+                names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+                yield from ((name.id, kind) for name in names if isinstance(name.ctx, ast.Store))
             case _:
                 pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def locate(request: CaptureRequest) -> Place:
 
 def split_target(target: str) -> tuple[Path | None, str]:
     """(file, object) of a target that is a file; (None, "") for a module."""
-    if Path(target).exists():
+    if target and Path(target).exists():
         return Path(target), ""
     file, colon, name = target.rpartition(":")
     if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
@@ -74,11 +75,5 @@ def _similar(file: Path) -> str:
 def offers_target(file: Path) -> bool:
     """Whether the file says what to compile; otherwise it is a script."""
     names = top_level_names(file)
-    has_model = {"model", "get_model"} & names or defines_class(file)
-    return "fx_explorer_target" in names or bool("example_inputs" in names and has_model)
-
-
-def defines_class(file: Path) -> bool:
-    import ast
-
-    return any(isinstance(statement, ast.ClassDef) for statement in ast.parse(file.read_bytes()).body)
+    has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
+    return "fx_explorer_target" in names or ("example_inputs" in names and has_model)

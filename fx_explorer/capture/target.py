@@ -102,9 +102,9 @@ class Offer:
         """``fx_explorer_target()`` returns ``(callable, args, kwargs)``; kwargs, or both, may be left out."""
         self.say(f"calling {name}()")
         answer = self.names[name]()
-        function, args, kwargs = (*answer, (), {})[:3] if isinstance(answer, tuple) and answer else (answer, (), {})
-        well_formed = callable(function) and isinstance(args, tuple | list) and isinstance(kwargs, dict)
-        if not well_formed or (isinstance(answer, tuple) and len(answer) > 3):
+        parts = answer if isinstance(answer, tuple) else (answer,)
+        function, args, kwargs = (*parts, *(None, (), {})[len(parts) :])[:3]
+        if len(parts) > 3 or not (callable(function) and isinstance(args, tuple | list) and isinstance(kwargs, dict)):
             shown = f"({', '.join(map(_kind, answer))})" if isinstance(answer, tuple) else _kind(answer)
             raise TargetError(
                 f"fx_explorer_target() in {self.place.shown} returned {shown}. "
@@ -164,7 +164,7 @@ class Offer:
                 "Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a tuple for several, a dict to pass by "
                 "name), or set example_inputs in the file."
             )
-        return Target(name, function, Arguments(origin="nowhere (it needs none)"))
+        return Target(name, function, Arguments(origin="its defaults"))
 
     def evaluate(self, expression: str, option: str) -> Any:
         """The value of a command-line expression in the module's names; ``torch`` is there even if the module lacks it."""

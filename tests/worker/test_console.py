@@ -1,0 +1,60 @@
+"""Lines of the console, from whatever bytes a program writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.client.console import MAX_LINE, Console, LineSplitter
+from fx_explorer.model import ConsoleLine
+from fx_explorer.session import SessionReader, SessionWriter
+
+
+def split(*chunks: bytes) -> list[str]:
+    splitter = LineSplitter()
+    return [line for chunk in chunks for line in splitter.feed(chunk)] + splitter.end()
+
+
+def test_a_line_may_come_in_pieces_and_the_last_one_without_an_end() -> None:
+    assert split(b"one\ntw", b"o\n", b"\nlast") == ["one", "two", "", "last"]
+
+
+def test_a_character_cut_in_two_is_put_together() -> None:
+    euro = "€".encode()
+    assert split(euro[:1], euro[1:] + b"\n") == ["€"]
+
+
+def test_bytes_that_are_not_utf8_are_shown_as_escapes() -> None:
+    assert split(b"caf\xe9\n\xff") == ["caf\\xe9", "\\xff"]
+
+
+def test_a_progress_bar_leaves_its_last_state() -> None:
+    assert split(b"\r10%", b"\r50%", b"\r100%\n", b"windows\r\n") == ["100%", "windows"]
+
+
+def test_a_progress_bar_that_never_ends_its_line_stays_small() -> None:
+    splitter = LineSplitter()
+    for percent in range(10_000):
+        assert splitter.feed(f"\r{percent:05}".encode()) == []
+    assert splitter.end() == ["09999"]
+
+
+def test_a_huge_line_goes_on_in_further_rows() -> None:
+    lines = split(b"x" * (2 * MAX_LINE + 5) + b"\n", b"after\n")
+    assert [len(line) for line in lines] == [MAX_LINE, MAX_LINE, 5, 5]
+    assert lines[-1] == "after"
+
+
+async def test_more_lines_than_are_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fx_explorer.client.console.MAX_LINES", 3)
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        console = Console(writer)
+        console.add("stdout", ["a", "b"])
+        console.add("stderr", ["c", "d", "e"])
+        console.finish()
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        rows = reader.rows(ConsoleLine)
+    assert [(row.stream, row.text) for row in rows[:3]] == [("stdout", "a"), ("stdout", "b"), ("stderr", "c")]
+    assert rows[3].stream == ""
+    assert rows[3].text.startswith("2 more lines")

@@ -1,0 +1,233 @@
+"""Resolving every form of target, in this process: what is called, with what, and what is said when it cannot be told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from fx_explorer.capture.calling import check_backend, check_device, prepare_training
+from fx_explorer.capture.place import locate
+from fx_explorer.capture.target import Target, find_target
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
+
+Resolve = Callable[..., Target]
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.fc = nn.Linear(8, width)
+    def forward(self, x):
+        return self.fc(x)
+
+"""
+
+NEEDY = NET.replace("width=4", "width, depth")
+
+
+@pytest.fixture(autouse=True)
+def _untouched_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    yield
+    for name in set(sys.modules) - before:
+        if not name.startswith(("torch", "fx_explorer")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resolve:
+    """``resolve(source, ":Net", inputs=…)`` → Target."""
+    monkeypatch.chdir(tmp_path)
+
+    def target(source: str, object_name: str = "", **options: object) -> Target:
+        (tmp_path / "model.py").write_text(source)
+        request = CaptureRequest(f"model.py{object_name}", "", **options)
+        return find_target(locate(request), request, say=lambda activity: None)
+
+    return target
+
+
+def output(target: Target) -> torch.Tensor:
+    result: torch.Tensor = target.callable(*target.arguments.args, **target.arguments.keywords)
+    return result
+
+
+def test_fx_explorer_target_comes_first(resolve: Resolve) -> None:
+    target = resolve(
+        NET + "def double(x, by=2): return x * by\n"
+        "def fx_explorer_target(): return double, (torch.ones(3),), {'by': 5}\n"
+        "model = Net(); example_inputs = torch.ones(8)\n"
+    )
+    assert (target.name, target.kind) == ("double", "function")
+    assert output(target).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("answer", ["double", "(double,)", "(double, [torch.ones(3)])"])
+def test_fx_explorer_target_may_leave_out_what_is_empty(resolve: Resolve, answer: str) -> None:
+    target = resolve(f"import torch\ndef double(x=1): return x * 2\ndef fx_explorer_target(): return {answer}")
+    assert target.name == "double"
+
+
+@pytest.mark.parametrize("answer", ["None", "(1, ())", "(print, {}, ())", "(print, (), {}, 4)", "()"])
+def test_a_wrong_answer_of_fx_explorer_target_is_shown(resolve: Resolve, answer: str) -> None:
+    with pytest.raises(TargetError, match=r"must return \(callable, args, kwargs\)"):
+        resolve(f"def fx_explorer_target(): return {answer}")
+
+
+def test_model_and_example_inputs(resolve: Resolve) -> None:
+    target = resolve(NET + "model = Net(2)\nexample_inputs = (torch.ones(3, 8),)")
+    assert (target.name, target.kind) == ("model", "module")
+    assert output(target).shape == (3, 2)
+
+
+def test_get_model_with_inputs_by_name_from_a_function(resolve: Resolve) -> None:
+    target = resolve(NET + "def get_model(): return Net(3)\ndef example_inputs(): return {'x': torch.ones(5, 8)}")
+    assert target.arguments.args == ()
+    assert output(target).shape == (5, 3)
+
+
+def test_the_one_module_class_is_built(resolve: Resolve) -> None:
+    assert output(resolve(NET + "example_inputs = torch.ones(1, 8)")).shape == (1, 4)
+
+
+def test_imported_classes_do_not_count_as_the_files_own(resolve: Resolve) -> None:
+    source = NET.replace("from torch import nn", "from torch import nn\nfrom torch.nn import Linear")
+    assert resolve(source + "example_inputs = torch.ones(1, 8)").name == "Net"
+
+
+def test_several_classes_must_be_told_apart(resolve: Resolve) -> None:
+    with pytest.raises(TargetError, match=r"several models \(Net, Other\).*model\.py:Net"):
+        resolve(NET + "class Other(Net): pass\nexample_inputs = torch.ones(1, 8)")
+
+
+def test_a_class_that_needs_arguments_names_them_and_the_option(resolve: Resolve) -> None:
+    with pytest.raises(TargetError, match=r"it needs width, depth\. Say how with --call 'Net\(width=…\)'"):
+        resolve(NEEDY + "example_inputs = torch.ones(1, 8)")
+
+
+def test_call_and_inputs_are_evaluated_among_the_files_names(resolve: Resolve) -> None:
+    target = resolve(NEEDY + "ROWS = 7", call="Net(5, depth=1)", inputs="torch.ones(ROWS, 8)")
+    assert output(target).shape == (7, 5)
+
+
+def test_torch_is_there_for_inputs_even_if_the_file_does_not_import_it(resolve: Resolve) -> None:
+    assert output(resolve("def double(x): return x * 2", ":double", inputs="(torch.ones(2),)")).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"call": "Net(", "inputs": "1"}, r"--call 'Net\(' is not a Python expression"),
+        ({"call": "Nett()"}, r"name 'Nett' is not defined.*It has Net"),
+        ({"call": "3"}, r"gives a int, which cannot be called"),
+        ({"call": "Net()"}, r"no inputs for Net\(\).*takes x.*--inputs"),
+        ({"call": "Net()", "inputs": "{1: 2}"}, r"keys are not all strings"),
+    ],
+)
+def test_expressions_that_do_not_work_say_why(resolve: Resolve, options: dict[str, str], message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        resolve(NET, **options)
+
+
+def test_an_error_in_the_users_own_code_is_not_ours_to_explain(resolve: Resolve) -> None:
+    with pytest.raises(ZeroDivisionError):
+        resolve("def make(): return 1 / 0", call="make()")
+    with pytest.raises(NameError, match="inner"):
+        resolve("def make(): return inner", call="make()")
+
+
+def test_an_object_may_be_a_class_an_instance_a_function_or_an_attribute(resolve: Resolve) -> None:
+    source = NET + "net = Net(2)\ndef f(x): return x + 1\nclass Space: g = f\nexample_inputs = torch.ones(1, 8)"
+    shapes = {name: output(resolve(source, f":{name}")).shape[-1] for name in ("Net", "net", "f", "Space.g", "net.fc")}
+    assert shapes == {"Net": 4, "net": 2, "f": 8, "Space.g": 8, "net.fc": 2}
+
+
+def test_an_object_that_is_not_there_gets_the_names_that_are(resolve: Resolve) -> None:
+    with pytest.raises(TargetError, match=r"model\.py has no 'Nett'\. It has Net"):
+        resolve(NET, ":Nett")
+    with pytest.raises(TargetError, match="which cannot be called"):
+        resolve(NET + "ROWS = 7", ":ROWS")
+
+
+def test_a_function_without_parameters_needs_no_inputs(resolve: Resolve) -> None:
+    assert output(resolve("import torch\ndef step(): return torch.ones(2)", ":step")).tolist() == [1, 1]
+
+
+def test_a_module_is_imported_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fx_pkg").mkdir()
+    (tmp_path / "fx_pkg" / "__init__.py").touch()
+    (tmp_path / "fx_pkg" / "nets.py").write_text(NET + "from . import __name__ as package\nexample_inputs = torch.ones(1, 8)")
+    monkeypatch.chdir(tmp_path)
+    for written in ("fx_pkg.nets:Net", "fx_pkg.nets"):
+        request = CaptureRequest(written, "")
+        assert find_target(locate(request), request, lambda activity: None).name == "Net"
+
+
+def test_a_module_that_is_not_there_is_told_apart_from_one_that_fails_to_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fx_broken.py").write_text("import fx_missing_dependency")
+    with pytest.raises(TargetError, match="no module 'fx_absent'"):
+        resolve_module("fx_absent.nets:Net")
+    with pytest.raises(ModuleNotFoundError, match="fx_missing_dependency"):
+        resolve_module("fx_broken:Net")
+
+
+def resolve_module(written: str) -> Target:
+    request = CaptureRequest(written, "")
+    return find_target(locate(request), request, lambda activity: None)
+
+
+def test_a_target_called_like_a_standard_module_does_not_replace_it(tmp_path: Path) -> None:
+    import types
+
+    (tmp_path / "types.py").write_text(NET + "example_inputs = torch.ones(1, 8)")
+    assert resolve_module(str(tmp_path / "types.py")).name == "Net"
+    assert sys.modules["types"] is types
+
+
+def test_an_unknown_backend_names_those_there_are() -> None:
+    with pytest.raises(TargetError, match=r"no backend 'inducter'.*aot_eager.*inductor"):
+        check_backend("inducter")
+    check_backend("aot_eager")
+
+
+@pytest.mark.parametrize("name", ["cpuu", "cuda:77"])
+def test_a_device_that_is_not_here_is_a_usage_error(name: str) -> None:
+    with pytest.raises(TargetError, match=f"--device {name} cannot be used here"):
+        check_device(name)
+
+
+class TestTraining:
+    """With backward or without: by default when something requires grad."""
+
+    def test_default_follows_parameters_inputs_and_grad_mode(self, resolve: Resolve) -> None:
+        trained = resolve(NET + "example_inputs = torch.ones(1, 8)")
+        frozen = resolve(NET + "model = Net().requires_grad_(False)\nexample_inputs = torch.ones(1, 8)")
+        by_input = resolve("import torch\ndef f(x): return x\nexample_inputs = torch.ones(2, requires_grad=True)", ":f")
+        assert [prepare_training(t, None)[1] for t in (trained, frozen, by_input)] == [True, False, True]
+        with torch.no_grad():
+            assert not prepare_training(trained, None)[1]
+        assert not prepare_training(trained, False)[1]
+
+    def test_train_makes_float_inputs_require_grad_and_leaves_integers(self, resolve: Resolve) -> None:
+        target = resolve("import torch\ndef f(x, ids): return x\nexample_inputs = (torch.ones(2), torch.ones(2).long())", ":f")
+        ready, train = prepare_training(target, True)
+        assert train
+        assert [t.requires_grad for t in ready.arguments.tensors()] == [True, False]
+
+    def test_train_without_anything_differentiable_is_refused(self, resolve: Resolve) -> None:
+        target = resolve("import torch\ndef f(ids): return ids\nexample_inputs = torch.ones(2).long()", ":f")
+        with pytest.raises(TargetError, match=r"--train: neither .* f .*\(int64\[2\]\).*--no-train"):
+            prepare_training(target, True)

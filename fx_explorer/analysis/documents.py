@@ -73,6 +73,13 @@ def documents(reader: SessionReader) -> list[Document]:
     return every
 
 
+def read_sources(reader: SessionReader) -> list[Document]:
+    """Source files somebody will want to read: the user's own, and those that some node was computed in (a library's model)."""
+    innermost = "SELECT json_extract(frames, '$[#-1][0]') FROM stack"  # a frame is [file, line, function, code]
+    wanted = {row[0] for row in reader.query(f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})")}
+    return [document for document in source_documents(reader) if document.id in wanted]
+
+
 def source_documents(reader: SessionReader) -> list[Document]:
     """Source files whose text was kept; the user's own first."""
     files = [f for f in reader.rows(model.SourceFile) if f.text]

@@ -14,7 +14,7 @@ from fx_explorer.analysis.documents import (
     document_of,
     lines_of,
     place_of_kernel,
-    source_documents,
+    read_sources,
 )
 from fx_explorer.session import SessionReader
 
@@ -93,10 +93,7 @@ def _like(word: str) -> str:
 
 
 def _source_lines(reader: SessionReader, words: list[str]) -> Iterator[Match]:
-    users = {f.id for f in reader.rows(model.SourceFile) if f.is_user}
-    for document in source_documents(reader):
-        if document.id not in users:
-            continue
+    for document in read_sources(reader):
         for number, line in enumerate(lines_of(reader, document)):
             if _contains((line,), words):
                 yield Match("line", line.strip(), f"{document.title}:{number + 1}", Place(document, number), 2)

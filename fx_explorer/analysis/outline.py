@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import (
     documents_of,
     kernel_place,
     place_of_path,
-    source_documents,
+    read_sources,
 )
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
@@ -37,7 +37,7 @@ class OutlineEntry:
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:
-    """Source files the user wrote, then every compilation with what it left, in the order things happened."""
+    """Source files, then every compilation with what it left, in the order things happened."""
     entries = _sources(reader)
     for compilation in reader.rows(model.Compilation):
         entries += _compilation(reader, compilation)
@@ -45,8 +45,7 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
 
 
 def _sources(reader: SessionReader) -> list[OutlineEntry]:
-    user_files = {f.id for f in reader.rows(model.SourceFile) if f.is_user}
-    shown = [d for d in source_documents(reader) if d.id in user_files]
+    shown = read_sources(reader)
     if not shown:
         return []
     heading = OutlineEntry(0, "Source", counted(len(shown), "file"))

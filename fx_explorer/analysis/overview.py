@@ -160,8 +160,13 @@ def _kernels_text(found: DirectionKernels) -> str:
         fused = f" doing {counted(found.operations_fused, 'operation')}" if found.operations_fused else ""
         parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
     if found.library_calls:
-        parts.append(f"{counted(found.library_calls, 'library call')} ({listed(found.libraries)})")
+        parts.append(f"{counted(found.library_calls, 'library call')} ({listed(map(plain_library, found.libraries))})")
     return f"{(found.direction or 'all').capitalize()}: {' and '.join(parts)}."
+
+
+def plain_library(name: str) -> str:
+    """``extern_kernels.addmm`` → ``addmm``, ``torch.ops.aten.convolution.default`` → ``convolution``."""
+    return name.removeprefix("extern_kernels.").removeprefix("torch.ops.").removeprefix("aten.").removesuffix(".default")
 
 
 def _memory(reader: SessionReader) -> Iterator[Fact]:

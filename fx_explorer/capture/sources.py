@@ -27,6 +27,7 @@ MAX_SOURCE_BYTES = 4_000_000
 def _library_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
+    paths.add(str(Path(__file__).parents[1]))  # fx-explorer itself: the worker's frames are below the user's
     return tuple(sorted(str(path) for path in paths if path))
 
 

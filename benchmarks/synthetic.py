@@ -280,9 +280,7 @@ def main() -> None:
     options = parser.parse_args()
     written = llama_session(options.path, options.layers)
     size_mb = written.path.stat().st_size / 1e6
-    print(
-        f"{written.path}: {written.nodes:,} nodes (largest graph {written.largest_graph:,}), {written.links:,} links, {size_mb:.1f} MB"
-    )
+    print(f"{written.path}: {written.nodes:,} nodes, {written.links:,} links, {size_mb:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -191,25 +191,31 @@ class LineCanvas(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         # Past Textual's StylesCache: there is no border or padding, and each strip is finished already.
-        width = self.size.width
+        # Size and scroll offset are asked for once a frame: each costs Textual 20 µs, a remembered strip 1 µs.
+        width, height = self.size
         if not self.line_count:
-            strips = self._painter.placeholder(printable(self._placeholder), width, self.size.height)[crop.y : crop.bottom]
+            strips = self._painter.placeholder(printable(self._placeholder), width, height)[crop.y : crop.bottom]
         else:
-            header = self._header_height
-            strips = [self._strip(y, header) for y in range(crop.y, crop.bottom)]
+            strips = self._strips(crop.y, crop.bottom, width, height)
         if crop.x or crop.width != width:
             return [strip.crop(crop.x, crop.right) for strip in strips]
         return strips
 
-    def _strip(self, y: int, header: int) -> Strip:
+    def _strips(self, start: int, stop: int, width: int, height: int) -> list[Strip]:
+        """Rows ``start`` to ``stop`` of this widget."""
         left, top = self.scroll_offset
-        width, height, count = self.size.width, self.size.height - header, self.line_count
-        if y < header:
-            return self._painter.header(self.header_tokens(), left, width)
+        count, header = self.line_count, self._header_height
         if self._ticks is None:
             self._ticks = self.track_ticks()
-        track = scroll_track.glyph(y - header, height, count, top, self._ticks)
-        line = top + y - header
-        if line >= count:
-            return self._painter.blank(track, width)
-        return self._painter.line(line, self.line_state(line), track, left, width)
+        track = scroll_track.glyphs(height - header, count, top, self._ticks)
+        self._painter.set_frame(left, width)
+        strips: list[Strip] = []
+        for y in range(start, stop):
+            line = top + y - header
+            if y < header:
+                strips.append(self._painter.header(self.header_tokens(), left, width))
+            elif line < count:
+                strips.append(self._painter.line(line, self.line_state(line), track[y - header]))
+            else:
+                strips.append(self._painter.blank(track[y - header], width))
+        return strips

@@ -96,20 +96,24 @@ class LinePainter:
         self._styles.clear()
         self._strips.clear()
 
-    def line(self, line: int, state: int, track: str, skip: int, width: int) -> Strip:
-        """Line ``line`` from cell ``skip`` of its content on, ``width`` cells wide in all."""
+    def set_frame(self, skip: int, width: int) -> None:
+        """Lines are painted from cell ``skip`` of their content on, ``width`` cells wide in all."""
         if self._frame != (skip, width):
             self._frame = (skip, width)
             self._strips.clear()
+
+    def line(self, line: int, state: int, track: str) -> Strip:
+        """Line ``line``, with what stands beside it in the scroll track."""
         key = (line, state, track)
         strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) > STRIPS_KEPT:
                 self._strips.clear()
-            strip = self._strips[key] = self._paint(line, state, track, skip, width)
+            strip = self._strips[key] = self._paint(line, state, track)
         return strip
 
-    def _paint(self, line: int, state: int, track: str, skip: int, width: int) -> Strip:
+    def _paint(self, line: int, state: int, track: str) -> Strip:
+        skip, width = self._frame
         view = self._view
         segments = [self._pointer(state)]
         segments += [Segment(text, self._style(kind, state)) for text, kind in view.gutter_tokens(line)]

@@ -49,13 +49,14 @@ def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list
     return found
 
 
-def glyph(row: int, height: int, line_count: int, top: int, tick_rows: dict[int, str]) -> str:
-    """What stands in ``row``: a tick, else the thumb, else the track; nothing when everything is visible."""
-    tick = tick_rows.get(row)
-    if tick:
-        return tick
+def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) -> list[str]:
+    """What stands in each row: a tick, else the thumb, else the track; nothing when everything is visible."""
     if line_count <= height:
-        return EMPTY
-    size = max(1, height * height // line_count)
-    first = top * (height - size) // (line_count - height)
-    return THUMB if first <= row < first + size else TRACK
+        column = [EMPTY] * height
+    else:
+        size = max(1, height * height // line_count)
+        first = top * (height - size) // (line_count - height)
+        column = [THUMB if first <= row < first + size else TRACK for row in range(height)]
+    for row, tick in tick_rows.items():
+        column[row] = tick
+    return column

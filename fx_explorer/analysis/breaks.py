@@ -6,7 +6,28 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
+
+PLAIN_REASONS: dict[str, str] = {
+    "GB0007": "it calls something that Dynamo does not look into (C code, or a module it skips)",
+    "GB0008": "it calls something that Dynamo does not look into (a module it skips)",
+    "GB0009": "it calls something that Dynamo does not look into (a module it skips)",
+    "GB0025": "a cut was asked for here (torch._dynamo.graph_break)",
+    "GB0033": "an operation returns a Python value that depends on the tensor's content",
+    "GB0036": "an operation's output size depends on the tensor's content",
+    "GB0039": "the function was compiled too often for different inputs and is left to Python",
+    "GB0059": "a Python builtin acts outside the graph",
+    "GB0098": "the function is kept out of compilation (torch.compiler.disable)",
+    "GB0099": "the function is kept out of compilation (torch.compiler.disable)",
+    "GB0105": "a tensor leaves for NumPy",
+    "GB0123": "backward() is called inside the compiled code",
+    "GB0124": "a tensor's value is taken into Python (.item())",
+    "GB0170": "the way on depends on a tensor's value, which is not known while compiling",
+    "GB0219": "the backend could not compile the graph",
+    "GB0291": "a logger is called",
+}
+"""torch's commonest reasons (``torch/_dynamo/graph_break_registry.json``) for somebody who knows no torch-internal word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,11 @@ class DistinctBreak:
     stack: int
     text: int
     """Of the first hit: its Stack, and torch's own report whole."""
+
+    @property
+    def in_words(self) -> str:
+        """torch's reason, plainly where we know how."""
+        return PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:

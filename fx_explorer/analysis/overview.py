@@ -127,7 +127,7 @@ def _breaks(reader: SessionReader) -> Iterator[Fact]:
 def _break(one: DistinctBreak) -> Fact:
     where = f"{PurePath(one.file).name}:{one.line}" if one.file else "somewhere"
     hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-    text = f"{where} cuts the graph{hits}: {first_line(one.reason)}."
+    text = f"{where} cuts the graph{hits}: {one.in_words}."
     detail = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
     return Fact("breaks", "problem", text, detail, one.place, "breaks")
 

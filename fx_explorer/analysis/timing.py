@@ -21,10 +21,22 @@ STAGE_IN_WORDS: dict[str, str] = {
     "": "elsewhere",
 }
 
+STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
+    "dynamo": "dynamo",
+    "entire_frame_compile": "dynamo",
+    "backend_compile": "pre_grad",
+    "create_aot_dispatcher_function": "joint",
+    "inductor_compile": "post_grad",
+    "fx_codegen_and_compile": "post_grad",
+    "GraphLowering.compile_to_fn": "output_code",
+}
+"""Events of ``dynamo_timed`` that surround a stage rather than being one: what happens in them between the stages (set-up,
+copies of graphs, fake tensor propagation) is work for that stage. Not used to say that a stage has begun."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Seconds by stage; the stages and ``unaccounted_s`` add up to ``total_s``."""
+    """Seconds by stage, of ``total_s``."""
 
     by_stage: dict[str, float]
     """In the order of the stages. Key ``""``: timed by torch, but of no stage we know."""
@@ -42,17 +54,26 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     for stage in (*model.STAGES, ""):
         if stage in exclusive:
             by_stage[stage] = exclusive[stage]
-    covered = sum(by_stage.values())
-    chosen = {} if compilation is None else {"id": compilation}
-    total = sum(c.duration_s for c in reader.rows(model.Compilation, **chosen))
-    return StageTimes(by_stage, max(total, covered), max(0.0, total - covered))
+    total = compile_seconds(reader, compilation)
+    return StageTimes(by_stage, total, max(0.0, total - sum(by_stage.values())))
+
+
+def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
+    """Seconds spent compiling: the outermost spans, or what torch says of the frame where spans are missing.
+
+    A backward that is compiled when it is first needed has outermost spans of its own, outside the frame's duration.
+    """
+    condition, values = ("", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
+    spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
+    found = reader.query(f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values)
+    return float(found[0][0] or 0.0)
 
 
 def exclusive_seconds(spans: Sequence[model.Span]) -> dict[str, float]:
     """Seconds by stage, each instant given to the innermost span around it.
 
-    A span without a stage of its own belongs to the stage of the span around it. Clocks are rounded, so a span that ends a
-    little after the one around it is cut there.
+    A span without a stage of its own belongs to the span around it. Clocks are rounded, so a span that ends a little after the
+    one around it is cut there.
     """
     seconds: dict[str, float] = {}
     open_spans: list[tuple[float, str]] = []  # (end, stage), outermost first
@@ -76,6 +97,7 @@ def exclusive_seconds(spans: Sequence[model.Span]) -> dict[str, float]:
         while open_spans and open_spans[-1][0] <= span.start_s:
             open_spans.pop()
         around_end, around_stage = open_spans[-1] if open_spans else (float("inf"), "")
-        open_spans.append((min(span.start_s + span.duration_s, around_end), span.stage or around_stage))
+        stage = span.stage or STAGE_OF_OUTER_EVENT.get(span.name) or around_stage
+        open_spans.append((min(span.start_s + span.duration_s, around_end), stage))
     advance(max((s.start_s + s.duration_s for s in spans), default=0.0))
     return seconds

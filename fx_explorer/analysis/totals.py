@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.timing import compile_seconds
 from fx_explorer.session import SessionReader
 
 
@@ -36,7 +37,7 @@ def totals(reader: SessionReader) -> Totals:
         graph_break_hits=reader.count(model.GraphBreak),
         recompiles=_number(reader, "SELECT count(DISTINCT compilation) FROM recompile"),
         kernels=reader.count(model.Kernel),
-        compile_s=float(reader.query("SELECT coalesce(sum(duration_s), 0) FROM compilation")[0][0]),
+        compile_s=compile_seconds(reader),
         skipped_records=_skipped_records(reader),
     )
 

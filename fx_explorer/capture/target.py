@@ -29,7 +29,7 @@ class Target:
     """A callable with what to call it with."""
 
     name: str
-    """As in ``model.py:MLP``, without the file."""
+    """What it is called in its file; the class of a model that has no name of its own."""
     callable: Callable[..., Any]
     arguments: Arguments
 
@@ -76,14 +76,15 @@ class Offer:
                     f"--call {self.request.call!r} gives {_kind(made)}, which cannot be called. "
                     "It must give a model or a function, for example --call 'MyModel(64)'."
                 )
-            return self.complete(self.request.call, made)
+            return self.complete(_name_of(made), made)
         if self.place.object:
             return self.named()
         if "fx_explorer_target" in self.names:
             return self.told("fx_explorer_target")
         for name in ("model", "get_model"):
             if name in self.names:
-                return self.complete(name, self.callable_of(name, self.names[name]))
+                model = self.callable_of(name, self.names[name])
+                return self.complete(_name_of(model), model)
         return self.only_class()
 
     def named(self) -> Target:

@@ -86,7 +86,7 @@ def test_a_wrong_answer_of_fx_explorer_target_is_shown(resolve: Resolve, answer:
 
 def test_model_and_example_inputs(resolve: Resolve) -> None:
     target = resolve(NET + "model = Net(2)\nexample_inputs = (torch.ones(3, 8),)")
-    assert (target.name, target.kind) == ("model", "module")
+    assert (target.name, target.kind) == ("Net", "module")
     assert output(target).shape == (3, 2)
 
 
@@ -130,7 +130,7 @@ def test_torch_is_there_for_inputs_even_if_the_file_does_not_import_it(resolve: 
         ({"call": "Net(", "inputs": "1"}, r"--call 'Net\(' is not a Python expression"),
         ({"call": "Nett()"}, r"name 'Nett' is not defined.*It has Net"),
         ({"call": "3"}, r"gives a int, which cannot be called"),
-        ({"call": "Net()"}, r"no inputs for Net\(\).*takes x.*--inputs"),
+        ({"call": "Net()"}, r"no inputs for Net.*takes x.*--inputs"),
         ({"call": "Net()", "inputs": "{1: 2}"}, r"keys are not all strings"),
     ],
 )

@@ -202,28 +202,27 @@ def _safe(tokens: list[Token]) -> Line:
 
 def _find_blocks(text: str, rules: Rules) -> Iterator[_Block]:
     """Strings and comments of several lines, in order. One pass by ``str.find``: 5 MB in some milliseconds."""
-    at = 0
+    at = outside = 0
     following = {opener: text.find(opener) for opener in rules.blocks}
     while True:
         openers = [(place, opener) for opener, place in following.items() if place >= 0]
         if not openers:
             return
         start, opener = min(openers)
-        line_start = text.rfind("\n", at, start) + 1 or at
-        before = text[line_start:start]
+        before = text[text.rfind("\n", outside, start) + 1 or outside : start]
         at = start + len(opener)
         if not _hides(before, rules):
             closer, kind = rules.blocks[opener]
             end = text.find(closer, at)
             end = len(text) if end < 0 else end
-            at = min(end + len(closer), len(text))
-            yield from _block(text, start, end, at, before, opener, kind)
+            at = outside = min(end + len(closer), len(text))
+            yield from _block(start, end, at, before, opener, kind)
         for some, place in following.items():
             if 0 <= place < at:
                 following[some] = text.find(some, at)
 
 
-def _block(text: str, start: int, end: int, stop: int, before: str, opener: str, kind: str) -> Iterator[_Block]:
+def _block(start: int, end: int, stop: int, before: str, opener: str, kind: str) -> Iterator[_Block]:
     called = EMBEDDED.search(before)
     language = called and ("cpp" if called["call"].startswith("cpp") else "triton")
     if not language:

@@ -1,7 +1,7 @@
 """Models of all sizes, built from small configurations with random weights: the subjects of benchmarks and tests.
 
 Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
-Names: mlp, resnet, transformer, llamaN (N layers), bert, t5, vit.
+Names: mlp, resnet, llamaN (N layers), bert, t5, vit, and of the samples: transformer, convnet.
 """
 
 from __future__ import annotations
@@ -117,13 +117,18 @@ def vit() -> nn.Module:
 
 
 def transformer() -> nn.Module:
-    return runpy.run_path(str(SAMPLES / "transformer.py"))["get_model"]()
+    return runpy.run_path(str(SAMPLES / "transformer.py"))["Transformer"]()
+
+
+def convnet() -> nn.Module:
+    return runpy.run_path(str(SAMPLES / "convnet.py"))["ConvNet"]()
 
 
 BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "mlp": MLP,
     "resnet": ResNet,
     "transformer": transformer,
+    "convnet": convnet,
     "bert": bert,
     "t5": t5,
     "vit": vit,

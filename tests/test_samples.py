@@ -50,7 +50,9 @@ def test_graph_breaks_shows_five_kinds_at_five_lines(captured: Captured, reader:
     marked = {number for number, text in enumerate(source, 1) if "  # " in text}
     assert {found.line for found in breaks} == marked
     assert len({found.registry_id for found in breaks}) == 5
-    assert sum(session.meta("counters")["graph_break"].values()) == 5
+    counted = sum(session.meta("counters")["graph_break"].values())
+    # torch does not count a branch on data (GB0170): symbolic_convert.py logs it, and goes on without a restart
+    assert counted == len([found for found in breaks if found.registry_id != "GB0170"])
 
 
 def test_recompiles_recompiles_five_times_and_says_why(captured: Captured, reader: OpenedReader) -> None:

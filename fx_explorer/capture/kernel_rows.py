@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.recording import RecordedGraph, Recording
-from fx_explorer.model import Artifact, Direction, Kernel, KernelCall, LineNode
+from fx_explorer.model import Artifact, Direction, Kernel, KernelCall, LineNode, WithoutKernel
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
@@ -25,6 +25,9 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
                     rows.add_library_call(kernel, call)
             else:
                 rows.add_generated(kernel)
+        ids = graph.by_name
+        absent = lowered.without_kernel.items()
+        recording.writer.add_all(WithoutKernel(ids[name], reason) for name, reason in absent if name in ids)
     if lowered.kernels:
         recording.saw("kernel")
     for problem in lowered.problems:

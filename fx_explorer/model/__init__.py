@@ -6,7 +6,7 @@ A field called after another row (``compilation``, ``graph``, ``node`` …) hold
 
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.graph import Edge, Frame, Graph, Node, SourceFile, Stack
-from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage
+from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
 from fx_explorer.model.link import LineNode, LineSource, Link
 from fx_explorer.model.observation import (
     ConsoleLine,
@@ -57,4 +57,5 @@ __all__ = [
     "Stage",
     "Status",
     "Symbol",
+    "WithoutKernel",
 ]

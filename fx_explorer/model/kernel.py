@@ -41,3 +41,11 @@ class KernelCall:
     position: int
     line: int
     """Line (from 1) of the output code; 0 when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutKernel:
+    """A post-grad node that no kernel computes, and why."""
+
+    node: int
+    reason: str

@@ -40,6 +40,7 @@ TABLES: dict[type, str] = {
     model.SourceFile: "source_file",
     model.Kernel: "kernel",
     model.KernelCall: "kernel_call",
+    model.WithoutKernel: "without_kernel",
     model.Link: "link",
     model.LineNode: "line_node",
     model.LineSource: "line_source",
@@ -83,6 +84,7 @@ CREATE INDEX span_compilation ON span(compilation);
 _PRIMARY_KEYS: dict[type, str] = {
     model.Edge: "consumer, producer",
     model.Link: "child, parent",
+    model.WithoutKernel: "node",
     model.LineNode: "artifact, line, node, call",
     model.LineSource: "artifact, line, file, source_line",
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from fx_explorer.tui.commands import Command, Keymap, Scope, key_label, keys_of, of_scope
 
 
-def bindings_of(*scopes: Scope) -> list[Binding]:
+def bindings_of(*scopes: Scope) -> list[BindingType]:
     """Bindings of all commands of these scopes, for a class's ``BINDINGS``."""
     return [_binding(command) for command in of_scope(*scopes)]
 

@@ -235,14 +235,14 @@ COMMANDS: tuple[Command, ...] = (
         "explorer",
         "Selection",
     ),
-    Command("capture.again", ("r",), "capture_again", "capture again", "Run the capture again.", "explorer", "Capture"),
+    Command("capture.again", ("r",), "capture_again", "capture again", "Run the capture again.", "app", "Capture"),
     Command(
         "capture.watch",
         ("w",),
         "watch",
         "watch",
         "Watch the target's file and capture again whenever it is saved, keeping the place.",
-        "explorer",
+        "app",
         "Capture",
     ),
     Command(
@@ -251,7 +251,7 @@ COMMANDS: tuple[Command, ...] = (
         "save",
         "save session",
         "Save the session as a .fxs file that can be opened later, anywhere.",
-        "explorer",
+        "app",
         "Capture",
     ),
     Command(
@@ -260,7 +260,7 @@ COMMANDS: tuple[Command, ...] = (
         "cancel",
         "cancel",
         "Stop the running capture, keeping what was found; otherwise close what is open on top.",
-        "explorer",
+        "app",
         "Capture",
     ),
     Command(

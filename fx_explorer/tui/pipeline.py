@@ -118,7 +118,7 @@ def _found(reader: SessionReader) -> dict[str, str]:
         ),
         "AOTAutograd": _aot_found(reader),
         "Inductor": _joined(_fused(reader)),
-        "Kernels": _joined(counted(whole.kernels, "kernel") if whole.kernels else "", _built(reader)),
+        "Kernels": _joined(f"{whole.kernels:,}" if whole.kernels else "", _built(reader)),
     }
 
 
@@ -134,7 +134,7 @@ def _aot_found(reader: SessionReader) -> str:
 
 def _fused(reader: SessionReader) -> str:
     nodes = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage='post_grad'")[0][0]
-    return counted(nodes, "operation") if nodes else ""
+    return f"{nodes:,} ops" if nodes else ""
 
 
 def _built(reader: SessionReader) -> str:
@@ -152,22 +152,14 @@ def _took(reader: SessionReader) -> dict[str, str]:
 
 
 def bar_text(states: Iterable[StepState], room: int) -> Sequence[tuple[StepState, str]]:
-    """What is written behind each step's name, shortened until the bar fits into ``room`` cells: first the counts of steps
-    that are over go, then the times."""
+    """What is written behind each step's name, shortened until the bar fits into ``room`` cells: first the times go, then the
+    counts."""
     states = list(states)
-    for level in range(3):
-        texts = [(state, _detail(state, level)) for state in states]
+    for has_found, has_took in ((True, True), (True, False), (False, True), (False, False)):
+        texts = [(state, f"{state.found * has_found} {state.took * has_took}".strip()) for state in states]
         if _width(texts) <= room:
             break
     return texts
-
-
-def _detail(state: StepState, level: int) -> str:
-    if level == 0:
-        return f"{state.found} {state.took}".strip()
-    if level == 1:
-        return state.took or (state.found if state.state == "running" else "")
-    return ""
 
 
 SEPARATOR = " ━━ "

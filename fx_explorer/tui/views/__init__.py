@@ -1,1 +1,26 @@
 """What the views 3 to 9 show, as plain tables made from analysis: no widgets here, so that they are tested as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.breaks import breaks_table
+from fx_explorer.tui.views.console import console_table
+from fx_explorer.tui.views.graphs import graphs_table
+from fx_explorer.tui.views.guards import guards_table
+from fx_explorer.tui.views.kernels import kernels_table
+from fx_explorer.tui.views.memory import memory_table
+from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.views.time import time_table
+
+TABLES: dict[str, Callable[[SessionReader], Table]] = {
+    "graphs": graphs_table,
+    "breaks": breaks_table,
+    "guards": guards_table,
+    "kernels": kernels_table,
+    "memory": memory_table,
+    "console": console_table,
+    "time": time_table,
+}
+"""View → the function that makes its table."""

@@ -12,11 +12,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("what", "problem"),
-    Column("where", "name"),
-    Column("times", "number", align_right=True),
-    Column("your line", "code"),
-    Column("why", width=80),
+    Column("what", "bad"),
+    Column("where", "link"),
+    Column("times", "number", is_number=True),
+    Column("your line", max_width=50, priority=1),
+    Column("why", max_width=90),
 )
 
 
@@ -65,7 +65,7 @@ def _stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else found.function
     cells = ("↻ recompile", where, f"[{found.compilation}]", first_line(_source_line(reader, found)), found.in_words)
-    return Row(cells, found.place, lambda: Detail(_recompile_text(found)), tone="notice")
+    return Row(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
 
 def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:

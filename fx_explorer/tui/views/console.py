@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from fx_explorer import model
+from fx_explorer.analysis.console import ExplainedFailure, console_lines, failures
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
-COLUMNS = (Column("when", "dim", align_right=True, width=8), Column("from", "name", width=10), Column("text", width=400))
+COLUMNS = (Column("when", "muted", is_number=True), Column("from", "annotation"), Column("text", max_width=4000))
 
 WHERE_IN_WORDS = {
     "program": "program",
@@ -21,11 +22,11 @@ WHERE_IN_WORDS = {
 
 
 def console_table(reader: SessionReader) -> Table:
-    failures = reader.rows(model.Failure)
-    lines = ConsoleRows(reader, failures)
+    failed = failures(reader)
+    lines = ConsoleRows(reader, failed)
     return Table(
         shows="What went wrong, then everything your program printed, at any level (Python, C, child processes).",
-        notice=_notice(failures, len(lines) - len(failures)),
+        notice=_notice(failed, len(lines) - len(failed)),
         origin="the worker's stdout and stderr",
         columns=COLUMNS,
         rows=lines,
@@ -36,13 +37,13 @@ def console_table(reader: SessionReader) -> Table:
 class ConsoleRows(Sequence[Row]):
     """Failures, then console lines; the lines are read from the session as they are shown."""
 
-    def __init__(self, reader: SessionReader, failures: list[model.Failure]) -> None:
+    def __init__(self, reader: SessionReader, failed: list[ExplainedFailure]) -> None:
         self._reader = reader
-        self._failures = failures
+        self._failed = failed
         self._line_count = reader.count(model.ConsoleLine)
 
     def __len__(self) -> int:
-        return len(self._failures) + self._line_count
+        return len(self._failed) + self._line_count
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -55,17 +56,19 @@ class ConsoleRows(Sequence[Row]):
         return self._page(index, index + 1)[0]
 
     def _page(self, start: int, stop: int) -> list[Row]:
-        shift = len(self._failures)
-        rows = [_failure_row(self._reader, failure) for failure in self._failures[start:stop]]
+        shift = len(self._failed)
+        rows = [_failure_row(failure) for failure in self._failed[start:stop]]
         if stop > shift:
             first = max(0, start - shift)
-            rows += map(_line_row, self._reader.rows(model.ConsoleLine, offset=first, limit=stop - shift - first))
+            rows += map(_line_row, console_lines(self._reader, first, stop - shift))
         return rows
 
 
-def _failure_row(reader: SessionReader, failure: model.Failure) -> Row:
-    cells = ("✗ failed", WHERE_IN_WORDS.get(failure.where, failure.where), f"{failure.kind}: {first_line(failure.message)}")
-    return Row(cells, None, lambda: Detail(reader.text(failure.text) or failure.message, "text"), tone="problem")
+def _failure_row(found: ExplainedFailure) -> Row:
+    failure = found.failure
+    where = WHERE_IN_WORDS.get(failure.where, failure.where)
+    text = f"{failure.kind}: {first_line(failure.message)}"
+    return Row(("✗ failed", where, text), found.place, lambda: Detail(found.traceback or failure.message), kind="bad")
 
 
 def _line_row(line: model.ConsoleLine) -> Row:
@@ -76,9 +79,9 @@ def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:
     return None if len(line.text) < 100 else lambda: Detail(line.text)
 
 
-def _notice(failures: list[model.Failure], line_count: int) -> str:
+def _notice(failed: list[ExplainedFailure], line_count: int) -> str:
     printed = f"{counted(line_count, 'line')} printed."
-    return f"{counted(len(failures), 'failure')}; the traceback is below. {printed}" if failures else printed
+    return f"{counted(len(failed), 'failure')}; the traceback is below. {printed}" if failed else printed
 
 
 def _why_empty(reader: SessionReader) -> str:

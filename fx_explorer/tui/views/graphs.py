@@ -11,11 +11,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("compilation", "name"),
-    Column("graph"),
-    Column("nodes", "number", align_right=True),
-    Column("calls", "number", align_right=True),
-    Column("most frequent operations", "code", width=60),
+    Column("compilation", "annotation"),
+    Column("graph", "strong"),
+    Column("nodes", "number", is_number=True),
+    Column("calls", "number", is_number=True, priority=2),
+    Column("most frequent operations", "muted", max_width=80, priority=1),
 )
 
 

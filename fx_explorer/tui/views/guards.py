@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
 from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.guards import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("compilation", "name"),
-    Column("kind", "notice"),
-    Column("guards", "code", width=36),
-    Column("must be true", width=70),
-    Column("because of", "name"),
+    Column("compilation", "annotation", priority=2),
+    Column("kind", "type"),
+    Column("guards on", max_width=36),
+    Column("asked for by", "link", priority=1),
+    Column("must be true", "muted", max_width=90),
 )
 
 
@@ -26,7 +26,7 @@ def guards_table(reader: SessionReader) -> Table:
     names = compilation_names(reader)
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
-        notice=_notice(guards),
+        notice=_notice(reader, len(guards)),
         origin="torch's guard manager, one row a guard",
         columns=COLUMNS,
         rows=[_row(reader, guard, names.get(guard.compilation, "")) for guard in guards],
@@ -37,22 +37,25 @@ def guards_table(reader: SessionReader) -> Table:
 def _row(reader: SessionReader, guard: model.Guard, owner: str) -> Row:
     where = f"{PurePath(guard.file).name}:{guard.line}" if guard.file else ""
     place = place_of_path(reader, guard.file, guard.line) if guard.file else None
-    cells = (f"[{owner}]", guard.kind, guard.source, first_line(guard.code or guard.verbose), where)
+    cells = (f"[{owner}]", guard.kind, guard.source, where, first_line(guard.code or guard.verbose))
     return Row(cells, place, lambda: Detail(_text(guard), "python"))
 
 
 def _text(guard: model.Guard) -> str:
     where = f"# asked for by {guard.file}:{guard.line}" if guard.file else "# no user line is known for it"
-    return "\n".join((where, f"# {guard.kind} on {guard.source}", guard.code, *(["", guard.verbose] if guard.verbose else [])))
+    meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
+    texts = [where, f"# {guard.kind} on {guard.source}: {meaning}", "", guard.code]
+    if guard.verbose and guard.verbose != guard.code:
+        texts += ["", guard.verbose]
+    return "\n".join(texts)
 
 
-def _notice(guards: list[model.Guard]) -> str:
-    if not guards:
+def _notice(reader: SessionReader, guard_count: int) -> str:
+    if not guard_count:
         return ""
-    kinds = Counter(guard.kind or "other" for guard in guards).most_common(4)
-    sizes = sum(guard.kind == "SHAPE_ENV" for guard in guards)
-    words = f"{counted(len(guards), 'guard')}: " + ", ".join(f"{count} {kind}" for kind, count in kinds)
-    return f"{words}. {counted(sizes, 'set')} of dynamic sizes." if sizes else f"{words}."
+    kinds = guard_kinds(reader)
+    frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind or 'of no known kind'}" for kind in kinds[:2])
+    return f"{counted(guard_count, 'guard')}; most of them: {frequent}."
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -11,14 +11,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("compilation", "name"),
-    Column("direction"),
-    Column("kernel", "code"),
-    Column("language", "dim"),
-    Column("nodes", "number", align_right=True),
-    Column("calls", "number", align_right=True),
-    Column("lines", "number", align_right=True),
-    Column("computes", width=60),
+    Column("compilation", "annotation", priority=4),
+    Column("direction", "type", priority=1),
+    Column("kernel", "strong"),
+    Column("language", "muted", priority=2),
+    Column("nodes", "number", is_number=True),
+    Column("calls", "number", is_number=True, priority=5),
+    Column("lines", "number", is_number=True, priority=3),
+    Column("computes", max_width=90),
 )
 
 

@@ -11,14 +11,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("size", "number", align_right=True),
-    Column("share", "dim", align_right=True),
-    Column("kind", "notice"),
-    Column("saved value", "code"),
-    Column("tensor"),
-    Column("made by"),
-    Column("your line", "name"),
-    Column("needed by", width=50),
+    Column("size", "number", is_number=True),
+    Column("share", "muted", is_number=True),
+    Column("kind", "type"),
+    Column("saved value", "strong"),
+    Column("tensor", priority=1),
+    Column("made by", priority=2),
+    Column("your line", "link"),
+    Column("needed by", "muted", max_width=60, priority=3),
 )
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from fx_explorer.analysis.documents import Place
-
-Tone = Literal["", "number", "name", "code", "dim", "good", "notice", "problem"]
-"""How a cell looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     title: str
-    tone: Tone = ""
-    align_right: bool = False
-    width: int = 0
-    """Cells; 0: as wide as its widest value, up to MAX_WIDTH."""
-
-
-MAX_WIDTH = 44
+    kind: str = "text"
+    """How its cells look: a kind of highlight.py or a tone of theme.py."""
+    is_number: bool = False
+    """Aligned right."""
+    max_width: int = 44
+    priority: int = 0
+    """Where there is no room for all, columns with the highest number go first; those with 0 stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class Row:
     """Where Enter goes; None when the row stands for no one place."""
     detail: Callable[[], Detail] | None = None
     """Asked for when the cursor comes to the row; None: nothing more is known than the row says."""
-    tone: Tone = ""
+    kind: str = ""
     """Of the first cell, where it differs from the column's."""
 
 
@@ -55,12 +51,3 @@ class Table:
     rows: Sequence[Row]
     empty: str
     """Why there is nothing, shown when there are no rows."""
-
-
-def column_widths(table: Table, sample: int = 2000) -> list[int]:
-    """Width of each column: its own wish, or its widest value among the first ``sample`` rows."""
-    widths = []
-    for i, column in enumerate(table.columns):
-        widest = max((len(row.cells[i]) for row in table.rows[:sample]), default=0)
-        widths.append(column.width or max(len(column.title), min(MAX_WIDTH, widest)))
-    return widths

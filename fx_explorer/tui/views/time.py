@@ -13,11 +13,11 @@ BAR_CELLS = 40
 MAX_PHASES = 300
 
 COLUMNS = (
-    Column("compilation", "name"),
-    Column("what took the time"),
-    Column("time", "number", align_right=True),
-    Column("share", "dim", align_right=True),
-    Column("", "notice", width=BAR_CELLS),
+    Column("compilation", "annotation", priority=1),
+    Column("what took the time", max_width=60),
+    Column("time", "number", is_number=True),
+    Column("share", "muted", is_number=True),
+    Column("", "good"),
 )
 
 

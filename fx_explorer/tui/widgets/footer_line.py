@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.content import Content
 from textual.geometry import Size
 from textual.style import Style
@@ -32,6 +33,12 @@ class FooterLine(Widget):
         if view != self._view:
             self._view = view
             self.refresh()
+
+    async def on_click(self, event: events.Click) -> None:
+        # Not Textual's @click: it would give the whole footer the look of links.
+        command_id = event.style.meta.get("command")
+        if command_id:
+            await self.run_action(f"app.run_command({command_id!r})")
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._rows(width))
@@ -86,4 +93,4 @@ def fitting(parts: Sequence[Content], width: int) -> list[Content]:
 
 
 def _clickable(content: Content, command: Command) -> Content:
-    return content.stylize(Style.from_meta({"@click": f"app.run_command({command.id!r})"}))
+    return content.stylize(Style.from_meta({"command": command.id}))

@@ -1,0 +1,97 @@
+"""``fx-explorer TARGET``: the app on a target or a saved session; without a terminal, the overview as text."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from fx_explorer.commands.capture_options import add_capture_arguments, request_from
+from fx_explorer.commands.report import is_session
+from fx_explorer.errors import UsageError
+from fx_explorer.session import SessionReader
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object, or a session.fxs")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
+    )
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    session = Path(arguments.target) if is_session(arguments.target) else None
+    if session and arguments.output:
+        raise UsageError("-o is for targets: a session that is opened is saved already")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return _show(arguments, session)
+    if session:
+        _print_overview(session)
+        return 0
+    return asyncio.run(_capture_and_print(arguments))
+
+
+def _show(arguments: argparse.Namespace, session: Path | None) -> int:
+    """The app. Its modules are imported here: textual costs 180 ms that nothing else needs."""
+    from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.config import config_path, load_config
+
+    config = load_config(config_path())
+    if session:
+        SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
+        return ExplorerApp(session=session, config=config).run() or 0
+    from fx_explorer.client import Capture
+
+    request = request_from(arguments)
+
+    def make_capture() -> Capture:
+        return Capture(request, arguments.python, arguments.timeout, output=arguments.output)
+
+    watched = watched_files(arguments.target)
+    app = ExplorerApp(make_capture=make_capture, target=arguments.target, watched=watched, config=config)
+    return app.run() or 0
+
+
+def watched_files(target: str) -> list[Path]:
+    """The file a target names; none for ``package.module:object``."""
+    for name in (target, target.rpartition(":")[0]):
+        if name and Path(name).is_file():
+            return [Path(name)]
+    return []
+
+
+def _print_overview(session: Path) -> None:
+    from fx_explorer.report.overview_text import overview_text
+
+    with SessionReader(session) as reader:
+        sys.stdout.write(overview_text(reader))
+
+
+async def _capture_and_print(arguments: argparse.Namespace) -> int:
+    """Capture, narrating on stderr, and print the overview; ends as the capture ended."""
+    from fx_explorer.client import Capture
+    from fx_explorer.client.judging import exit_code
+    from fx_explorer.commands.following import interrupts
+    from fx_explorer.commands.progress import Progress
+
+    progress = Progress(sys.stderr, pass_through=False)
+    capture = Capture(
+        request_from(arguments), arguments.python, arguments.timeout, arguments.output, on_output=progress.program_output
+    )
+    try:
+        with interrupts(capture, interrupts_program=False):
+            await capture.start()
+            async for notice in capture.notices():
+                progress.show(notice)
+            outcome = await capture.wait()
+        progress.end()
+        if outcome.kind == "not_started":
+            progress.tell(outcome.message)
+        else:
+            _print_overview(capture.session_path)
+        return exit_code(outcome, as_script=False)
+    finally:
+        progress.end()
+        capture.discard()

@@ -1,0 +1,274 @@
+"""The app: opens at once, starts the capture beside itself, and shows what it finds as it comes.
+
+It owns the capture, the config and the theme; what is on screen belongs to screens/.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from textual import work
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.session import SessionReader
+from fx_explorer.tui import editing, header
+from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
+from fx_explorer.tui.clipboard import copy
+from fx_explorer.tui.commands import COMMANDS, by_id
+from fx_explorer.tui.config import Config
+from fx_explorer.tui.live import CaptureLike, LiveCapture
+from fx_explorer.tui.pipeline import pipeline
+from fx_explorer.tui.saving import save_session, suggested_name
+from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.theme import THEMES, default_theme
+from fx_explorer.tui.watching import FileWatch
+
+TICK_S = 0.1
+"""How often the header's seconds and the pipeline are looked after while something runs."""
+
+REST = 4
+"""Between two looks at a growing session passes at least this many times what a look costs."""
+
+MakeCapture = Callable[[], CaptureLike]
+
+
+class ExplorerApp(App[int]):
+    """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
+
+    TITLE = "fx-explorer"
+    BINDINGS = bindings_of("app")
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+
+    def __init__(
+        self,
+        *,
+        session: Path | None = None,
+        make_capture: MakeCapture | None = None,
+        target: str = "",
+        watched: Iterable[Path] = (),
+        config: Config | None = None,
+    ) -> None:
+        """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
+        super().__init__()
+        self.config = config or Config()
+        self._session = session
+        self._make_capture = make_capture
+        self._target = target or (session.name if session else "")
+        self._watched = tuple(watched)
+        self._live: LiveCapture | None = None
+        self._incoming: SessionReader | None = None
+        self._data_version = -1
+        self._next_look = 0.0
+        self._watch: FileWatch | None = None
+        self._problem = ""
+        self._leftovers: list[CaptureLike] = []
+        self.explorer = Explorer(self.config.keys)
+
+    # start
+
+    def on_mount(self) -> None:
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
+        self.set_keymap(textual_keymap(self.config.keys))
+        self.push_screen(self.explorer)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        for problem in (*self.config.problems, *self._clash_messages()):
+            self.notify(problem, title="config", severity="warning", timeout=10)
+        if self._session:
+            self._show(SessionReader(self._session))
+        if self._make_capture:
+            self.capture()
+        self.set_interval(TICK_S, self._tick)
+        self._tick()
+        # What exists now stays: keep the garbage collector from walking through it while the user moves about.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 1000)
+        sys.setswitchinterval(0.001)
+
+    def _clash_messages(self) -> list[str]:
+        found = clashes(COMMANDS, self.config.keys)
+        return [f"the key {key} is given to {' and '.join(c.id for c in commands)}" for key, commands in found.items()]
+
+    # the capture
+
+    @work(name="capture", group="capture", exclusive=True, exit_on_error=False, description="capture the target")
+    async def capture(self) -> None:
+        """Run the capture from beginning to end; the screen follows it."""
+        assert self._make_capture is not None
+        self._problem = ""
+        try:
+            live = LiveCapture(self._make_capture())
+            self._leftovers.append(live.capture)
+            self._live = live
+            await live.start()
+            self._incoming = SessionReader(live.session_path)
+            if self.explorer.reader is None:
+                self._show(self._incoming)
+            await live.follow()
+            self._finish(live)
+        except FxExplorerError as error:
+            self._live = None
+            self._problem = str(error)
+            self.notify(str(error), title="the capture could not be made", severity="error", timeout=15)
+
+    def _finish(self, live: LiveCapture) -> None:
+        """The session is complete, and may have been moved to its place."""
+        self._live = live
+        self._incoming = None
+        self._show(SessionReader(live.session_path))
+        for note in live.notes:
+            self.notify(note, timeout=10)
+
+    def _show(self, reader: SessionReader) -> None:
+        self._data_version = reader.data_version()
+        self.explorer.open(reader)
+        self.explorer.show_pipeline(pipeline(reader, self._live.running_stages if self._live else ()))
+
+    def _tick(self) -> None:
+        """Header and pipeline are always right; views are made again when the session has grown."""
+        reader = self._incoming or self.explorer.reader
+        live = self._live
+        is_running = live is not None and not live.is_over
+        self.explorer.show_header(*self._header(reader, live if is_running else None))
+        if reader is None:
+            return
+        version = reader.data_version()
+        if (version != self._data_version or is_running) and time.monotonic() >= self._next_look:
+            began = time.monotonic()
+            self.explorer.show_pipeline(pipeline(reader, live.running_stages if live and is_running else ()))
+            if version != self._data_version and reader is self.explorer.reader:
+                self.explorer.refresh_session()
+            self._data_version = version
+            self._next_look = time.monotonic() + REST * (time.monotonic() - began)
+        if self._watch and not is_running and self._watch.has_changed():
+            self.capture()
+
+    def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.State]:
+        name = header.target_name(reader) if reader else self._target
+        if self._problem:
+            state = header.State("✗", self._problem, "problem")
+        elif live:
+            state = header.running_state(live.doing, live.elapsed_s)
+        elif reader:
+            state = header.ended_state(reader)
+        else:
+            state = header.State("▷", "starting", "running")
+        if self._watch:
+            state = header.State(state.glyph, f"{state.words} · watching", state.tone)
+        return name, header.conditions(reader) if reader else "", state
+
+    @property
+    def is_capturing(self) -> bool:
+        return self._live is not None and not self._live.is_over
+
+    def action_capture_again(self) -> None:
+        if self._make_capture is None:
+            self.notify("This is a saved session: there is nothing to run again. Open its target with fx-explorer TARGET.")
+        elif self.is_capturing:
+            self.notify("A capture is running already; escape stops it.")
+        else:
+            self.capture()
+
+    def action_watch(self) -> None:
+        if self._make_capture is None or not self._watched:
+            self.notify("There is no file to watch: this is a saved session, or a target that is no file.")
+        elif self._watch:
+            self._watch = None
+            self.notify("No longer watching.")
+        else:
+            self._watch = FileWatch(self._watched)
+            self.notify(f"Watching {', '.join(path.name for path in self._watched)}: saving it captures again.")
+
+    async def action_cancel(self) -> None:
+        """Escape: stop what is running, keep what was found."""
+        view = self.explorer.body
+        if view and view.find_pattern:
+            view.stop_find()
+            view.find("")
+        elif self._live and self.is_capturing:
+            await self._live.stop()
+            self.notify("Stopped; everything found so far is kept. r captures again.")
+
+    @work(name="save", group="save", exclusive=True, description="save the session")
+    async def action_save(self) -> None:
+        reader = self.explorer.reader
+        if reader is None:
+            self.notify("There is no session to save yet.")
+            return
+        if self.is_capturing:
+            self.notify("The capture is still running: save it when it is over.")
+            return
+        name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
+        if name:
+            try:
+                path = save_session(reader.path, Path(name).expanduser())
+            except FxExplorerError as error:
+                self.notify(str(error), severity="error", timeout=10)
+            else:
+                self.notify(f"Saved {path}. Open it again with: fx-explorer {path}", timeout=10)
+
+    # commands
+
+    async def action_run_command(self, command_id: str) -> None:
+        """A click in the footer, or a choice in the palette."""
+        command = by_id(command_id)
+        namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": self.focused or self.explorer}
+        await self.run_action(command.action, namespaces[command.scope])  # type: ignore[arg-type]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: our own commands."""
+        for command in COMMANDS:
+            key = first_key(command, self.config.keys)
+            if command.id != "app.palette":
+                yield SystemCommand(
+                    f"{command.title} ({key})", command.help, lambda id=command.id: self.call_later(self.action_run_command, id)
+                )
+
+    def action_help(self) -> None:
+        self.push_screen(Help(self.explorer.help_topic(), self.config.keys))
+
+    def action_toggle_theme(self) -> None:
+        dark, light = THEMES
+        self.theme = light.name if self.theme == dark.name else dark.name
+
+    def _write_to_terminal(self, text: str) -> None:
+        """Past the screen: for sequences that make the terminal do something."""
+        if self._driver is not None:
+            self._driver.write(text)
+
+    def on_explorer_copy_wanted(self, event: Explorer.CopyWanted) -> None:
+        try:
+            copied = copy(event.text, self._write_to_terminal)
+        except OSError as error:
+            self.notify(f"nothing was copied: {error}", severity="error")
+            return
+        what = counted(event.text.count("\n") + 1, "line")
+        self.notify(f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})")
+
+    def on_explorer_edit_wanted(self, event: Explorer.EditWanted) -> None:
+        try:
+            editing.edit(self, event.path, event.line)
+        except FxExplorerError as error:
+            self.notify(str(error), severity="warning", timeout=8)
+
+    async def action_quit(self) -> None:
+        """No process stays behind: the worker's whole group is ended before we leave."""
+        if self._live and self.is_capturing:
+            await self._live.stop(grace_s=0.0)
+        for capture in self._leftovers:
+            capture.discard()
+        self.exit(0)

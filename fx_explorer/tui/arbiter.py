@@ -1,0 +1,188 @@
+"""The one who decides what the linked panes show and what lights up in them.
+
+A pane only tells where its cursor went. The arbiter turns the other panes to what belongs there and lights up the linked
+lines; panes moved by it do not answer back, so there is no loop.
+"""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.linked import linked_places
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.following import material_of, turned
+from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.presets import PRESETS, Material, Slot, document_for
+from fx_explorer.tui.relocate import relocated
+
+
+class Arbiter:
+    """Decides for one row of panes, over one session at a time."""
+
+    def __init__(self, linked: LinkedPanes) -> None:
+        self._linked = linked
+        self._reader: SessionReader | None = None
+        self._compilation = 0
+        self._material = Material((), ())
+        self._was_touched = False
+        self.selection: Place | None = None
+        """What is lit everywhere."""
+
+    # the session
+
+    def open(self, reader: SessionReader) -> None:
+        """Another session: panes turn to the same documents and lines in it, as far as it has them."""
+        old, self._reader = self._reader, reader
+        selection, self.selection = self.selection, None
+        shown = [(pane, pane.place) for pane in self._linked.panes]
+        self._compilation = 0
+        self.refresh()
+        if old is None:
+            return
+        for pane, place in shown:
+            found = relocated(old, place, reader) if place else None
+            if found:
+                pane.show(reader, found.document, found.line)
+        new_selection = relocated(old, selection, reader) if selection else None
+        if new_selection:
+            self.select(new_selection)
+        self._linked.refresh_tabs()
+
+    def refresh(self) -> None:
+        """The session grew: fill panes that were empty; until the user has chosen something, show the best there is."""
+        if self._reader is None:
+            return
+        self._compilation = self._compilation or first_compilation(self._reader)
+        if not self._compilation:
+            return
+        self._material = material_of(self._reader, self._compilation)
+        for pane in self._linked.panes:
+            if pane.document is None or (pane.slot and not self._was_touched):
+                self._turn(pane, document_for(pane.slot, self._material))
+        if self.selection is None:
+            self._select_something()
+
+    # what is shown
+
+    async def show_preset(self, name: str) -> None:
+        """Source | graph | kernel and the like, for the compilation that is looked at."""
+        panes = await self._linked.set_slots(PRESETS[name])
+        selection = self.selection
+        direction = selection.document.direction if selection else ""
+        if self._reader is None:
+            return
+        for pane in panes:
+            self._turn(pane, document_for(pane.slot, self._material, direction))
+        if selection:
+            self.select(selection)
+        else:
+            self._select_something()
+
+    def show_document(self, pane: Pane, document: Document) -> None:
+        """The user chose what this pane shows: it stays, whatever is selected."""
+        if self._reader is None:
+            return
+        pane.slot = ""
+        self._was_touched = True
+        pane.show(self._reader, document)
+        self._linked.refresh_tabs()
+        if self.selection:
+            self.select(self.selection)
+
+    async def go(self, place: Place) -> Pane | None:
+        """Bring a place on screen with the cursor on it: in the pane that shows its document, else in the best one for it."""
+        if self._reader is None:
+            return None
+        if not self._linked.panes:
+            await self.show_preset("source")
+        if place.document.compilation and place.document.compilation != self._compilation:
+            self._compilation = place.document.compilation
+            self._material = material_of(self._reader, self._compilation)
+        self._was_touched = True
+        pane = self._pane_for(place.document)
+        if pane.document != place.document:
+            pane.slot = pane.slot if pane.slot == slot_of(place.document) else ""
+            pane.show(self._reader, place.document, place.line)
+        else:
+            pane.move_to(place.line)
+        self.select(place, pane)
+        return pane
+
+    def _pane_for(self, document: Document) -> Pane:
+        panes = self._linked.panes
+        showing = [pane for pane in panes if pane.document == document]
+        fitting = [pane for pane in panes if pane.slot and pane.slot == slot_of(document)]
+        empty = [pane for pane in panes if pane.document is None]
+        active = [self._linked.active] if self._linked.active else []
+        return (showing or fitting or empty or active or panes)[0]
+
+    def _turn(self, pane: Pane, document: Document | None) -> None:
+        if self._reader is not None and document is not None and document != pane.document:
+            pane.show(self._reader, document)
+            self._linked.refresh_tabs()
+
+    # what is lit
+
+    def select(self, place: Place, origin: Pane | None = None) -> None:
+        """Make ``place`` the selection: panes follow and light up. ``origin`` is the pane it was selected in, if any."""
+        if self._reader is None:
+            return
+        self.selection = place
+        panes = self._linked.panes
+        for pane in panes:
+            if pane is not origin and pane.slot:
+                self._turn(pane, turned(self._reader, pane.slot, pane.document, place, self._material))
+        lit = linked_places(self._reader, place, {pane.document for pane in panes if pane.document})
+        for pane in panes:
+            if pane.document:
+                is_origin = pane is origin
+                lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
+                pane.show_links(lines, scroll=not is_origin)
+
+    def user_selected(self, place: Place, origin: Pane) -> None:
+        self._was_touched = True
+        self.select(place, origin)
+
+    def _select_something(self) -> None:
+        """Before the user selects anything: the first operation, so that it is seen at once how things belong together."""
+        if self._reader is None:
+            return
+        for document in self._linked.shown_documents:
+            if document.kind == "graph":
+                first = first_operation(self._reader, document)
+                self.select(Place(document, first))
+                self._put_cursors()
+                return
+
+    def _put_cursors(self) -> None:
+        """Cursors go to what is lit, so that the first key continues from there."""
+        for pane in self._linked.panes:
+            lines = pane.body.marks
+            if lines:
+                pane.move_to(min(lines))
+
+
+def slot_of(document: Document) -> Slot:
+    """The slot of the source | graph | kernel preset that a document belongs to."""
+    if document.kind == "source":
+        return "source"
+    if document.kind == "graph":
+        return "graph"
+    return "kernel" if document.stage in ("kernel", "output_code") else ""
+
+
+def first_compilation(reader: SessionReader) -> int:
+    """The first that made a graph; the first at all when none did; 0 when there is none."""
+    found = reader.query("SELECT compilation FROM graph WHERE node_count ORDER BY compilation LIMIT 1") or reader.query(
+        "SELECT id FROM compilation ORDER BY id LIMIT 1"
+    )
+    return int(found[0][0]) if found else 0
+
+
+def first_operation(reader: SessionReader, document: Document) -> int:
+    """Row of the first node that computes something and has a user line; of the first node when none does."""
+    found = reader.query(
+        "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT is_view AND line), position LIMIT 1",
+        (document.id,),
+    )
+    return int(found[0][0]) if found else 0

@@ -1,0 +1,64 @@
+"""To which document a pane turns when something is selected elsewhere: the file, graph or kernel that belongs to it. Pure."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, documents_of, node_at, source_documents
+from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.presets import Material, Slot, document_for
+
+
+def material_of(reader: SessionReader, compilation_id: int) -> Material:
+    """Everything of one compilation that a pane can show; its own file is the first of the sources."""
+    found = reader.by_ids(model.Compilation, [compilation_id])
+    sources = source_documents(reader)
+    if not found:
+        return Material(sources, ())
+    own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
+    return Material(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]))
+
+
+def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Place, material: Material) -> Document | None:
+    """What a pane in ``slot`` that shows ``shown`` should show now that ``place`` is selected; ``shown`` itself to stay."""
+    if slot == "source":
+        return _source(reader, place, shown)
+    if slot == "kernel":
+        return _kernel(reader, place, shown, material)
+    if slot == "graph":
+        direction = place.document.direction
+        if shown is None or (direction and shown.direction and shown.direction != direction) or _is_foreign(shown, place):
+            return document_for("graph", material, direction) or shown
+    elif slot and (shown is None or _is_foreign(shown, place)):
+        return document_for(slot, material) or shown
+    return shown
+
+
+def _is_foreign(shown: Document, place: Place) -> bool:
+    """The selection is in another compilation."""
+    return bool(place.document.compilation) and shown.compilation != place.document.compilation
+
+
+def _source(reader: SessionReader, place: Place, shown: Document | None) -> Document | None:
+    """The file of the node under the cursor. A line of generated code keeps the file: it may come from several."""
+    node = node_at(reader, place)
+    if node is None or not node.file or (shown and shown.id == node.file):
+        return shown
+    return next((document for document in source_documents(reader) if document.id == node.file), shown)
+
+
+def _kernel(reader: SessionReader, place: Place, shown: Document | None, material: Material) -> Document | None:
+    """The kernel that computes the selection; the one that is shown already, when it does."""
+    nodes = nodes_at(reader, place)
+    family = descendants(reader, nodes) | ancestors(reader, nodes)
+    found = reader.query(
+        "SELECT DISTINCT line_node.artifact FROM json_each(?) JOIN line_node ON line_node.node = value", (id_list(family),)
+    )
+    computing = {row[0] for row in found}
+    if shown and shown.id in computing:
+        return shown
+    documents = [d for d in material.documents if d.kind == "artifact" and d.id in computing]
+    own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
+    if own:
+        return own[0]
+    return document_for("kernel", material, place.document.direction) if shown is None or _is_foreign(shown, place) else shown

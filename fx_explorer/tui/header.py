@@ -1,0 +1,81 @@
+"""The top line's words: the target, what it ran on, and how the capture stands. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from fx_explorer.analysis.words import counted, first_line, seconds
+from fx_explorer.highlight import printable
+from fx_explorer.model import Outcome
+from fx_explorer.session import SessionReader
+
+Tone = Literal["muted", "running", "good", "notice", "problem"]
+
+COLOURS: dict[Tone, str] = {
+    "muted": "$text-muted",
+    "running": "$accent",
+    "good": "$success",
+    "notice": "$warning",
+    "problem": "$error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the capture stands: glyph + words + colour."""
+
+    glyph: str
+    words: str
+    tone: Tone
+
+    @property
+    def text(self) -> str:
+        return f"{self.glyph} {self.words}"
+
+
+def target_name(reader: SessionReader) -> str:
+    """``transformer.py:Transformer``; before the worker knows, what the user typed."""
+    target = reader.meta("target") or {}
+    name = target.get("name") or (reader.meta("request") or {}).get("target") or reader.path.name
+    return printable(PurePath(str(name)).name)
+
+
+def conditions(reader: SessionReader) -> str:
+    """``torch 2.13.0 · cpu · training``; what is not known yet is left out."""
+    environment = reader.meta("environment") or {}
+    target = reader.meta("target") or {}
+    torch = environment.get("torch")
+    parts = [f"torch {torch}" if torch else "", str(environment.get("gpu") or environment.get("device") or "")]
+    if "train" in target:
+        parts.append("training" if target["train"] else "inference")
+    if target.get("parameters"):
+        parts.append(counted(int(target["parameters"]), "parameter"))
+    return printable(" · ".join(part for part in parts if part))
+
+
+def running_state(doing: str, elapsed_s: float) -> State:
+    return State("▷", f"{printable(doing)} · {elapsed_s:.0f} s", "running")
+
+
+def ended_state(reader: SessionReader) -> State:
+    """How the capture in this session ended, or that somebody is still writing it."""
+    outcome = reader.meta("outcome")
+    if outcome is None:
+        return State("▷", "being written", "running")
+    took = float(reader.meta("finished") or 0)
+    return _ended(Outcome.from_json(outcome), f" in {seconds(took)}" if took else "")
+
+
+def _ended(outcome: Outcome, took: str) -> State:
+    message = printable(first_line(outcome.message))
+    if outcome.kind == "finished":
+        return State("✓", f"captured{took}", "good")
+    if outcome.kind == "exited":
+        tone: Tone = "good" if outcome.exit_code == 0 else "problem"
+        return State("✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone)
+    if outcome.kind == "cancelled":
+        return State("–", "cancelled; what was found is kept", "notice")
+    words = {"raised": "program raised", "killed": "worker was killed", "timed_out": "timed out", "not_started": "not started"}
+    return State("✗", f"{words[outcome.kind]}: {message}" if message else words[outcome.kind], "problem")

@@ -1,0 +1,162 @@
+"""What is known about a place, as text: one line for the bottom of the screen, and everything for the inspector. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
+from fx_explorer.analysis.explain import Explanation, explain, kernels_of
+from fx_explorer.analysis.selection import ancestors, descendants, nodes_at
+from fx_explorer.analysis.words import annotation_text, counted, listed
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.graph_rows import value_text
+
+MANY_NODES = 400
+"""For a line that a whole model passes through, the summary looks at this many nodes and says so."""
+
+
+def summary(reader: SessionReader, place: Place) -> list[str]:
+    """The facts of a place in a few words each, most important first: the inspector line."""
+    node = node_at(reader, place)
+    return _node_summary(reader, node) if node else _line_summary(reader, place)
+
+
+def _node_summary(reader: SessionReader, node: model.Node) -> list[str]:
+    value = value_text(node)
+    if value and node.stride:
+        value += f" stride ({', '.join(node.stride)})"
+    regions = [f'region "{annotation_text(v)}"' for v in (node.annotations or {}).values()]
+    parts = [node.name, node.target if node.target != node.name else node.op, f"{value} {node.device}".strip()]
+    return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(reader, [node.id])) if part]
+
+
+def _line_summary(reader: SessionReader, place: Place) -> list[str]:
+    nodes = nodes_at(reader, place)
+    here = f"{place.document.title}:{place.line + 1}"
+    if not nodes:
+        return [here, "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"]
+    names = [node.name for node in reader.by_ids(model.Node, nodes[:MANY_NODES])]
+    verb = "became" if place.document.kind == "source" else "computes"
+    words = f"{verb} {counted(len(set(names)), 'node')}: {listed(dict.fromkeys(names), 6)}"
+    return [here, words, *(_kernel_words(reader, nodes[:MANY_NODES]) if place.document.kind == "source" else [])]
+
+
+def _kernel_words(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
+    kernels = kernels_of(reader, sorted(descendants(reader, nodes)))
+    names = list(dict.fromkeys(kernel.name for kernel in kernels))
+    return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
+
+
+def where(reader: SessionReader, node: model.Node) -> str:
+    """``model.py:32`` of the innermost user frame; empty when the node has none."""
+    place = place_of_source(reader, node.file, node.line) if node.file else None
+    return f"{place.document.title}:{node.line}" if place else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the full inspector."""
+
+    label: str
+    text: str
+    place: Place | None = None
+    """Where Enter goes."""
+    note: str = ""
+    """How it is known."""
+    is_certain: bool = True
+
+
+def entries(reader: SessionReader, place: Place) -> list[Entry]:
+    """Everything known about a place, in the order of the questions asked of it."""
+    node = node_at(reader, place)
+    facts = list(_node_entries(reader, node)) if node else [Entry("place", " · ".join(_line_summary(reader, place)))]
+    facts += [_link_entry(found) for found in explain(reader, place)]
+    if node:
+        facts += _neighbours(reader, "takes", reader.producers(node.id))
+        facts += _neighbours(reader, "used by", reader.users(node.id))
+    return facts
+
+
+def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    graph = place_of_node(reader, node).document
+    yield Entry("name", node.name)
+    yield Entry("operation", f"{node.op} {node.target}")
+    yield Entry("arguments", node.arguments or "none")
+    if node.shape is not None:
+        yield Entry("tensor", value_text(node))
+        yield Entry("stride", f"({', '.join(node.stride or ())})")
+        yield Entry("device", node.device)
+    elif node.value:
+        yield Entry("value", node.value)
+    yield Entry("graph", f"[{graph.owner}] {graph.title}, node {node.position + 1} of {graph.line_count}")
+    yield Entry(
+        "direction", "backward" if node.is_backward else graph.direction or "forward and backward are not separate here"
+    )
+    yield from _optional_entries(node)
+    yield from _stack_entries(reader, node)
+
+
+def _optional_entries(node: model.Node) -> Iterable[Entry]:
+    if node.is_view:
+        yield Entry("kind", "a view, getitem or the like: it computes nothing, no kernel can be expected")
+    if node.module:
+        yield Entry("module", f"{node.module} ({node.module_type})" if node.module_type else node.module)
+    for key, value in (node.annotations or {}).items():
+        yield Entry("annotation", f"{key} = {annotation_text(value)}")
+    if node.seq_nr >= 0:
+        yield Entry("seq_nr", str(node.seq_nr), note="autograd's sequence number; a backward node has that of its forward")
+    for name in node.subgraph_names:
+        yield Entry("subgraph", name)
+
+
+def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    stacks = reader.by_ids(model.Stack, [node.stack]) if node.stack else []
+    if not stacks:
+        yield Entry("your line", "not known: the node has no user stack")
+        return
+    files = {file.path: file.id for file in reader.rows(model.SourceFile)}
+    for i, frame in enumerate(reversed(stacks[0].frames)):
+        place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
+        label = "your line" if i == 0 else "called from"
+        yield Entry(label, f"{frame.file}:{frame.line} in {frame.function}   {frame.code.strip()}", place)
+
+
+RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}
+
+
+def _link_entry(found: Explanation) -> Entry:
+    document = found.place.document
+    text = f"{found.name}   {document.title}" if found.relation in ("from", "became") else found.name
+    return Entry(RELATIONS[found.relation], text, found.place, found.text, found.is_certain)
+
+
+def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list[Entry]:
+    shown = list(nodes[:MANY_NODES])
+    rows = {node.id: node for node in reader.by_ids(model.Node, shown)}
+    found = zip((n for n in shown if n in rows), places_of_nodes(reader, shown), strict=True)
+    neighbours = [
+        Entry(label, f"{rows[n].name}   {rows[n].target} {value_text(rows[n])}".rstrip(), place) for n, place in found
+    ]
+    if len(nodes) > len(shown):
+        neighbours.append(Entry(label, f"… and {len(nodes) - len(shown):,} more"))
+    return neighbours or [Entry(label, "nothing")]
+
+
+def links(reader: SessionReader, place: Place) -> list[Entry]:
+    """Where Enter can lead from a place: everything it is linked to."""
+    return [_link_entry(found) for found in explain(reader, place)]
+
+
+def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
+    """Path and line (from 1) of the user's source for a place, for the editor; None when no user line is known."""
+    if place.document.kind == "source":
+        return reader.get(model.SourceFile, place.document.id).path, place.line + 1
+    nodes = nodes_at(reader, place)
+    for group in (nodes, sorted(ancestors(reader, nodes))):
+        for node in reader.by_ids(model.Node, islice(group, MANY_NODES)):
+            if node.file:
+                return reader.get(model.SourceFile, node.file).path, node.line
+    return None

@@ -1,0 +1,1 @@
+"""What fills the screen between the pipeline bar and the footer: linked panes, tables, the overview."""

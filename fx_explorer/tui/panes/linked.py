@@ -1,0 +1,138 @@
+"""Any number of panes side by side; where the terminal is too narrow for them, one at a time behind tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.style import Style
+
+from fx_explorer.analysis.documents import Document
+from fx_explorer.tui.panes.pane import Pane, title_text
+from fx_explorer.tui.presets import Slot
+from fx_explorer.tui.widgets.one_line import OneLine
+
+MIN_PANE_CELLS = 28
+"""Below this a pane shows too little of a line to read: then panes become tabs."""
+
+MIN_ROW_CELLS = 84
+"""So they do in a narrow terminal, however few they are."""
+
+
+class LinkedPanes(Vertical):
+    """The row of panes. Arranges them; what they show and what lights up is the screen's business."""
+
+    DEFAULT_CSS = """
+    LinkedPanes { height: 1fr; }
+    LinkedPanes > .pane-tabs { background: $panel; display: none; }
+    LinkedPanes.-single > .pane-tabs { display: block; }
+    LinkedPanes > Horizontal { height: 1fr; }
+    LinkedPanes Pane { border-left: solid $border; }
+    LinkedPanes Pane.-first { border-left: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tabs = OneLine(classes="pane-tabs")
+        self._row = Horizontal()
+        self._active = 0
+        self._is_zoomed = False
+
+    def compose(self) -> ComposeResult:
+        yield self._tabs
+        yield self._row
+
+    @property
+    def panes(self) -> list[Pane]:
+        """From left to right."""
+        return [child for child in self._row.children if isinstance(child, Pane)]
+
+    @property
+    def active(self) -> Pane | None:
+        """The pane that has the focus, or had it last."""
+        panes = self.panes
+        return panes[min(self._active, len(panes) - 1)] if panes else None
+
+    @property
+    def shown_documents(self) -> list[Document]:
+        return [pane.document for pane in self.panes if pane.document]
+
+    async def set_slots(self, slots: Sequence[Slot]) -> list[Pane]:
+        """As many panes as slots, in that order. Panes that are there already are used again."""
+        panes = self.panes
+        for pane, slot in zip(panes, slots, strict=False):
+            pane.slot = slot
+        if len(panes) > len(slots):
+            await self._row.remove_children(panes[len(slots) :])
+        elif len(slots) > len(panes):
+            await self._row.mount_all([Pane(slot) for slot in slots[len(panes) :]])
+        self._is_zoomed = False
+        self._active = 0
+        self._show_panes()
+        return self.panes
+
+    async def add(self) -> Pane:
+        """One more pane, right of the active one."""
+        active = self.active
+        pane = Pane()
+        await self._row.mount(pane, after=active)
+        self._active = self.panes.index(pane)
+        self._show_panes()
+        return pane
+
+    async def close(self, pane: Pane) -> None:
+        await pane.remove()
+        self._active = max(0, self._active - 1)
+        self._show_panes()
+
+    def activate(self, pane: Pane) -> None:
+        """Make a pane the visible one among tabs, and focus it."""
+        self._active = self.panes.index(pane)
+        self._show_panes()
+        pane.body.focus(scroll_visible=False)
+
+    def toggle_zoom(self) -> None:
+        self._is_zoomed = not self._is_zoomed
+        self._show_panes()
+
+    @property
+    def is_single(self) -> bool:
+        """One pane at a time: zoomed, or too narrow."""
+        count = len(self.panes)
+        return count > 1 and (self._is_zoomed or self.size.width < max(MIN_ROW_CELLS, MIN_PANE_CELLS * count))
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._show_panes()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        for index, pane in enumerate(self.panes):
+            if pane in event.widget.ancestors and index != self._active:
+                self._active = index
+                self._show_panes()
+
+    def on_click(self, event: events.Click) -> None:
+        tab = event.style.meta.get("tab")
+        if tab is not None:
+            self.activate(self.panes[tab])
+
+    def refresh_tabs(self) -> None:
+        """A pane shows another document."""
+        if self.is_single:
+            self._tabs.show(Content(" ").join(self._tab(i, pane) for i, pane in enumerate(self.panes)))
+
+    def _show_panes(self) -> None:
+        is_single = self.is_single
+        self.set_class(is_single, "-single")
+        active = self.active
+        for index, pane in enumerate(self.panes):
+            pane.display = not is_single or pane is active
+            pane.set_class(is_single or index == 0, "-first")
+        self.refresh_tabs()
+
+    def _tab(self, index: int, pane: Pane) -> Content:
+        style = "bold reverse" if pane is self.active else "$text-muted"
+        label = Content.styled(f" {title_text(pane.document, pane.slot)} ", style)
+        return label.stylize(Style.from_meta({"tab": index}))

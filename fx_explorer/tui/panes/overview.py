@@ -1,0 +1,157 @@
+"""The first view: what happened, in plain words. Every sentence leads somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from fx_explorer.analysis.facts import Fact, Severity, View
+from fx_explorer.highlight import printable
+from fx_explorer.tui.commands import VIEWS
+from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.line_view import LineView
+
+GLYPHS: dict[Severity, Piece] = {"good": ("✓", "good"), "notice": ("▲", "warning"), "problem": ("✗", "bad")}
+
+TOPIC_CELLS = 12
+"""The column that names what a fact is about."""
+
+MAX_TEXT_CELLS = 100
+"""Longer lines of prose are hard to read, however wide the terminal."""
+
+VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
+"""Views that facts name and that are called otherwise here."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """One line on screen and the fact it belongs to."""
+
+    pieces: tuple[Piece, ...]
+    fact: int
+
+
+class FactList(LineView):
+    """Facts as paragraphs: a topic, a glyph for how good or bad it is, the sentence, and muted details under it."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="Starting. The first facts appear here as soon as something is known.")
+        self._facts: Sequence[Fact] = ()
+        self._lines: list[FactLine] = []
+        self._width = 0
+
+    def show(self, facts: Sequence[Fact]) -> None:
+        """Show these facts; the cursor stays on the fact it was on."""
+        if list(facts) == list(self._facts):
+            return
+        at = self.fact_index
+        self._facts = facts
+        self._rebuild(at)
+
+    @property
+    def fact(self) -> Fact | None:
+        """The fact under the cursor."""
+        return self._facts[self.fact_index] if self._facts else None
+
+    @property
+    def fact_index(self) -> int:
+        return self._lines[self.cursor].fact if self.cursor < len(self._lines) else 0
+
+    def move_to_fact(self, index: int) -> None:
+        self.move_to(self._first_line(index))
+
+    def _rebuild(self, fact_index: int) -> None:
+        self._width = self.body_width
+        self._lines = fact_lines(self._facts, self._width) if self._width > 0 else []
+        self.content_changed()
+        if self._lines:
+            self.move_to(self._first_line(min(fact_index, len(self._facts) - 1)))
+
+    def _first_line(self, fact_index: int) -> int:
+        return next((i for i, line in enumerate(self._lines) if line.fact == fact_index and line.pieces), 0)
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        if self.body_width != self._width:
+            self._rebuild(self.fact_index)
+
+    # the cursor goes from fact to fact
+
+    def action_cursor_by(self, lines: int) -> None:
+        if self._facts:
+            target = max(0, min(self.fact_index + (1 if lines > 0 else -1), len(self._facts) - 1))
+            self.user_moves_to(self._first_line(target))
+
+    @property
+    def line_count(self) -> int:
+        return len(self._lines)
+
+    def line_tokens(self, line: int) -> Sequence[Piece]:
+        return self._lines[line].pieces
+
+
+def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
+    """The facts wrapped to ``width`` cells, a blank line between topics."""
+    lines: list[FactLine] = []
+    topic = ""
+    for index, fact in enumerate(facts):
+        if lines and fact.topic != topic:
+            lines.append(FactLine((), index))
+        label = f"{TOPIC_LABELS[fact.topic]:<{TOPIC_CELLS}}" if fact.topic != topic else " " * TOPIC_CELLS
+        topic = fact.topic
+        lines += _fact(fact, index, label, width)
+    return lines
+
+
+TOPIC_LABELS = {
+    "run": "run",
+    "graphs": "graphs",
+    "breaks": "breaks",
+    "recompiles": "recompiles",
+    "kernels": "kernels",
+    "memory": "memory",
+    "time": "time",
+    "next": "look first",
+}
+
+
+def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
+    room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 2))
+    indent = " " * (TOPIC_CELLS + 2)
+    text_kind = {"good": "text", "notice": "strong", "problem": "strong"}[fact.severity]
+    first, *rest = wrapped(printable(fact.text), room)
+    lines = [FactLine(((label, "muted"), GLYPHS[fact.severity], (f" {first}", text_kind)), index)]
+    lines += [FactLine(((indent, "text"), (row, text_kind)), index) for row in rest]
+    for paragraph in fact.detail.splitlines():
+        lines += [FactLine(((indent, "text"), (row, "muted")), index) for row in wrapped(printable(paragraph), room)]
+    lead = leads_to(fact)
+    if lead:
+        last = lines[-1]
+        used = sum(cell_len(text) for text, _ in last.pieces)
+        hint = f"  → {lead}"
+        if used + cell_len(hint) <= width:
+            lines[-1] = FactLine((*last.pieces, (hint, "annotation")), index)
+    return lines
+
+
+def leads_to(fact: Fact) -> str:
+    """Where Enter goes: ``model.py:32``, ``4 breaks``."""
+    if fact.place:
+        return f"{fact.place.document.title}:{fact.place.line + 1}"
+    name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
+    numbers = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
+    return numbers.get(name, "") if name != "overview" else ""
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Words on rows of at most ``width`` cells; a longer word is cut. At least one row."""
+    rows = [""]
+    for word in text.split(" "):
+        if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
+            rows.append("")
+        rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
+        while len(rows[-1]) > width:
+            rows[-1:] = [rows[-1][:width], rows[-1][width:]]
+    return rows

@@ -1,0 +1,134 @@
+"""One of the linked panes: a title and a document of any kind under it."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+
+from fx_explorer.analysis.documents import Document, Place, text_of
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
+from fx_explorer.tui.presets import MISSING, Slot
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import RowList
+
+
+class Pane(Vertical):
+    """A title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines linked to the selection are lit.
+
+    It tells where its cursor goes (``Moved``, ``Followed``) and shows what it is told; it knows nothing of other panes.
+    """
+
+    DEFAULT_CSS = """
+    Pane { width: 1fr; height: 1fr; }
+    Pane > .pane-title { background: $surface; color: $text-muted; }
+    Pane:focus-within > .pane-title { background: $panel; color: $foreground; text-style: bold; }
+    """
+
+    class Moved(Message):
+        """The user moved the cursor of a pane."""
+
+        def __init__(self, pane: Pane, place: Place) -> None:
+            super().__init__()
+            self.pane = pane
+            self.place = place
+
+    class Followed(Moved):
+        """The user asked where this line leads."""
+
+    def __init__(self, slot: Slot = "") -> None:
+        super().__init__()
+        self.slot: Slot = slot
+        self.document: Document | None = None
+        self._title = OneLine(classes="pane-title")
+        self._code = CodeView(placeholder=MISSING[slot])
+        self._rows = RowList(COLUMNS)
+        self._rows.display = False
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._code
+        yield self._rows
+
+    def on_mount(self) -> None:
+        self._show_title()
+
+    # what the screen tells it
+
+    @property
+    def body(self) -> LineView:
+        """The view that has the lines."""
+        return self._rows if self.document and self.document.kind == "graph" else self._code
+
+    @property
+    def place(self) -> Place | None:
+        """Where the cursor is."""
+        return Place(self.document, self.body.cursor) if self.document else None
+
+    def show(self, reader: SessionReader, document: Document | None, line: int = 0) -> None:
+        """Show a document with the cursor on ``line``; None: nothing, saying why."""
+        had_focus = self.body.has_focus
+        self.document = document
+        if document and document.kind == "graph":
+            self._rows.load(GraphRows(reader, document), line=line)
+        elif document:
+            self._code.placeholder = "The text is empty."
+            self._code.load(text_of(reader, document), document.language, line=line)
+        else:
+            self._code.placeholder = MISSING[self.slot]
+            self._code.load("")
+        self._rows.display = self.body is self._rows
+        self._code.display = self.body is self._code
+        if had_focus:
+            self.body.focus(scroll_visible=False)
+        self._show_title()
+
+    def move_to(self, line: int) -> None:
+        self.body.move_to(line, center=True)
+        self._show_title()
+
+    def show_links(self, lines: frozenset[int], *, scroll: bool) -> None:
+        """Light these lines; ``scroll`` brings the first into view when none is. Never posts anything."""
+        if scroll:
+            self.body.show_marks(lines)
+        else:
+            self.body.marks = lines
+        self._show_title()
+
+    # what it tells the screen
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        self._show_title()
+        if self.document:
+            self.post_message(self.Moved(self, Place(self.document, event.line)))
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        event.stop()
+        if self.document:
+            self.post_message(self.Followed(self, Place(self.document, event.line)))
+
+    # title
+
+    def _show_title(self) -> None:
+        self._title.show(Content(title_text(self.document, self.slot)), Content(self._position()))
+
+    def _position(self) -> str:
+        body = self.body
+        if not self.document or not body.line_count:
+            return ""
+        lit = f"{len(body.marks):,} lit · " if body.marks else ""
+        return f"{lit}{body.cursor + 1:,}/{body.line_count:,}"
+
+
+def title_text(document: Document | None, slot: Slot) -> str:
+    """``[0/0] Backward · post-grad``; for an empty pane, what belongs there."""
+    if document is None:
+        return f"{slot or 'nothing'} – empty"
+    owner = f"[{document.owner}] " if document.owner else ""
+    return printable(f"{owner}{document.title}")

@@ -1,0 +1,135 @@
+"""A view of rows: what it shows, what is worth noticing, the rows, and more about the row under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views import table as views
+from fx_explorer.tui.widgets import row_list
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import RowList
+
+TableMaker = Callable[[SessionReader], views.Table]
+
+
+class TablePane(Vertical):
+    """Two lines of words, a list, and below it the detail of the row under the cursor; a function makes the table."""
+
+    DEFAULT_CSS = """
+    TablePane { height: 1fr; }
+    TablePane > .view-shows { color: $foreground; background: $surface; }
+    TablePane > .view-notice { color: $text-warning; background: $surface; }
+    TablePane > RowList { height: 3fr; }
+    TablePane > CodeView { height: 2fr; border-top: solid $border; }
+    """
+
+    class Moved(Message):
+        """Another row is under the cursor; ``place`` is what it stands for, if that is one place."""
+
+        def __init__(self, place: Place | None) -> None:
+            super().__init__()
+            self.place = place
+
+    class Followed(Moved):
+        """Enter on a row."""
+
+    def __init__(self, make_table: TableMaker, *, id: str) -> None:
+        super().__init__(id=id)
+        self._make_table = make_table
+        self._table: views.Table | None = None
+        self._shows = OneLine(classes="view-shows")
+        self._notice = OneLine(classes="view-notice")
+        self.rows = RowList(())
+        self.detail = CodeView(line_numbers=False, placeholder="Nothing more is known about this row.")
+
+    def compose(self) -> ComposeResult:
+        yield self._shows
+        yield self._notice
+        yield self.rows
+        yield self.detail
+
+    @property
+    def body(self) -> LineView:
+        return self.rows
+
+    @property
+    def place(self) -> Place | None:
+        """What the row under the cursor stands for."""
+        row = self._row(self.rows.cursor)
+        return row.place if row else None
+
+    def refresh_from(self, reader: SessionReader) -> None:
+        """Make the table again; the cursor stays where it is."""
+        table = self._make_table(reader)
+        is_first = self._table is None
+        self._table = table
+        self._shows.show(Content(table.shows), Content.styled(f"from: {table.origin}", "$text-muted"))
+        self._notice.show(Content(printable(table.notice)))
+        self.rows.placeholder = table.empty
+        cursor = 0 if is_first else self.rows.cursor
+        self.rows.load(TableRows(table), _columns(table), line=cursor)
+        self.detail.display = bool(table.rows)
+        self._show_detail()
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.view is self.rows:
+            self._show_detail()
+            self.post_message(self.Moved(self.place))
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        event.stop()
+        if event.view is self.rows:
+            self.post_message(self.Followed(self.place))
+
+    def _show_detail(self) -> None:
+        row = self._row(self.rows.cursor)
+        detail = row.detail() if row and row.detail else views.Detail("")
+        self.detail.load(detail.text, detail.language)
+
+    def _row(self, line: int) -> views.Row | None:
+        rows = self._table.rows if self._table else ()
+        return rows[line] if line < len(rows) else None
+
+
+class TableRows:
+    """A table as a RowSource."""
+
+    def __init__(self, table: views.Table) -> None:
+        self._rows = table.rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
+        return [_cells(row) for row in self._rows[start:stop]]
+
+
+def _cells(row: views.Row) -> row_list.Row:
+    if not row.kind:
+        return row.cells
+    first, *rest = row.cells
+    return ((first, row.kind), *rest)
+
+
+def _columns(table: views.Table) -> list[row_list.Column]:
+    return [
+        row_list.Column(
+            column.title,
+            column.kind,
+            "right" if column.is_number else "left",
+            max_width=column.max_width,
+            priority=column.priority,
+        )
+        for column in table.columns
+    ]

@@ -1,0 +1,43 @@
+"""Asks for one line of text."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+
+class Ask(ModalScreen[str]):
+    """A question and a suggested answer. Enter takes it, escape gives the empty answer."""
+
+    DEFAULT_CSS = """
+    Ask { align: center middle; }
+    Ask > Vertical { width: 80%; max-width: 90; height: 3; background: $surface; border: round $border; padding: 0 1; }
+    Ask Input { border: none; height: 1; padding: 0; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close", show=False)]
+
+    def __init__(self, question: str, suggestion: str) -> None:
+        super().__init__()
+        self._question = question
+        self._input = Input(suggestion)
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._question
+            box.border_subtitle = "⏎ saves · esc closes"
+            yield self._input
+
+    def on_mount(self) -> None:
+        self._input.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value.strip())
+
+    def action_leave(self) -> None:
+        self.dismiss("")

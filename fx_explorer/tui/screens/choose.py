@@ -1,0 +1,126 @@
+"""Choose one of many by typing: documents, links, places found in the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[ValueT]):
+    text: str
+    detail: str
+    value: ValueT
+
+
+Search = Callable[[str], Sequence[Choice[ValueT]]]
+"""What was typed → what matches, best first."""
+
+SEARCH_DELAY_S = 0.08
+"""A word typed fast is looked for once, not letter by letter."""
+
+
+def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
+    """Search among choices that are all there: every word typed must occur."""
+
+    def search(typed: str) -> Sequence[Choice[ValueT]]:
+        words = typed.casefold().split()
+        return [c for c in choices if all(word in f"{c.text} {c.detail}".casefold() for word in words)]
+
+    return search
+
+
+class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
+    """A title, a line to type in, and what matches. Enter takes the line under the cursor, escape none."""
+
+    DEFAULT_CSS = """
+    Chooser { align: center top; }
+    Chooser > Vertical {
+        width: 90%; max-width: 120; height: auto; max-height: 80%; margin-top: 2; padding: 0 1;
+        background: $surface; border: round $border;
+    }
+    Chooser Input { border: none; height: 1; padding: 0; background: $surface; }
+    Chooser RowList { height: 18; max-height: 100%; background: $surface; }
+    Chooser OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Close", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("up", "move(-1)", show=False),
+        Binding("pagedown", "move(10)", show=False),
+        Binding("pageup", "move(-10)", show=False),
+    ]
+
+    def __init__(self, title: str, search: Search[ValueT]) -> None:
+        super().__init__()
+        self._title = title
+        self._search = search
+        self._choices: Sequence[Choice[ValueT]] = ()
+        self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes")
+        columns = (Column("", "text", min_width=20, max_width=70), Column("", "muted", min_width=10, max_width=90, priority=1))
+        self._list = RowList(columns, header=False, placeholder="Nothing matches. Try fewer letters.")
+        self._list.can_focus = False
+        self._count = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            yield self._input
+            yield self._list
+            yield self._count
+
+    def on_mount(self) -> None:
+        self._input.focus()
+        self._find()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.set_timer(SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None)
+
+    def _find(self) -> None:
+        typed = self._input.value
+        self._choices = self._search(typed)
+        self._list.placeholder = "Nothing matches. Try fewer letters." if typed else "Type a part of a name."
+        self._list.load(Rows([(choice.text, choice.detail) for choice in self._choices]))
+        self._count.show(Content(counted(len(self._choices), "match") if typed else ""))
+
+    def action_move(self, lines: int) -> None:
+        self._list.move_to(self._list.cursor + lines)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._choices = self._search(self._input.value)
+        if self._list.cursor < len(self._choices):
+            self.dismiss(self._choices[self._list.cursor].value)
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        """A click on a line takes it."""
+        event.stop()
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        event.stop()
+        if event.line < len(self._choices):
+            self.dismiss(self._choices[event.line].value)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self:
+            self.dismiss(None)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

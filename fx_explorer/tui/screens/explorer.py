@@ -1,0 +1,228 @@
+"""The main screen's commands: what each key of commands.py with scope ``explorer`` does."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.message import Message
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, documents_of, source_documents
+from fx_explorer.analysis.find import find
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+from fx_explorer.tui import inspect
+from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.screens.choose import Choice, Chooser, matching
+from fx_explorer.tui.screens.frame import ExplorerFrame, Stop
+from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.topics import Topic, topic_of
+
+
+class Explorer(ExplorerFrame):
+    """Shows one session, live or saved."""
+
+    BINDINGS = bindings_of("explorer")
+
+    class CopyWanted(Message):
+        """The app knows the ways out of the terminal."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class EditWanted(Message):
+        """Line ``line`` (from 1) of a file of the user's."""
+
+        def __init__(self, path: str, line: int) -> None:
+            super().__init__()
+            self.path = path
+            self.line = line
+
+    def help_topic(self) -> Topic:
+        """What help is about right now."""
+        return topic_of("outline" if self.outline.has_focus else self.view)
+
+    # views and panes
+
+    async def action_show_view(self, name: str) -> None:
+        self.remember()
+        await self.show_view(name)
+        self.remember()
+
+    async def action_preset(self, name: str) -> None:
+        self.remember()
+        await self.show_view("source")
+        await self.arbiter.show_preset(name)
+        if self.linked.panes:
+            self.linked.activate(self.linked.panes[0])
+        self.remember()
+
+    @work(name="choose document", group="choose", description="choose what a pane shows")
+    async def action_pick_document(self) -> None:
+        if self.reader is None:
+            return
+        await self.show_view("source")
+        pane = self.linked.active
+        choices = document_choices(self.reader)
+        document = await self.app.push_screen_wait(Chooser("Show in this pane", matching(choices)))
+        if pane and document:
+            self.arbiter.show_document(pane, document)
+            self.linked.activate(pane)
+            self.show_inspector()
+
+    async def action_add_pane(self) -> None:
+        await self.show_view("source")
+        pane = await self.linked.add()
+        self.linked.activate(pane)
+        self.action_pick_document()
+
+    async def action_close_pane(self) -> None:
+        if self.view != "source" or len(self.linked.panes) < 2 or self.linked.active is None:
+            self.notify("The last pane stays: choose another document for it, or another view.")
+            return
+        await self.linked.close(self.linked.active)
+        if self.linked.active:
+            self.linked.activate(self.linked.active)
+
+    def action_zoom_pane(self) -> None:
+        self.linked.toggle_zoom()
+
+    # moving about
+
+    def action_next_pane(self) -> None:
+        self._focus_neighbour(1)
+
+    def action_previous_pane(self) -> None:
+        self._focus_neighbour(-1)
+
+    def _focus_neighbour(self, step: int) -> None:
+        """Outline, then the panes of the view from left to right, then round again."""
+        stops: list[Pane | None] = [None] if self.outline.display else []
+        panes = list(self.linked.panes) if self.view == "source" else []
+        if not panes:
+            body = self.body
+            target = body if self.outline.has_focus or not self.outline.display else self.outline
+            if target:
+                target.focus(scroll_visible=False)
+            return
+        stops += panes
+        at = 0 if self.outline.has_focus else stops.index(self.linked.active)
+        following = stops[(at + step) % len(stops)]
+        if following is None:
+            self.outline.focus(scroll_visible=False)
+        else:
+            self.linked.activate(following)
+        self.show_inspector()
+
+    def action_toggle_outline(self) -> None:
+        self.outline_wish = not self.outline.display
+        self.show_outline()
+        if self.outline.display:
+            self.outline.focus(scroll_visible=False)
+        elif self.body:
+            self.body.focus(scroll_visible=False)
+
+    async def action_back(self) -> None:
+        self._amend()
+        await self._return_to(self.history.back(), "This is where you began.")
+
+    async def action_forward(self) -> None:
+        self._amend()
+        await self._return_to(self.history.forward(), "There is nothing ahead.")
+
+    def _amend(self) -> None:
+        """Coming back leads to where the cursor is now."""
+        if self.history.current and self.history.current.view == self.view:
+            self.history.amend(self.stop())
+
+    async def _return_to(self, stop: Stop | None, otherwise: str) -> None:
+        if stop is None:
+            self.notify(otherwise)
+            return
+        await self.show_view(stop.view)
+        if stop.place:
+            pane = await self.arbiter.go(stop.place)
+            if pane:
+                self.linked.activate(pane)
+        self.show_inspector()
+
+    # finding
+
+    def action_find_in_pane(self) -> None:
+        view = self.outline if self.outline.has_focus else self.body
+        if view:
+            self.find_bar.open(view)
+
+    @work(name="find anything", group="choose", description="find anything in the session")
+    async def action_find_anything(self) -> None:
+        reader = self.reader
+        if reader is None:
+            return
+
+        def search(typed: str) -> list[Choice[Place]]:
+            return [Choice(match.text, f"{match.kind} · {match.detail}", match.place) for match in find(reader, typed)]
+
+        place = await self.app.push_screen_wait(Chooser("Find a node, kernel, source line or graph break", search))
+        if place:
+            await self.go(place)
+
+    # the selection
+
+    @on(Pane.Followed)
+    @work(name="follow", group="choose", description="follow a link")
+    async def follow_links(self, event: Pane.Followed) -> None:
+        """Enter in a pane: straight to the only thing it is linked to, or a choice of all."""
+        if self.reader is None:
+            return
+        links = [(entry, entry.place) for entry in inspect.links(self.reader, event.place) if entry.place]
+        if not links:
+            self.notify("This line is linked to nothing: no node comes from it, and nothing was made of it.")
+            return
+        choices = [Choice(f"{entry.label:<10} {entry.text}", certainty(entry), place) for entry, place in links]
+        place = links[0][1] if len(links) == 1 else await self.app.push_screen_wait(Chooser("Follow", matching(choices)))
+        if place:
+            await self.go(place)
+
+    @work(name="inspect", group="choose", description="all facts of the selection")
+    async def action_inspect(self) -> None:
+        place = self.place or self.arbiter.selection
+        if self.reader is None or place is None:
+            self.notify("Nothing is selected: go to a line of source, a node or a line of a kernel first.")
+            return
+        chosen = await self.app.push_screen_wait(Inspector(inspect.entries(self.reader, place)))
+        if chosen:
+            await self.go(chosen)
+
+    def action_copy(self) -> None:
+        view = self.outline if self.outline.has_focus else self.body
+        text = self.get_selected_text() or (view.line_text(view.cursor) if view and view.line_count else "")
+        if not text:
+            self.notify("There is nothing to copy here.")
+            return
+        self.post_message(self.CopyWanted(text))
+
+    def action_edit(self) -> None:
+        if self.reader is None:
+            return
+        place = self.place or self.arbiter.selection
+        found = inspect.user_line(self.reader, place) if place else None
+        if found is None:
+            self.notify("No line of your source is known for this.", severity="warning")
+            return
+        self.post_message(self.EditWanted(*found))
+
+
+def certainty(entry: inspect.Entry) -> str:
+    return entry.note if entry.is_certain else f"{entry.note} (not certain)"
+
+
+def document_choices(reader: SessionReader) -> list[Choice[Document]]:
+    """Everything a pane can show, by compilation."""
+    choices = [Choice(document.title, "source", document) for document in source_documents(reader)]
+    for compilation in reader.rows(model.Compilation):
+        for document in documents_of(reader, compilation):
+            noun = "node" if document.kind == "graph" else "line"
+            detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
+            choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
+    return choices

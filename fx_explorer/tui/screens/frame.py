@@ -1,0 +1,278 @@
+"""The frame of the main screen: header, pipeline bar, outline, one of nine views, inspector line, footer.
+
+It is the one place where a selection goes through: panes and lists tell it, it tells the arbiter, the inspector line and the
+history. What the user can ask of it stands in explorer.py; capturing is the app's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.overview import overview
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui import header, inspect
+from fx_explorer.tui.arbiter import Arbiter
+from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.history import History
+from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.overview import FactList, leads_to
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.pipeline import STEPS, StepState
+from fx_explorer.tui.views import TABLES
+from fx_explorer.tui.widgets.find_bar import FindBar
+from fx_explorer.tui.widgets.footer_line import FooterLine
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.outline import Outline
+from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
+
+MIN_CELLS_FOR_OUTLINE = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where back and forward lead."""
+
+    view: str
+    place: Place | None = None
+
+
+class ExplorerFrame(Screen[None]):
+    """Shows one session, live or saved."""
+
+    DEFAULT_CSS = """
+    ExplorerFrame > #header { background: $panel; }
+    ExplorerFrame > #body { height: 1fr; }
+    ExplorerFrame #views { width: 1fr; height: 1fr; }
+    ExplorerFrame #views.-beside { border-left: solid $border; }
+    ExplorerFrame > #inspector { background: $surface; color: $text-muted; border-top: solid $border; height: 2; }
+    ExplorerFrame Outline.-hidden { display: none; }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, keymap: Keymap) -> None:
+        super().__init__()
+        self.reader: SessionReader | None = None
+        self.view = ""
+        self.history: History[Stop] = History()
+        self._header = OneLine(id="header")
+        self._pipeline = PipelineBar()
+        self.outline = Outline()
+        self.outline_wish: bool | None = None
+        """What the user asked for; None: whatever fits."""
+        self._views = Vertical(id="views")
+        self._view_widgets: dict[str, Widget] = {}
+        self._inspector = OneLine(id="inspector")
+        self._footer = FooterLine(keymap)
+        self.find_bar = FindBar()
+        self.linked = LinkedPanes()
+        self.facts = FactList()
+        self.arbiter = Arbiter(self.linked)
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._pipeline
+        with Horizontal(id="body"):
+            yield self.outline
+            yield self._views
+        yield self._footer
+        yield self.find_bar
+        yield self._inspector
+
+    async def on_mount(self) -> None:
+        self._header.show(Content.styled("fx-explorer", "bold $primary"))
+        self._pipeline.show([StepState(step.name, "waiting") for step in STEPS])
+        await self.show_view("overview")
+
+    # the session
+
+    def open(self, reader: SessionReader) -> None:
+        """Show this session, keeping the place where it has it."""
+        old, self.reader = self.reader, reader
+        self.arbiter.open(reader)
+        self.refresh_session()
+        if old is not None:
+            self.history = History()
+            old.close()
+
+    def refresh_session(self) -> None:
+        """The session has grown, or is another one: show what is on screen again."""
+        if self.reader is None:
+            return
+        self.outline.show(outline(self.reader))
+        self.arbiter.refresh()
+        self._refresh_view()
+        self.show_inspector()
+
+    def show_header(self, left: str, conditions: str, state: header.State) -> None:
+        name = Content.styled("fx-explorer", "bold $primary") + Content.styled(f"  {left}", "bold")
+        colour = header.COLOURS[state.tone]
+        self._header.show(name + Content.styled(f"   {conditions}", "$text-muted"), Content.styled(state.text, colour))
+
+    def show_pipeline(self, states: list[StepState]) -> None:
+        self._pipeline.show(states)
+
+    # views
+
+    async def show_view(self, name: str) -> None:
+        """Bring a view to the front and focus it."""
+        widget = await self._view_widget(name)
+        self.view = name
+        for other in self._view_widgets.values():
+            other.display = other is widget
+        self._footer.show_view(name)
+        if name == "source" and not self.linked.panes:
+            await self.arbiter.show_preset("source")
+        self._refresh_view()
+        body = self.body
+        if body:
+            body.focus(scroll_visible=False)
+        self.show_inspector()
+
+    async def _view_widget(self, name: str) -> Widget:
+        """Views are mounted when they are first shown: starting costs only the first."""
+        if name not in self._view_widgets:
+            widget: Widget
+            if name == "overview":
+                widget = self.facts
+            elif name == "source":
+                widget = self.linked
+            else:
+                widget = TablePane(TABLES[name], id=name)
+            self._view_widgets[name] = widget
+            await self._views.mount(widget)
+        return self._view_widgets[name]
+
+    def _refresh_view(self) -> None:
+        if self.reader is None:
+            return
+        widget = self._view_widgets.get(self.view)
+        if widget is self.facts:
+            self.facts.show(overview(self.reader))
+        elif isinstance(widget, TablePane):
+            widget.refresh_from(self.reader)
+
+    @property
+    def body(self) -> LineView | None:
+        """The list or text that keys go to in the current view."""
+        widget = self._view_widgets.get(self.view)
+        if isinstance(widget, FactList):
+            return widget
+        if isinstance(widget, TablePane):
+            return widget.body
+        return self.linked.active.body if self.linked.active else None
+
+    # selection
+
+    @property
+    def place(self) -> Place | None:
+        """What the user is looking at: the place under the cursor of whatever has the focus."""
+        if self.outline.has_focus:
+            return self.outline.place
+        widget = self._view_widgets.get(self.view)
+        if isinstance(widget, FactList):
+            return widget.fact.place if widget.fact else None
+        if isinstance(widget, TablePane):
+            return widget.place
+        return self.linked.active.place if self.linked.active else None
+
+    async def go(self, place: Place) -> None:
+        """Show a place in the linked panes, and remember where we were."""
+        self.remember()
+        await self.show_view("source")
+        pane = await self.arbiter.go(place)
+        if pane:
+            self.linked.activate(pane)
+        self.remember()
+        self.show_inspector()
+
+    def stop(self) -> Stop:
+        """Where we are."""
+        place = self.linked.active.place if self.view == "source" and self.linked.active else None
+        return Stop(self.view, place)
+
+    def remember(self) -> None:
+        self.history.go(self.stop())
+
+    @on(Pane.Moved)
+    def pane_moved(self, event: Pane.Moved) -> None:
+        self.arbiter.user_selected(event.place, event.pane)
+        self.show_inspector()
+
+    @on(TablePane.Followed)
+    async def row_followed(self, event: TablePane.Followed) -> None:
+        if event.place:
+            await self.go(event.place)
+        else:
+            self.notify("This row stands for no one place in the code.")
+
+    @on(TablePane.Moved)
+    def row_moved(self) -> None:
+        self.show_inspector()
+
+    @on(Outline.Chosen)
+    async def outline_chosen(self, event: Outline.Chosen) -> None:
+        await self.go(event.place)
+
+    @on(LineView.Moved)
+    def fact_moved(self) -> None:
+        self.show_inspector()
+
+    @on(LineView.Followed)
+    async def fact_followed(self) -> None:
+        fact = self.facts.fact
+        if fact and fact.place:
+            await self.go(fact.place)
+        elif fact and fact.view:
+            self.remember()
+            await self.show_view("graphs" if fact.view == "passes" else fact.view)
+            self.remember()
+
+    @on(LineView.Found)
+    def found(self, event: LineView.Found) -> None:
+        self.find_bar.show_count(event)
+
+    def show_inspector(self) -> None:
+        place = self.place
+        if self.reader is None:
+            return
+        if isinstance(self._view_widgets.get(self.view), FactList) and self.facts.fact:
+            lead = leads_to(self.facts.fact)
+            self._inspector.show(Content(f"⏎ {lead}" if lead else "⏎ follows a line that leads somewhere"))
+        elif place:
+            self._inspector.show(inspector_content(inspect.summary(self.reader, place)))
+        else:
+            self._inspector.show(Content(""))
+
+    # size
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.show_outline()
+
+    def show_outline(self) -> None:
+        """Shown where there is room, unless the user wished otherwise."""
+        wish = self.outline_wish
+        is_shown = self.size.width >= MIN_CELLS_FOR_OUTLINE if wish is None else wish
+        self.outline.set_class(not is_shown, "-hidden")
+        self._views.set_class(is_shown, "-beside")
+
+
+def inspector_content(parts: list[str]) -> Content:
+    """``erf · aten.erf.default · f32[4, 64] …``: the first part stands out."""
+    if not parts:
+        return Content("")
+    separator = Content.styled(" · ", "$text-disabled")
+    return separator.join(
+        [Content.styled(printable(parts[0]), "bold $foreground"), *(Content(printable(p)) for p in parts[1:])]
+    )

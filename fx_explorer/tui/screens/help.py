@@ -1,0 +1,54 @@
+"""Help for what has the focus: what it shows, and every key that works in it, as the user has mapped them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from fx_explorer.tui.bindings import keys_text
+from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
+from fx_explorer.tui.topics import Topic
+from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+
+
+class Help(ModalScreen[None]):
+    """The topic's words, then the table of keys."""
+
+    DEFAULT_CSS = """
+    Help { align: center middle; }
+    Help > Vertical { width: 94%; max-width: 120; height: 90%; background: $surface; border: round $border; padding: 0 1; }
+    Help RowList { height: 1fr; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "leave", "Close", show=False)]
+
+    def __init__(self, topic: Topic, keymap: Keymap) -> None:
+        super().__init__()
+        self._topic = topic
+        columns = (Column("", "label", min_width=8, max_width=22), Column("", "text", max_width=200))
+        self._list = RowList(columns, Rows(help_rows(topic, keymap)), header=False)
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = f"Help · {self._topic.title}"
+            box.border_subtitle = "esc closes"
+            yield self._list
+
+    def on_mount(self) -> None:
+        self._list.focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def help_rows(topic: Topic, keymap: Keymap) -> list[Row]:
+    """The topic's text, then the groups of commands, the most useful first."""
+    rows: list[Row] = [("", line) for line in topic.text.splitlines()]
+    for group in sorted(GROUPS, key=lambda group: group != topic.first):
+        rows += [("", ""), ((group, "strong"), "")]
+        rows += [(keys_text(command, keymap), command.help) for command in COMMANDS if command.group == group]
+    rows += [("", ""), ("", ("Any key can be changed: fx-explorer keys --help says how.", "muted"))]
+    return rows

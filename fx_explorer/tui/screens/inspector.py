@@ -1,0 +1,72 @@
+"""Everything known about one place, as a list that can be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.tui.inspect import Entry
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+
+COLUMNS = (
+    Column("", "muted", min_width=10, max_width=12),
+    Column("", "text", min_width=20, max_width=90),
+    Column("", "muted", min_width=10, max_width=200, priority=1),
+)
+
+
+class Inspector(ModalScreen[Place | None]):
+    """Label, value, how it is known. Enter goes where the line leads; escape closes."""
+
+    DEFAULT_CSS = """
+    Inspector { align: center middle; }
+    Inspector > Vertical { width: 94%; height: 90%; background: $surface; border: round $border; padding: 0 1; }
+    Inspector RowList { height: 1fr; background: $surface; }
+    Inspector OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,i,q", "leave", "Close", show=False)]
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        super().__init__()
+        self._entries = entries
+        self._list = RowList(COLUMNS, Rows([entry_row(entry) for entry in entries]), header=False)
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = "All facts"
+            yield self._list
+            yield self._hint
+
+    def on_mount(self) -> None:
+        self._list.focus()
+        self._hint.show(Content("⏎ goes where a line with → leads · esc closes"))
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        event.stop()
+        place = self._entries[event.line].place
+        if place:
+            self.dismiss(place)
+        else:
+            self.app.bell()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def entry_row(entry: Entry) -> Row:
+    text = f"→ {entry.text}" if entry.place else entry.text
+    note = entry.note if entry.is_certain else f"? {entry.note}"
+    return (entry.label, (text, "link" if entry.place else "text"), (note, "muted" if entry.is_certain else "warning"))

@@ -1,0 +1,54 @@
+"""What help says about each view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer.tui.commands import VIEWS, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What help is asked about."""
+
+    title: str
+    text: str
+    first: Group
+    """The group of commands that matters most here."""
+
+
+_TEXTS: dict[str, tuple[str, Group]] = {
+    "overview": (
+        "Each line is a fact about the run; ✓ is fine, ▲ is worth noticing, ✗ is a problem.\n"
+        "Enter goes to the place or view that the fact is about.",
+        "Moving",
+    ),
+    "source": (
+        "Panes side by side, linked: the selected line lights up what it is the same computation as in the others (▌).\n"
+        "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
+        "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (d).",
+        "Linked panes",
+    ),
+    "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
+    "breaks": (
+        "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a function compiled again.\n"
+        "Below the list: why, what to try, and your stack. Enter goes to your line.",
+        "Moving",
+    ),
+    "guards": ("Guards are checked on every call, in this order. Enter goes to the line that asked for one.", "Moving"),
+    "kernels": (
+        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its nodes and your source.",
+        "Moving",
+    ),
+    "memory": ("Enter goes to the node of the forward graph that makes the value.", "Moving"),
+    "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
+    "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
+    "outline": ("Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.", "Moving"),
+}
+
+
+def topic_of(view: str) -> Topic:
+    """The topic of a view, or of the outline."""
+    text, first = _TEXTS[view]
+    sentence = next((sentence for name, _, sentence in VIEWS if name == view), "Compilations, their graphs, texts and kernels.")
+    return Topic(view, f"{sentence}\n{text}", first)

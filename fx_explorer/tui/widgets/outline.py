@@ -1,0 +1,164 @@
+"""The outline at the left: sources, compilations, their graphs, texts and kernels, as a list that folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.message import Message
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.outline import EntryStatus, OutlineEntry
+from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+
+GLYPHS: dict[EntryStatus, Piece] = {
+    "running": ("▷ ", "annotation"),
+    "ok": ("✓ ", "good"),
+    "broke": ("▲ ", "warning"),
+    "failed": ("✗ ", "bad"),
+    "skipped": ("– ", "muted"),
+    "missing": ("– ", "muted"),
+}
+
+MANY_CHILDREN = 12
+"""A group with more starts folded."""
+
+MANY_ENTRIES = 120
+"""With more in all, only the first compilation starts unfolded."""
+
+COLUMNS = (Column("", "text", max_width=200),)
+
+
+class Outline(RowList):
+    """``▾ [0/0] MLP.forward``, ``  Forward graph  78 nodes`` … Enter shows what is under the cursor, ← and → fold."""
+
+    DEFAULT_CSS = """
+    Outline { width: 30; }
+    """
+
+    class Chosen(Message):
+        """Enter on an entry that leads somewhere."""
+
+        def __init__(self, place: Place) -> None:
+            super().__init__()
+            self.place = place
+
+    def __init__(self) -> None:
+        super().__init__(COLUMNS, placeholder="Nothing has been compiled yet.", header=False)
+        self._entries: Sequence[OutlineEntry] = ()
+        self._folded: set[str] = set()
+        self._known: set[str] = set()
+        self._shown: list[int] = []
+
+    def show(self, entries: Sequence[OutlineEntry]) -> None:
+        """Show these entries; what was folded stays folded, and the cursor stays on its entry."""
+        if list(entries) == list(self._entries):
+            return
+        paths = entry_paths(entries)
+        self._folded |= {path for path in folded_at_first(entries, paths) if path not in self._known}
+        self._known |= set(paths)
+        self._entries = entries
+        self._rebuild()
+
+    @property
+    def place(self) -> Place | None:
+        """Where the entry under the cursor leads."""
+        return self._entries[self._shown[self.cursor]].place if self._shown else None
+
+    def _rebuild(self) -> None:
+        paths = entry_paths(self._entries)
+        self._shown = visible_entries(paths, self._folded)
+        rows = [self._row(self._entries[i], paths[i], has_children(self._entries, i)) for i in self._shown]
+        self._source = Rows(rows)
+        self.reload()
+
+    def _row(self, entry: OutlineEntry, path: str, is_group: bool) -> Row:
+        arrow = ("▸ " if path in self._folded else "▾ ") if is_group else "  "
+        glyph = GLYPHS.get(entry.status, ("", "text")) if entry.depth == 0 or entry.status not in ("", "ok") else ("", "text")
+        kind = "strong" if entry.depth == 0 else "muted" if entry.status == "missing" else "text"
+        return ([("  " * entry.depth + arrow, "muted"), glyph, (entry.title, kind), (f"  {entry.detail}", "muted")],)
+
+    def action_columns_by(self, columns: int) -> None:
+        self._fold(columns < 0)
+
+    def _fold(self, is_folding: bool) -> None:
+        if not self._shown:
+            return
+        paths = entry_paths(self._entries)
+        at = self._shown[self.cursor]
+        if is_folding and (not has_children(self._entries, at) or paths[at] in self._folded):
+            at = parent_of(self._entries, at)
+            self.move_to(self._shown.index(at))
+        if is_folding and has_children(self._entries, at):
+            self._folded.add(paths[at])
+        elif not is_folding:
+            self._folded.discard(paths[at])
+        self._rebuild()
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        event.stop()
+        if self.place:
+            self.post_message(self.Chosen(self.place))
+        elif self._shown:
+            self._fold(entry_paths(self._entries)[self._shown[self.cursor]] not in self._folded)
+
+
+def entry_paths(entries: Sequence[OutlineEntry]) -> list[str]:
+    """A name for each entry that stays the same while the list grows: its titles from the top, and which of its kind it is."""
+    trail: list[str] = []
+    seen: dict[str, int] = {}
+    paths = []
+    for entry in entries:
+        trail = [*trail[: entry.depth], entry.title]
+        path = "/".join(trail)
+        seen[path] = seen.get(path, -1) + 1
+        paths.append(f"{path}#{seen[path]}")
+    return paths
+
+
+def has_children(entries: Sequence[OutlineEntry], index: int) -> bool:
+    return index + 1 < len(entries) and entries[index + 1].depth > entries[index].depth
+
+
+def children_count(entries: Sequence[OutlineEntry], index: int) -> int:
+    count = 0
+    for entry in entries[index + 1 :]:
+        if entry.depth <= entries[index].depth:
+            break
+        count += 1
+    return count
+
+
+def parent_of(entries: Sequence[OutlineEntry], index: int) -> int:
+    """The entry that holds this one; itself at the top."""
+    return next((i for i in range(index, -1, -1) if entries[i].depth < entries[index].depth), index)
+
+
+def visible_entries(paths: Sequence[str], folded: set[str]) -> list[int]:
+    """Indices of the entries that no folded entry holds."""
+    visible = []
+    hidden_below: str | None = None
+    for index, path in enumerate(paths):
+        name = path.rpartition("#")[0]
+        if hidden_below is not None and name.startswith(hidden_below + "/"):
+            continue
+        hidden_below = name if path in folded else None
+        visible.append(index)
+    return visible
+
+
+def folded_at_first(entries: Sequence[OutlineEntry], paths: Sequence[str]) -> set[str]:
+    """Groups that would push everything else off the screen."""
+    folded = {
+        paths[i]
+        for i, entry in enumerate(entries)
+        if entry.depth > 0 and has_children(entries, i) and children_count(entries, i) > MANY_CHILDREN
+    }
+    if len(entries) > MANY_ENTRIES:
+        tops = [i for i, entry in enumerate(entries) if entry.depth == 0 and has_children(entries, i)]
+        folded |= {paths[i] for i in tops[2:]}
+    return folded

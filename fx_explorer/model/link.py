@@ -23,10 +23,10 @@ How = Literal[
     "call_site",
     "lnotab",
 ]
-"""``identity``: the same FX node object, or one copied under the same name by the partitioner. ``from_node`` …
-``stack_trace``: that key of node.meta. ``name``: same name in a graph that was copied from the other. ``aot_input``: AOTAutograd
-says which input of the traced graph it is. ``origins``: the scheduler node's origins. ``codegen``: seen while the line was
-written. ``call_site``: the wrapper line was written for it. ``lnotab``: the code object's line table."""
+"""``identity``: the same FX node object. ``name``: same name in a graph that was copied from the other. ``from_node`` …
+``stack_trace``: that key of node.meta. ``aot_input``: AOTAutograd says which input of the traced graph it is. ``origins``: the
+scheduler node's origins. ``codegen``: seen while the line was written. ``call_site``: the wrapper line was written for it.
+``lnotab``: the code object's line table."""
 
 
 @dataclass(frozen=True, slots=True)

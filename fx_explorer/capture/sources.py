@@ -20,6 +20,9 @@ _FRAME = re.compile(
     r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?', re.M
 )
 
+_OWN = (str(Path(__file__).parents[1]), "<frozen")
+"""Frames of ours and of the import system: they stand in every stack and are nobody's model."""
+
 MAX_SOURCE_BYTES = 4_000_000
 """A larger "source file" is data; it is listed without its text."""
 
@@ -76,8 +79,8 @@ class Sources:
         return candidates[0] if len(candidates) == 1 else shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
-        """Id of the Stack with these frames; 0 when there are none."""
-        key = tuple(frames)
+        """Id of the Stack with these frames, less our own worker's; 0 when there are none."""
+        key = tuple(frame for frame in frames if not frame.file.startswith(_OWN))
         if not key:
             return 0
         known = self._stacks.get(key)
@@ -96,7 +99,7 @@ class Sources:
     def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
         """The innermost frame outside torch: the line its author can change. None when all of them are torch's."""
         for frame in reversed(frames):
-            if not frame.file.startswith(self._torch):
+            if not frame.file.startswith((self._torch, *_OWN)):
                 return frame
         return None
 

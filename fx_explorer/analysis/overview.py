@@ -59,7 +59,7 @@ def _run(reader: SessionReader) -> Iterator[Fact]:
             yield Fact("run", "notice", f"One view could not be recorded{stage}: {first_line(failure.message)}", view="console")
     if outcome is not None and not reader.meta("build", True) and reader.count(model.Kernel):
         detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
-        yield Fact("run", "good", "This was an inspection: nothing was built.", detail)
+        yield Fact("run", "good", "This was an inspection: nothing was built.", detail, view="kernels")
 
 
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:

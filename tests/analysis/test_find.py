@@ -1,0 +1,64 @@
+"""Find anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.find import find
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import Written, write_large
+
+
+def test_every_kind_of_thing_is_found(step: SessionReader) -> None:
+    kinds = {match.kind for match in find(step, "gelu")}
+    assert kinds == {"node", "line"}
+    assert [m.text for m in find(step, "kernel") if m.kind == "kernel"] == [
+        "kernel",
+        "extern_kernels.addmm",
+        "extern_kernels.addmm",
+    ]
+
+
+def test_the_very_name_comes_before_names_that_begin_so_and_these_before_the_rest(step: SessionReader) -> None:
+    found = [match.text for match in find(step, "gelu") if match.kind == "node"]
+    assert found == ["gelu"] * 4 + ["gelu_backward"] * 3
+    ranks = [match.rank for match in find(step, "addmm")]
+    assert ranks == sorted(ranks)
+
+
+def test_case_does_not_matter(step: SessionReader) -> None:
+    assert {m.text for m in find(step, "GELU")} == {m.text for m in find(step, "gelu")}
+
+
+def test_every_word_must_occur(step: SessionReader) -> None:
+    assert {m.text for m in find(step, "mm aten") if m.kind == "node"} == {"addmm", "addmm_1", "mm"}
+    assert find(step, "mm nothing") == []
+
+
+@pytest.mark.parametrize("typed", ["", "   "])
+def test_nothing_typed_finds_nothing(step: SessionReader, typed: str) -> None:
+    assert find(step, typed) == []
+
+
+@pytest.mark.parametrize("typed", ["%", "_", "\\", "'", "%%%"])
+def test_signs_that_sql_knows_are_just_signs(step: SessionReader, typed: str) -> None:
+    assert all(typed in m.text + m.detail for m in find(step, typed))
+
+
+def test_a_break_is_found_by_its_line(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.add(model.SourceFile(0, "/p/m.py", writer.text("print(x)\n"), 1))
+        writer.add(model.GraphBreak(0, 1, "GB0059", "builtin", "", (), "/p/m.py", 1, "print(x)"))
+
+    found = find(written(write), "print")
+    assert [(m.kind, m.detail) for m in found] == [("break", "m.py:1"), ("line", "m.py:1")]
+
+
+def test_matches_are_limited(tmp_path: Path) -> None:
+    hand = write_large(tmp_path / "large.fxs", 400)
+    with SessionReader(hand.path) as reader:
+        assert len(find(reader, "mul", limit=50)) == 50
+        assert find(reader, "mul_399", limit=50)[0].text == "mul_399"

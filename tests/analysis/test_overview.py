@@ -1,0 +1,114 @@
+"""What the overview says, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.overview import overview, plain_library
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import Written, write_training_step
+
+
+def texts(facts: list[Fact], topic: str) -> list[str]:
+    return [fact.text for fact in facts if fact.topic == topic]
+
+
+def test_a_training_step_that_went_well(step: SessionReader) -> None:
+    facts = overview(step)
+    assert {fact.severity for fact in facts} == {"good"}
+    assert texts(facts, "run")[0] == "mlp.py:MLP ran to its end."
+    assert texts(facts, "graphs") == ["Everything became one graph: 3 operations."]
+    assert texts(facts, "kernels") == ["Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."]
+    assert texts(facts, "memory") == ["The forward keeps 128 B for the backward in 1 tensor, 128 B of it computed on the way."]
+    assert texts(facts, "time") == ["Compiling took 2.00 s."]
+    assert texts(facts, "next") == ["Nothing is wrong. See which of your lines became which kernel."]
+
+
+def test_every_fact_leads_somewhere(step: SessionReader) -> None:
+    assert all(fact.place or fact.view for fact in overview(step))
+
+
+def test_while_it_runs_it_says_so_and_promises_nothing(tmp_path: Path) -> None:
+    hand = write_training_step(tmp_path / "s.fxs", finished=False)
+    with SessionWriter(hand.path) as writer:
+        writer.set_meta("progress", "importing torch")
+    with SessionReader(hand.path) as reader:
+        facts = overview(reader)
+    assert texts(facts, "run")[0] == "Still at work: importing torch."
+    assert texts(facts, "next") == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "severity"),
+    [
+        (model.Outcome("raised", "ValueError: no", 1), "problem"),
+        (model.Outcome("killed", "segmentation fault", -11), "problem"),
+        (model.Outcome("timed_out", "after 5 s"), "problem"),
+        (model.Outcome("not_started", "no such file"), "problem"),
+        (model.Outcome("exited", "", 3), "problem"),
+        (model.Outcome("exited", "", 0), "good"),
+        (model.Outcome("cancelled"), "notice"),
+    ],
+)
+def test_the_end_is_told_first(written: Written, outcome: model.Outcome, severity: str) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.set_meta("outcome", outcome.to_json())
+
+    first = overview(written(write))[0]
+    assert (first.severity, first.detail) == (severity, outcome.message)
+
+
+def test_look_first_at_what_is_worst(written: Written) -> None:
+    """A failure of the program comes before a graph break, and that before a recompile."""
+
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/1", 0, 1, "f", "/p/m.py", 1))
+        writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
+        writer.add(model.Recompile(0, compilation, "0/0", "x == 1", "x == 1", "/p/m.py", 1))
+        writer.add(model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", 4, "graph_break()"))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    last = overview(written(write))[-1]
+    assert last.topic == "next"
+    assert last.text.startswith("Look first at: m.py:4 cuts the graph")
+
+
+def test_a_program_that_compiled_nothing_is_told_so(written: Written) -> None:
+    facts = overview(written(lambda writer: writer.set_meta("outcome", model.Outcome("finished").to_json())))
+    assert texts(facts, "graphs") == ["No graph was made: nothing of this program was compiled."]
+
+
+def test_many_breaks_are_counted_and_only_some_told(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
+        writer.add_all(
+            model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", line, "") for line in range(1, 10)
+        )
+
+    found = texts(overview(written(write)), "breaks")
+    assert len(found) == 6
+    assert found[-1] == "… and 4 more places."
+
+
+def test_breaks_of_a_real_program_name_the_users_lines(
+    captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
+) -> None:
+    session = reader(captured("graph_breaks"))
+    lines = {row.line for row in session.rows(model.GraphBreak)}
+    told = [fact for fact in overview(session) if fact.topic == "breaks"]
+    assert told
+    assert all(fact.severity == "problem" for fact in told)
+    assert {fact.place.line + 1 for fact in told if fact.place} == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("extern_kernels.addmm", "addmm"), ("torch.ops.aten.convolution.default", "convolution"), ("mkl_linear", "mkl_linear")],
+)
+def test_library_calls_are_called_by_their_operation(name: str, plain: str) -> None:
+    assert plain_library(name) == plain

@@ -5,4 +5,20 @@ Importing this package is instant: nothing below imports torch until it is used.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.record import record
+
+__all__ = ["__version__", "record"]
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Resolve the names that need torch when they are first used (PEP 562)."""
+    if name == "record":
+        from fx_explorer.capture.record import record
+
+        return record
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,63 @@
+"""``fx_explorer.record``: the recorder in the user's own process: a notebook, a training script, one rank under torchrun."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+
+from fx_explorer import __version__
+from fx_explorer.capture.recorder import recording
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.session import SessionWriter
+from fx_explorer.session.writer import finish_session
+
+
+@contextlib.contextmanager
+def record(path: str | Path, *, build: bool = True, use_caches: bool = False) -> Iterator[Path]:
+    """Record everything ``torch.compile`` does inside the block into the session file ``path``.
+
+    Open it with ``fx-explorer PATH``, during the block or after it. ``build=False`` inspects: all code is generated, none is
+    built, and compiled functions run eagerly. ``use_caches`` leaves torch's compile caches on; what comes out of a cache was
+    not compiled, so there is less to see.
+
+    What is compiled inside the block stays in use after it, also without ``build``. An exception of the block's passes through,
+    and the session is complete up to it. Raises SessionWriteError when ``path`` cannot be written, FileExistsError when
+    something is there already.
+
+    >>> import torch, tempfile, fx_explorer
+    >>> with fx_explorer.record(tempfile.mkdtemp() + "/run.fxs", build=False) as session:
+    ...     y = torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    >>> session.name
+    'run.fxs'
+    """
+    path = Path(path)
+    if path.exists():
+        raise FileExistsError(f"{path} is there already; record into a new file, or remove it first")
+    program = Path(getattr(sys.modules["__main__"], "__file__", None) or "interactive")
+    request = CaptureRequest(str(program), str(path), build=build, use_caches=use_caches)
+    started = time.monotonic()
+    writer = SessionWriter(path)
+    try:
+        writer.set_meta("fx_explorer", __version__)
+        writer.set_meta("request", asdict(request))
+        writer.set_meta("started", datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        writer.set_meta("build", build)
+        writer.set_meta("target", {"name": program.name, "kind": "script", "file": str(program), "object": "", "train": False})
+        outcome = Outcome("finished")
+        try:
+            with recording(writer, request, lambda notice: None):
+                yield path
+        except BaseException as error:
+            outcome = Outcome("raised", f"{type(error).__name__}: {error}", 1)
+            raise
+        finally:
+            writer.set_meta("outcome", outcome.to_json())
+            writer.set_meta("finished", round(time.monotonic() - started, 3))
+    finally:
+        writer.close()
+        finish_session(path)

@@ -1,0 +1,46 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import fx_explorer
+from fx_explorer.model import Compilation, Graph
+from fx_explorer.session import SessionReader
+
+
+def test_record_captures_what_is_compiled_in_the_block(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    with fx_explorer.record(tmp_path / "r.fxs", build=False) as session:
+        compiled = torch.compile(lambda x: x.sin() + 1)
+        assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin() + 1)
+    torch._dynamo.reset()
+    assert [path.name for path in tmp_path.iterdir()] == ["r.fxs"], "the session is one file when the block ends"
+    with SessionReader(session) as reader:
+        assert reader.count(Compilation) == 1
+        assert reader.rows(Graph, stage="post_grad")
+        assert reader.meta("outcome")["kind"] == "finished"
+
+
+def test_an_exception_passes_through_and_leaves_a_whole_session(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    with pytest.raises(KeyError), fx_explorer.record(tmp_path / "r.fxs", build=False) as session:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
+        raise KeyError("mine")
+    with SessionReader(session) as reader:
+        assert reader.meta("outcome")["kind"] == "raised"
+        assert reader.count(Compilation) == 1
+
+
+def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:
+    there = tmp_path / "r.fxs"
+    there.write_text("mine")
+    with pytest.raises(FileExistsError), fx_explorer.record(there):
+        pass
+    assert there.read_text() == "mine"
+
+
+def test_the_package_resolves_record_without_importing_torch_before(tmp_path: Path) -> None:
+    program = "import sys, fx_explorer; assert 'torch' not in sys.modules; fx_explorer.record; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

@@ -77,6 +77,7 @@ class LineView(LineCanvas, can_focus=True):
         self._selected = range(0)
         self._selection_start: int | None = None
         self._is_dragging_track = False
+        self._height_before = 0
         self._finder = LineFinder(self)
 
     # cursor and marks
@@ -201,6 +202,13 @@ class LineView(LineCanvas, can_focus=True):
             self.app.bell()
         else:
             self.user_moves_to(line, center=True)
+
+    def on_resize(self) -> None:
+        # Textual calls the handlers of the base classes too, after this one. A cursor that was visible stays so.
+        top = self.scroll_offset.y
+        if top <= self._cursor < top + self._height_before:
+            self.reveal(self._cursor, center=False)
+        self._height_before = self.body_height
 
     # what LineCanvas asks
 

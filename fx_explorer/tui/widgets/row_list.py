@@ -192,8 +192,8 @@ class RowList(LineView):
         return self._layout
 
     def on_resize(self) -> None:
+        # Called before the handlers of the base classes, which ask for the widths again.
         self._layout = None
-        super().on_resize()
 
 
 def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[tuple[int, int], ...]:

@@ -21,9 +21,14 @@ def row_of(line: int, height: int, line_count: int) -> int:
 
 def top_at(row: int, height: int, line_count: int) -> int:
     """The first visible line after the user points at ``row`` of the track: the thumb's middle goes there."""
-    if height <= 0:
+    if line_count <= height or height <= 0:
         return 0
-    return max(0, min(row * line_count // height - height // 2, line_count - height))
+    size = thumb_size(height, line_count)
+    return max(0, min(round((row - size / 2 + 0.5) * (line_count - height) / max(1, height - size)), line_count - height))
+
+
+def thumb_size(height: int, line_count: int) -> int:
+    return max(1, height * height // line_count)
 
 
 def ticks(height: int, line_count: int, marks: Iterable[int], matches: Sequence[int]) -> dict[int, str]:
@@ -54,7 +59,7 @@ def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) ->
     if line_count <= height:
         column = [EMPTY] * height
     else:
-        size = max(1, height * height // line_count)
+        size = thumb_size(height, line_count)
         first = top * (height - size) // (line_count - height)
         column = [THUMB if first <= row < first + size else TRACK for row in range(height)]
     for row, tick in tick_rows.items():

@@ -7,6 +7,8 @@ soon as its capture is done, so that no thread of the program can keep it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import traceback
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.capture import ending, loading
 from fx_explorer.capture.channel import Channel
 from fx_explorer.capture.guarded_writer import GuardedWriter
+from fx_explorer.capture.on_import import after_import
 from fx_explorer.capture.place import Place, locate
 from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
@@ -31,6 +34,9 @@ def main(notices: int, commands: int) -> None:
     request = channel.read_request()
     ending.watch(Path(request.session))
     channel.obey()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As on a terminal: the console is live, and what was printed before a crash is not lost.
+        sys.stdout.reconfigure(line_buffering=True)
     try:
         writer = GuardedWriter(request.session)
     except SessionWriteError as error:
@@ -53,6 +59,9 @@ class Job:
         self.place = Place(request.target)
         self.ended: Outcome | None = None
         """How the user's program ended; None while it runs."""
+        self.fault = ""
+        """What of ours broke while a script went on."""
+        self.process = os.getpid()
 
     def run(self) -> Outcome:
         """Do everything and say how it ended. Never raises."""
@@ -91,24 +100,42 @@ class Job:
 
     def _capture(self) -> Outcome:
         self.place = locate(self.request)
-        self.say("importing torch")
-        import_torch()
+        with contextlib.ExitStack() as recording:
+            if self.place.is_script:
+                after_import("torch", lambda: self._record_script(recording))
+            else:
+                # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
+                self.say("importing torch")
+                import_torch()
+                self._record(recording)
+                self.say("ready")
+            self.ended = outcome = self._explained(self._run_program)
+            if self.place.is_script:
+                ending.finish_as_python()
+            if os.getpid() != self.process:
+                # A child that the program forked came back from the program's code: it is no worker.
+                ending.leave(outcome.exit_code)
+        return outcome
+
+    def _record(self, until: contextlib.ExitStack) -> None:
+        """Record whatever is compiled from now on, until the stack is closed."""
         self.say("importing the compiler")
-        # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's own imports.
         import torch._inductor.compile_fx  # noqa: F401
 
         from fx_explorer.capture.recorder import recording
 
-        self.say("ready")
-        worker = os.getpid()
-        with recording(self.writer, self.request, self.channel.send):
-            self.ended = outcome = self._explained(self._run_program)
-            if self.place.is_script:
-                ending.finish_as_python()
-            if os.getpid() != worker:
-                # A child that the program forked came back from the program's code: it is no worker.
-                ending.leave(outcome.exit_code)
-        return outcome
+        until.enter_context(recording(self.writer, self.request, self.channel.send))
+
+    def _record_script(self, until: contextlib.ExitStack) -> None:
+        """The same from within a script's ``import torch``, which must not fail by our fault."""
+        if os.getpid() != self.process:
+            return
+        activity = self.activity
+        try:
+            self._record(until)
+        except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
+            self.fault = self._told_fault(error)
+        self.say(activity)
 
     def _run_program(self) -> Outcome:
         """Run the script, or import the target and call it."""
@@ -164,11 +191,14 @@ class Job:
 
     def _own_fault(self, error: BaseException) -> Outcome:
         """Something of ours broke, outside the user's program: say so, and never blame the program."""
-        told = (
+        told = self._told_fault(error)
+        return replace(self.ended, kind="incomplete", message=told) if self.ended else Outcome("not_started", told, 4)
+
+    def _told_fault(self, error: BaseException) -> str:
+        return (
             f"fx-explorer itself failed while {self.activity}: {self._report('worker', error)}. "
             "This is a fault of fx-explorer, not of the program; please report it with the traceback above."
         )
-        return replace(self.ended, kind="incomplete", message=told) if self.ended else Outcome("not_started", told, 4)
 
     def _report(self, where: str, error: BaseException) -> str:
         """Print the traceback as Python would, store it, and return its last line."""
@@ -180,10 +210,11 @@ class Job:
         return message
 
     def _checked(self, outcome: Outcome) -> Outcome:
-        """An outcome that also tells when the session could not be written in full."""
-        if self.writer.failure is None:
+        """An outcome that also tells when the session is not complete."""
+        problem = self.fault or (str(self.writer.failure) if self.writer.failure else "")
+        if not problem:
             return outcome
-        told = f"{self.writer.failure} The program went on: {outcome.kind}"
+        told = f"{problem} The program went on: {outcome.kind}"
         return Outcome("incomplete", f"{told} ({outcome.message})" if outcome.message else told, outcome.exit_code)
 
 

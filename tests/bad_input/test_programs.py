@@ -126,9 +126,9 @@ def spin():
         except BaseException: pass
 spin()
 """
-    ended = await capture(written(tmp_path, source), timeout=15)
+    ended = await capture(written(tmp_path, source), timeout=4)
     assert ended.outcome.kind == "timed_out"
-    assert "15 s (--timeout) while running target.py" in ended.outcome.message
+    assert "4 s (--timeout) while running target.py" in ended.outcome.message
     assert "in spin" in ended.outcome.message
     assert ended.printed() == ["started"]
     assert ended.failures[-1].kind == "timeout"

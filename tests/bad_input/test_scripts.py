@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.worker.capturing import capture
 
@@ -15,11 +19,10 @@ def square(queue):
     queue.put(7 * 7)
 
 if __name__ == "__main__":
-    print("argv", sys.argv[1:], sys.path[0], os.getcwd(), __file__)
+    print("argv", sys.argv, sys.path, os.getcwd(), __file__, sys.modules["__main__"].__spec__)
     os.write(1, b"raw \\xff bytes\\n")
     subprocess.run(["echo", "from a grandchild"])
     print("to stderr", file=sys.stderr)
-    sys.stdout.flush()
     child = os.fork()
     if child == 0:
         print("from a child")
@@ -48,19 +51,47 @@ if __name__ == "__main__":
 """
 
 
-async def test_a_script_does_and_prints_the_same_as_alone(tmp_path: Path) -> None:
+def alone(command: list[str]) -> tuple[list[str], list[str], int]:
+    """What a program prints on a terminal without us, on stdout and stderr, and its exit code."""
+    ours, terminal = pty.openpty()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE) as process:
+        _, stderr = process.communicate(timeout=60)
+    os.close(terminal)
+    stdout = os.read(ours, 65536)
+    os.close(ours)
+    return stdout.decode(errors="backslashreplace").splitlines(), stderr.decode().splitlines(), process.returncode
+
+
+async def test_a_script_does_and_prints_the_same_as_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "with space"
     folder.mkdir()
     script = folder / "script.py"
     script.write_text(SCRIPT)
     arguments = ("--epochs", "3", "--", "-o")
-    alone = subprocess.run(
-        [sys.executable, str(script), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
-    )
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    stdout, stderr, exit_code = alone([sys.executable, str(script), *arguments])
     ended = await capture(script, as_script=True, build=True, arguments=arguments)
-    assert (ended.outcome.kind, ended.outcome.exit_code) == ("exited", alone.returncode)
-    assert ended.printed("stdout") == alone.stdout.decode(errors="backslashreplace").splitlines()
-    assert ended.printed("stderr") == alone.stderr.decode().splitlines()
+    assert (ended.outcome.kind, ended.outcome.exit_code) == ("exited", exit_code)
+    assert ended.printed("stdout") == stdout
+    assert ended.printed("stderr") == stderr
+
+
+async def test_what_a_script_sets_before_it_imports_torch_takes_effect_and_its_compilations_are_recorded(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, inspect\n"
+        "os.environ['TORCHINDUCTOR_NAN_ASSERTS'] = '1'\n"
+        "import torch, torch._inductor.config\n"
+        "print(torch._inductor.config.nan_asserts, inspect.getsourcefile(torch) == torch.__file__)\n"
+        "print(torch.compile(lambda x: x + 1, backend='eager')(torch.ones(1)).item())\n"
+    )
+    ended = await capture(script)
+    assert ended.outcome.kind == "finished"
+    assert ended.printed() == ["True True", "2.0"]
+    assert ended.meta["counters"]["stats"]["unique_graphs"] == 1
+    assert ended.meta["target"]["kind"] == "script"
 
 
 async def test_a_script_that_compiles_nothing_says_so_and_what_would_help(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""The life of a worker seen from outside: read while it runs, cancelled, orphaned, and its session brought to its place."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.client import Capture, placing
+from fx_explorer.client.placing import check_output, place_session
+from fx_explorer.errors import SessionWriteError, UsageError
+from fx_explorer.model import CaptureRequest, ConsoleLine
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.worker.capturing import processes_with
+
+MARK = "FX_EXPLORER_TEST_PROCESS"
+
+COMPILING = """
+import torch
+def model(x):
+    for i in range(100_000):
+        x = torch.sin(x)
+    return x
+example_inputs = torch.ones(3)
+"""
+
+WAITING = "print('waiting', flush=True)\nimport time\ntime.sleep(1000)\n"
+
+CLIENT = """
+import asyncio, sys
+from fx_explorer.client import Capture
+from fx_explorer.model import CaptureRequest
+
+async def main():
+    heard = asyncio.Event()
+    capture = Capture(CaptureRequest(sys.argv[1], ""), on_output=lambda stream, chunk: heard.set())
+    await capture.start()
+    await heard.wait()
+    print("running", flush=True)
+    await capture.wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_quitting_while_compiling_leaves_a_readable_session_and_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MARK, "1")
+    (tmp_path / "target.py").write_text(COMPILING)
+    capture = Capture(CaptureRequest(f"{tmp_path / 'target.py'}", "", build=True), output=tmp_path / "s.fxs")
+    await capture.start()
+    with SessionReader(capture.session_path) as live:
+        assert live.meta("request")["target"] == str(tmp_path / "target.py")
+        async for notice in capture.notices():
+            if notice.kind == "compilation":
+                break
+        assert live.meta("progress").startswith("calling model")
+    assert processes_with(MARK) != []
+    outcome = await capture.cancel()
+    assert outcome.kind == "cancelled"
+    assert "calling model" in outcome.message
+    assert processes_with(MARK) == []
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.meta("outcome")["kind"] == "cancelled"
+
+
+async def test_cancelling_before_the_worker_is_there_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARK, "1")
+    (tmp_path / "target.py").write_text(WAITING)
+    capture = Capture(CaptureRequest(str(tmp_path / "target.py"), ""))
+    await capture.start()
+    outcome = await capture.cancel()
+    capture.discard()
+    assert outcome.kind == "cancelled"
+    assert processes_with(MARK) == []
+    assert not capture.session_path.exists()
+
+
+def test_a_worker_whose_client_was_killed_ends_with_everything_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MARK, "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "target.py").write_text("import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WAITING)
+    command = [sys.executable, "-c", CLIENT, str(tmp_path / "target.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"running\n"
+        assert len(processes_with(MARK)) >= 3
+        client.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while processes_with(MARK) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert processes_with(MARK) == []
+    (session,) = tmp_path.glob("fx-explorer-*/session.fxs")
+    with SessionReader(session) as reader:
+        assert [row.text for row in reader.rows(ConsoleLine)] in ([], ["waiting"])
+
+
+async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import sys, time\ntry:\n    sys.stdout.write('waiting\\n'); time.sleep(1000)\n"
+        "except KeyboardInterrupt:\n    print('saved')\n    raise\n"
+    )
+    heard = asyncio.Event()
+    capture = Capture(CaptureRequest(str(tmp_path / "script.py"), "", as_script=True), on_output=lambda *_: heard.set())
+    await capture.start()
+    await heard.wait()
+    capture.interrupt()
+    outcome = await capture.wait()
+    with SessionReader(capture.session_path) as reader:
+        assert [row.text for row in reader.rows(ConsoleLine, stream="stdout")] == ["waiting", "saved"]
+    capture.discard()
+    assert (outcome.kind, outcome.exit_code) == ("raised", 130)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for bad in (tmp_path / "file" / "s.fxs", tmp_path / "absent" / "s.fxs", Path("/proc/s.fxs"), tmp_path):
+        with pytest.raises(UsageError, match="-o"):
+            check_output(bad)
+    check_output(tmp_path / "s.fxs")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    path = tmp_path / "temporary.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("progress", "captured")
+    return path
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
+def test_a_session_that_cannot_be_moved_is_kept_and_its_place_told(
+    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(placing.os, "replace", refuse)
+    monkeypatch.setattr(placing.shutil, "copyfile", refuse)
+    with pytest.raises(SessionWriteError, match=f"{os.strerror(error)}.*is kept in {session}"):
+        place_session(session, tmp_path / "s.fxs")
+    with SessionReader(session) as reader:
+        assert reader.meta("progress") == "captured"
+
+
+def test_another_file_system_is_no_obstacle_and_leaves_no_half_file(
+    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def across(source: Path, destination: Path) -> None:
+        if source == session:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        replace(source, destination)
+
+    monkeypatch.setattr(placing.os, "replace", across)
+    place_session(session, tmp_path / "s.fxs")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.fxs"]
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.meta("progress") == "captured"
+
+
+def test_a_finished_session_is_one_file_that_moves_over_an_older_one(tmp_path: Path, session: Path) -> None:
+    (tmp_path / "s.fxs").write_text("older")
+    place_session(session, tmp_path / "s.fxs")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.fxs"]
+    shutil.copy(tmp_path / "s.fxs", tmp_path / "elsewhere.fxs")
+    with SessionReader(tmp_path / "elsewhere.fxs") as reader:
+        assert reader.meta("progress") == "captured"

@@ -148,10 +148,15 @@ def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
                 value = value or None
             elif is_json and value is not None:
                 value = _to_json(value)
-            values.append(value)
+            values.append(storable(value) if isinstance(value, str) else value)
         return tuple(values)
 
     return encode
+
+
+def storable(text: str) -> str:
+    """SQLite takes UTF-8 only: the bytes of a file name that is not (lone surrogates) become ``\\udc80``."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def decoder(row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:

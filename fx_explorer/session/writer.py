@@ -82,7 +82,7 @@ class SessionWriter:
         with self.transaction():
             self._db.execute(
                 "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
-                (key, json.dumps(value, ensure_ascii=False, default=str)),
+                (key, schema.storable(json.dumps(value, ensure_ascii=False, default=str))),
             )
 
     def add(self, row: schema.Row) -> int:

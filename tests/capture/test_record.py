@@ -25,9 +25,15 @@ def test_record_captures_what_is_compiled_in_the_block(tmp_path: Path) -> None:
 
 def test_an_exception_passes_through_and_leaves_a_whole_session(tmp_path: Path) -> None:
     torch._dynamo.reset()
-    with pytest.raises(KeyError), fx_explorer.record(tmp_path / "r.fxs", build=False) as session:
-        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
-        raise KeyError("mine")
+    session = tmp_path / "r.fxs"
+
+    def program() -> None:
+        with fx_explorer.record(session, build=False):
+            torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        program()
     with SessionReader(session) as reader:
         assert reader.meta("outcome")["kind"] == "raised"
         assert reader.count(Compilation) == 1

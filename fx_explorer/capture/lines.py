@@ -52,6 +52,11 @@ def lines_of(src_code: str) -> LineNodes:
     return _rendered().lines_of(src_code)
 
 
+def node_of_operation(operation: torch.fx.Node) -> str | None:
+    """Name of the post-grad node that an operation of a loop body was traced for."""
+    return operation.meta.get(_KEY)
+
+
 def _rendered() -> RenderedTexts:
     if _state.rendered is None:
         _state.rendered = RenderedTexts()

@@ -1,0 +1,59 @@
+"""Models people have: Hugging Face's, from small configs, trained where they have a loss; and a plain function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer.session import SessionReader
+
+MODELS = Path(__file__).parent / "models"
+
+Report = Callable[[Path], dict[str, Any]]
+Captured = Callable[..., Path]
+
+TRAINED = ["llama", "bert", "t5", "vit"]
+
+
+def share(part: int, whole: int) -> float:
+    assert whole > 0
+    return part / whole
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_training_step_is_captured_and_linked(captured: Captured, report: Report, name: str) -> None:
+    session = captured(MODELS / f"{name}.py")
+    made = report(session)
+    assert made["outcome"]["kind"] == "finished"
+    assert made["failures"] == []
+    with SessionReader(session) as reader:
+        counters = reader.meta("counters")
+    assert made["totals"]["graphs"] == counters["stats"]["unique_graphs"]
+    assert made["totals"]["graph_break_hits"] == sum(counters.get("graph_break", {}).values())
+    assert made["totals"]["recompiles"] == 0
+    for direction in ("forward", "backward"):
+        links = made["links"][direction]
+        assert share(links["to_kernel"], links["compute_nodes"]) >= 0.99
+        assert share(links["to_source"], links["nodes"]) >= 0.95
+        assert share(links["kernel_lines_linked"], links["kernel_lines"]) >= 0.9
+    kernels = [kernel for compilation in made["compilations"] for kernel in compilation["kernels"]]
+    assert [kernel["name"] for kernel in kernels if not kernel["nodes"]] == []
+    assert {kernel["direction"] for kernel in kernels} == {"forward", "backward"}
+
+
+def test_the_sources_of_a_library_model_are_in_its_own_file(captured: Captured, report: Report) -> None:
+    made = report(captured(MODELS / "llama.py"))
+    files = {Path(s["file"]).name for c in made["compilations"] for k in c["kernels"] for s in k["sources"]}
+    assert "modeling_llama.py" in files
+
+
+def test_a_plain_function_is_captured(captured: Captured, report: Report) -> None:
+    made = report(captured(f"{MODELS / 'function.py'}:distance"))
+    assert made["target"]["kind"] == "function"
+    assert made["totals"]["graphs"] == 1
+    links = made["links"]["inference"]
+    assert links["to_kernel"] == links["compute_nodes"] > 0
+    assert links["to_source"] == links["nodes"] > 0

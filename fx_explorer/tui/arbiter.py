@@ -9,7 +9,7 @@ from __future__ import annotations
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.following import material_of, turned
+from fx_explorer.tui.following import anchor_of, material_of, turned
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.presets import PRESETS, Material, Slot, document_for
@@ -137,7 +137,7 @@ class Arbiter:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
-                pane.show_links(lines, scroll=not is_origin)
+                pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, lines))
 
     def user_selected(self, place: Place, origin: Pane) -> None:
         self._was_touched = True
@@ -157,9 +157,9 @@ class Arbiter:
     def _put_cursors(self) -> None:
         """Cursors go to what is lit, so that the first key continues from there."""
         for pane in self._linked.panes:
-            lines = pane.body.marks
-            if lines:
-                pane.move_to(min(lines))
+            if self._reader is not None and pane.document:
+                anchor = anchor_of(self._reader, pane.document, pane.body.marks)
+                pane.move_to(pane.body.cursor if anchor is None else anchor)
 
 
 def slot_of(document: Document) -> Slot:

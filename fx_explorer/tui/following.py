@@ -34,6 +34,21 @@ def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Pla
     return shown
 
 
+def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
+    """Of some lit lines, the one to show when there is no room for all: in a graph an operation rather than an input."""
+    if not lines:
+        return None
+    if document.kind == "graph":
+        found = reader.query(
+            "SELECT min(position) FROM json_each(?) JOIN node ON node.graph=? AND node.position = value "
+            "WHERE node.op LIKE 'call_%'",
+            (id_list(lines), document.id),
+        )
+        if found[0][0] is not None:
+            return int(found[0][0])
+    return min(lines)
+
+
 def _is_foreign(shown: Document, place: Place) -> bool:
     """The selection is in another compilation."""
     return bool(place.document.compilation) and shown.compilation != place.document.compilation

@@ -11,12 +11,12 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 COLUMNS = (
-    Column("name", "strong", min_width=8, max_width=28),
-    Column("value", "type", min_width=8, max_width=24),
-    Column("operation", "function", min_width=10, max_width=34, priority=1),
-    Column("region", "annotation", min_width=6, max_width=18, priority=4),
-    Column("module", "muted", min_width=6, max_width=26, priority=3),
-    Column("arguments", "muted", min_width=8, max_width=200, priority=2),
+    Column("name", "strong", min_width=13, max_width=28),
+    Column("value", "type", min_width=13, max_width=24),
+    Column("operation", "function", min_width=14, max_width=34, priority=1),
+    Column("region", "annotation", min_width=8, max_width=18, priority=4),
+    Column("module", "muted", min_width=12, max_width=26, priority=3),
+    Column("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 
 OP_KINDS = {"placeholder": "muted", "get_attr": "muted", "output": "muted"}
@@ -53,7 +53,7 @@ def operation(node: model.Node) -> str:
     """What the node does: its target, or its opcode where the target only repeats the name."""
     if node.op in ("placeholder", "output"):
         return node.op
-    return f"get_attr {node.target}" if node.op == "get_attr" else node.target
+    return f"get_attr {node.target}" if node.op == "get_attr" else node.target.removesuffix(".default")
 
 
 def value_text(node: model.Node) -> str:

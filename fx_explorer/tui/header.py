@@ -14,7 +14,7 @@ from fx_explorer.session import SessionReader
 Tone = Literal["muted", "running", "good", "notice", "problem"]
 
 COLOURS: dict[Tone, str] = {
-    "muted": "$text-muted",
+    "muted": "$foreground 60%",
     "running": "$accent",
     "good": "$success",
     "notice": "$warning",

@@ -38,10 +38,12 @@ def _line_summary(reader: SessionReader, place: Place) -> list[str]:
     here = f"{place.document.title}:{place.line + 1}"
     if not nodes:
         return [here, "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"]
-    names = [node.name for node in reader.by_ids(model.Node, nodes[:MANY_NODES])]
-    verb = "became" if place.document.kind == "source" else "computes"
-    words = f"{verb} {counted(len(set(names)), 'node')}: {listed(dict.fromkeys(names), 6)}"
-    return [here, words, *(_kernel_words(reader, nodes[:MANY_NODES]) if place.document.kind == "source" else [])]
+    found = reader.by_ids(model.Node, nodes[:MANY_NODES])
+    names = dict.fromkeys(node.name for node in found if node.op.startswith("call_"))
+    if place.document.kind != "source":
+        return [here, f"computes {listed(names or (node.name for node in found), 6)}"]
+    words = f"became {counted(len(nodes), 'node')}" + (f": {listed(names, 5)}" if names else "")
+    return [here, *_kernel_words(reader, nodes[:MANY_NODES]), words]
 
 
 def _kernel_words(reader: SessionReader, nodes: Sequence[int]) -> list[str]:

@@ -22,11 +22,11 @@ GLYPHS: dict[State, str] = {"waiting": "·", "running": "▷", "done": "✓", "f
 """State is always glyph + word + colour; the word is the step's name or what follows it."""
 
 COLOURS: dict[State, str] = {
-    "waiting": "$text-muted",
+    "waiting": "$foreground 60%",
     "running": "$accent",
     "done": "$success",
     "failed": "$error",
-    "missing": "$text-muted",
+    "missing": "$foreground 60%",
 }
 
 
@@ -50,8 +50,8 @@ class StepState:
 
     name: str
     state: State
-    found: str = ""
-    """``1 graph · 0 breaks · 23 guards``, or why the step is missing."""
+    found: tuple[str, ...] = ()
+    """``1 graph``, ``0 breaks``, ``23 guards``, most important first; or why the step is missing."""
     took: str = ""
     """``0.43 s``; empty when nothing is known."""
 
@@ -70,7 +70,7 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = ()) -> li
     for step in STEPS:
         why = next((missing[stage] for stage in step.stages if stage in missing), "")
         state = _state(set(step.stages), failed, set(running), reached, bool(why) or is_over)
-        words = found[step.name] if state in ("running", "done", "failed") else ""
+        words = found[step.name] if state in ("running", "done", "failed") else ()
         states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
     return states
 
@@ -87,8 +87,9 @@ def _state(
     return "missing" if is_missing else "waiting"
 
 
-def _word(state: State, why: str) -> str:
-    return {"running": "running", "failed": "failed", "missing": why or "not reached"}.get(state, "")
+def _word(state: State, why: str) -> tuple[str, ...]:
+    words = {"running": "running", "failed": "failed", "missing": why or "not reached"}.get(state, "")
+    return (words,) if words else ()
 
 
 def _reached(reader: SessionReader) -> set[model.Stage]:
@@ -110,26 +111,26 @@ def _missing(reader: SessionReader) -> dict[model.Stage, str]:
     return {stage: absent[0][stage] for stage in model.STAGES if all(stage in reasons for reasons in absent)}
 
 
-def _found(reader: SessionReader) -> dict[str, str]:
+def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     whole = totals(reader)
     return {
-        "Dynamo": _joined(
+        "Dynamo": _said(
             counted(whole.graphs, "graph"), counted(whole.graph_breaks, "break"), counted(reader.count(model.Guard), "guard")
         ),
         "AOTAutograd": _aot_found(reader),
-        "Inductor": _joined(_fused(reader)),
-        "Kernels": _joined(f"{whole.kernels:,}" if whole.kernels else "", _built(reader)),
+        "Inductor": _said(_fused(reader)),
+        "Kernels": _said(f"{whole.kernels:,}" if whole.kernels else "", _built(reader)),
     }
 
 
-def _aot_found(reader: SessionReader) -> str:
+def _aot_found(reader: SessionReader) -> tuple[str, ...]:
     nodes = dict(
         reader.query("SELECT direction, sum(node_count) FROM graph WHERE stage IN ('forward', 'backward') GROUP BY direction")
     )
     names = (("inference", "inference"), ("forward", "fwd"), ("backward", "bwd"))
     counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
     saved = saved_total(reader)
-    return _joined(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
+    return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
 
 
 def _fused(reader: SessionReader) -> str:
@@ -141,8 +142,8 @@ def _built(reader: SessionReader) -> str:
     return "built" if reader.meta("build") else "not built"
 
 
-def _joined(*parts: str) -> str:
-    return " · ".join(part for part in parts if part)
+def _said(*parts: str) -> tuple[str, ...]:
+    return tuple(part for part in parts if part)
 
 
 def _took(reader: SessionReader) -> dict[str, str]:
@@ -155,8 +156,8 @@ def bar_text(states: Iterable[StepState], room: int) -> Sequence[tuple[StepState
     """What is written behind each step's name, shortened until the bar fits into ``room`` cells: first the times go, then the
     counts."""
     states = list(states)
-    for has_found, has_took in ((True, True), (True, False), (False, True), (False, False)):
-        texts = [(state, f"{state.found * has_found} {state.took * has_took}".strip()) for state in states]
+    for parts, has_took in ((9, True), (9, False), (2, False), (1, False), (0, False)):
+        texts = [(state, f"{' · '.join(state.found[:parts])} {state.took * has_took}".strip()) for state in states]
         if _width(texts) <= room:
             break
     return texts

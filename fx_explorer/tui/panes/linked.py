@@ -133,6 +133,6 @@ class LinkedPanes(Vertical):
         self.refresh_tabs()
 
     def _tab(self, index: int, pane: Pane) -> Content:
-        style = "bold reverse" if pane is self.active else "$text-muted"
+        style = "bold reverse" if pane is self.active else "$foreground 60%"
         label = Content.styled(f" {title_text(pane.document, pane.slot)} ", style)
         return label.stylize(Style.from_meta({"tab": index}))

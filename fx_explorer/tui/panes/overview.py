@@ -12,6 +12,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import VIEWS
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.wrapping import wrapped
 
 GLYPHS: dict[Severity, Piece] = {"good": ("✓", "good"), "notice": ("▲", "warning"), "problem": ("✗", "bad")}
 
@@ -118,7 +119,7 @@ TOPIC_LABELS = {
 
 
 def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
-    room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 2))
+    room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
     indent = " " * (TOPIC_CELLS + 2)
     text_kind = {"good": "text", "notice": "strong", "problem": "strong"}[fact.severity]
     first, *rest = wrapped(printable(fact.text), room)
@@ -143,15 +144,3 @@ def leads_to(fact: Fact) -> str:
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
     numbers = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
     return numbers.get(name, "") if name != "overview" else ""
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Words on rows of at most ``width`` cells; a longer word is cut. At least one row."""
-    rows = [""]
-    for word in text.split(" "):
-        if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
-            rows.append("")
-        rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
-        while len(rows[-1]) > width:
-            rows[-1:] = [rows[-1][:width], rows[-1][width:]]
-    return rows

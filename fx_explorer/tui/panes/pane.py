@@ -17,6 +17,10 @@ from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
+MAX_LINES_MEASURED = 50
+
+MARGIN_CELLS = 4
+
 
 class Pane(Vertical):
     """A title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines linked to the selection are lit.
@@ -92,13 +96,25 @@ class Pane(Vertical):
         self.body.move_to(line, center=True)
         self._show_title()
 
-    def show_links(self, lines: frozenset[int], *, scroll: bool) -> None:
-        """Light these lines; ``scroll`` brings the first into view when none is. Never posts anything."""
-        if scroll:
-            self.body.show_marks(lines)
-        else:
-            self.body.marks = lines
+    def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
+        """Light these lines and bring ``anchor``, if there is one, into view. Never posts anything."""
+        self.body.marks = lines
+        if anchor is not None:
+            self.body.reveal(anchor)
+            self._show_beginning_of(lines)
         self._show_title()
+
+    def _show_beginning_of(self, lines: frozenset[int]) -> None:
+        """Generated code is indented so deeply that a lit line can lie right of what is shown: scroll there."""
+        body = self.body
+        if body is not self._code or not lines or body.body_width <= 0:
+            return
+        shown = sorted(lines)[:MAX_LINES_MEASURED]
+        texts = [text for text in map(body.line_text, shown) if text.strip()]
+        indent = min((len(text) - len(text.lstrip()) for text in texts), default=0)
+        left = max(0, indent - MARGIN_CELLS) if indent > body.body_width // 2 else 0
+        if body.scroll_offset.x != left:
+            body.scroll_to(x=left, animate=False, force=True)
 
     # what it tells the screen
 
@@ -122,13 +138,13 @@ class Pane(Vertical):
         body = self.body
         if not self.document or not body.line_count:
             return ""
-        lit = f"{len(body.marks):,} lit · " if body.marks else ""
+        lit = f"▌{len(body.marks):,}  " if body.marks else ""
         return f"{lit}{body.cursor + 1:,}/{body.line_count:,}"
 
 
 def title_text(document: Document | None, slot: Slot) -> str:
-    """``[0/0] Backward · post-grad``; for an empty pane, what belongs there."""
+    """``Backward · post-grad [0/0]``; for an empty pane, what belongs there."""
     if document is None:
         return f"{slot or 'nothing'} – empty"
-    owner = f"[{document.owner}] " if document.owner else ""
-    return printable(f"{owner}{document.title}")
+    owner = f" [{document.owner}]" if document.owner else ""
+    return printable(f"{document.title}{owner}")

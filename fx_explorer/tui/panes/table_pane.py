@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
@@ -16,8 +17,8 @@ from fx_explorer.tui.views import table as views
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
+from fx_explorer.tui.wrapping import wrapped_text
 
 TableMaker = Callable[[SessionReader], views.Table]
 
@@ -27,10 +28,9 @@ class TablePane(Vertical):
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; }
-    TablePane > .view-shows { color: $foreground; background: $surface; }
-    TablePane > .view-notice { color: $text-warning; background: $surface; }
+    TablePane > Words { background: $surface; padding: 0 1; height: auto; }
     TablePane > RowList { height: 3fr; }
-    TablePane > CodeView { height: 2fr; border-top: solid $border; }
+    TablePane > .detail { height: 2fr; border-top: solid $border; }
     """
 
     class Moved(Message):
@@ -47,16 +47,16 @@ class TablePane(Vertical):
         super().__init__(id=id)
         self._make_table = make_table
         self._table: views.Table | None = None
-        self._shows = OneLine(classes="view-shows")
-        self._notice = OneLine(classes="view-notice")
+        self._words = Words()
         self.rows = RowList(())
+        self._detail_box = Vertical(classes="detail")
         self.detail = CodeView(line_numbers=False, placeholder="Nothing more is known about this row.")
 
     def compose(self) -> ComposeResult:
-        yield self._shows
-        yield self._notice
+        yield self._words
         yield self.rows
-        yield self.detail
+        with self._detail_box:
+            yield self.detail
 
     @property
     def body(self) -> LineView:
@@ -73,12 +73,11 @@ class TablePane(Vertical):
         table = self._make_table(reader)
         is_first = self._table is None
         self._table = table
-        self._shows.show(Content(table.shows), Content.styled(f"from: {table.origin}", "$text-muted"))
-        self._notice.show(Content(printable(table.notice)))
+        self._words.show(table)
         self.rows.placeholder = table.empty
         cursor = 0 if is_first else self.rows.cursor
         self.rows.load(TableRows(table), _columns(table), line=cursor)
-        self.detail.display = bool(table.rows)
+        self._detail_box.display = bool(table.rows)
         self._show_detail()
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
@@ -95,11 +94,33 @@ class TablePane(Vertical):
     def _show_detail(self) -> None:
         row = self._row(self.rows.cursor)
         detail = row.detail() if row and row.detail else views.Detail("")
-        self.detail.load(detail.text, detail.language)
+        width = self.detail.body_width
+        text = wrapped_text(detail.text, width) if detail.language == "text" and width > 0 else detail.text
+        self.detail.load(text, detail.language)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_detail)
 
     def _row(self, line: int) -> views.Row | None:
         rows = self._table.rows if self._table else ()
         return rows[line] if line < len(rows) else None
+
+
+class Words(Widget):
+    """What a view shows, where that came from, and what is worth noticing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._content = Content("")
+
+    def show(self, table: views.Table) -> None:
+        origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
+        notice = Content.styled(printable(table.notice), "$text-secondary")
+        self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if table.notice else [])])
+        self.refresh(layout=True)
+
+    def render(self) -> Content:
+        return self._content
 
 
 class TableRows:
@@ -128,6 +149,7 @@ def _columns(table: views.Table) -> list[row_list.Column]:
             column.title,
             column.kind,
             "right" if column.is_number else "left",
+            min_width=column.min_width,
             max_width=column.max_width,
             priority=column.priority,
         )

@@ -22,7 +22,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import header, inspect
 from fx_explorer.tui.arbiter import Arbiter
-from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.commands import VIEWS, Keymap
 from fx_explorer.tui.history import History
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList, leads_to
@@ -118,7 +118,7 @@ class ExplorerFrame(Screen[None]):
     def show_header(self, left: str, conditions: str, state: header.State) -> None:
         name = Content.styled("fx-explorer", "bold $primary") + Content.styled(f"  {left}", "bold")
         colour = header.COLOURS[state.tone]
-        self._header.show(name + Content.styled(f"   {conditions}", "$text-muted"), Content.styled(state.text, colour))
+        self._header.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))
 
     def show_pipeline(self, states: list[StepState]) -> None:
         self._pipeline.show(states)
@@ -249,11 +249,11 @@ class ExplorerFrame(Screen[None]):
             return
         if isinstance(self._view_widgets.get(self.view), FactList) and self.facts.fact:
             lead = leads_to(self.facts.fact)
-            self._inspector.show(Content(f"⏎ {lead}" if lead else "⏎ follows a line that leads somewhere"))
+            self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
         elif place:
             self._inspector.show(inspector_content(inspect.summary(self.reader, place)))
         else:
-            self._inspector.show(Content(""))
+            self._inspector.show(Content(sentence_of(self.view)))
 
     # size
 
@@ -268,11 +268,15 @@ class ExplorerFrame(Screen[None]):
         self._views.set_class(is_shown, "-beside")
 
 
+def sentence_of(view: str) -> str:
+    return next((sentence for name, _, sentence in VIEWS if name == view), "")
+
+
 def inspector_content(parts: list[str]) -> Content:
     """``erf · aten.erf.default · f32[4, 64] …``: the first part stands out."""
     if not parts:
         return Content("")
-    separator = Content.styled(" · ", "$text-disabled")
+    separator = Content.styled(" · ", "$foreground 30%")
     return separator.join(
         [Content.styled(printable(parts[0]), "bold $foreground"), *(Content(printable(p)) for p in parts[1:])]
     )

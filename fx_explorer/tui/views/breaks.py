@@ -12,11 +12,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("what", "bad"),
-    Column("where", "link"),
-    Column("times", "number", is_number=True),
-    Column("your line", max_width=50, priority=1),
-    Column("why", max_width=90),
+    Column("what", "bad", min_width=12),
+    Column("where", "link", min_width=16),
+    Column("times", is_number=True, priority=2),
+    Column("why", min_width=24, max_width=60),
+    Column("your line", "muted", min_width=16, max_width=90, priority=1),
 )
 
 
@@ -35,7 +35,7 @@ def breaks_table(reader: SessionReader) -> Table:
 
 def _break_row(reader: SessionReader, found: DistinctBreak) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else "unknown"
-    cells = ("✗ graph break", where, f"{found.count}×", found.code, first_line(found.reason))
+    cells = ("✗ graph break", where, f"{found.count}×", found.in_words, found.code)
     return Row(cells, found.place, lambda: Detail(_break_text(reader, found)))
 
 
@@ -44,7 +44,7 @@ def _break_text(reader: SessionReader, found: DistinctBreak) -> str:
     if found.explanation:
         parts += ["Why", f"  {found.explanation}", ""]
     if found.hints:
-        parts += ["What to try", *(f"  • {hint}" for hint in found.hints), ""]
+        parts += ["What to try", *(f"  • {hint}" for hint in dict.fromkeys(found.hints)), ""]
     if found.compilations:
         parts += ["Cuts", f"  {', '.join(f'[{name}]' for name in found.compilations)}", ""]
     parts += _stack_lines(reader, found.stack)
@@ -64,7 +64,7 @@ def _stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else found.function
-    cells = ("↻ recompile", where, f"[{found.compilation}]", first_line(_source_line(reader, found)), found.in_words)
+    cells = ("↻ recompile", where, f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
     return Row(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
 

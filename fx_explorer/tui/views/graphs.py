@@ -11,11 +11,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("compilation", "annotation"),
-    Column("graph", "strong"),
-    Column("nodes", "number", is_number=True),
-    Column("calls", "number", is_number=True, priority=2),
-    Column("most frequent operations", "muted", max_width=80, priority=1),
+    Column("frame", "annotation"),
+    Column("graph", "strong", min_width=20),
+    Column("nodes", is_number=True),
+    Column("calls", is_number=True, priority=2),
+    Column("most frequent operations", "muted", min_width=20, max_width=80, priority=1),
 )
 
 

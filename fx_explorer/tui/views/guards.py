@@ -13,11 +13,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("compilation", "annotation", priority=2),
-    Column("kind", "type"),
-    Column("guards on", max_width=36),
-    Column("asked for by", "link", priority=1),
-    Column("must be true", "muted", max_width=90),
+    Column("frame", "annotation", priority=3),
+    Column("kind", "type", min_width=14),
+    Column("guards on", min_width=24, max_width=50),
+    Column("asked for by", "link", min_width=14, priority=1),
+    Column("must be true", "muted", min_width=20, max_width=90, priority=2),
 )
 
 

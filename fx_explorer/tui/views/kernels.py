@@ -11,14 +11,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("compilation", "annotation", priority=4),
-    Column("direction", "type", priority=1),
-    Column("kernel", "strong"),
-    Column("language", "muted", priority=2),
-    Column("nodes", "number", is_number=True),
-    Column("calls", "number", is_number=True, priority=5),
-    Column("lines", "number", is_number=True, priority=3),
-    Column("computes", max_width=90),
+    Column("frame", "annotation", priority=6),
+    Column("direction", "type", min_width=9, priority=1),
+    Column("kernel", "strong", min_width=32),
+    Column("language", "muted", min_width=7, priority=4),
+    Column("nodes", is_number=True),
+    Column("calls", is_number=True, priority=5),
+    Column("lines", is_number=True, priority=3),
+    Column("computes", "muted", min_width=20, max_width=90, priority=2),
 )
 
 

@@ -11,14 +11,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("size", "number", is_number=True),
+    Column("size", is_number=True, min_width=8),
     Column("share", "muted", is_number=True),
-    Column("kind", "type"),
-    Column("saved value", "strong"),
-    Column("tensor", priority=1),
-    Column("made by", priority=2),
-    Column("your line", "link"),
-    Column("needed by", "muted", max_width=60, priority=3),
+    Column("kind", "type", min_width=10),
+    Column("saved value", "strong", min_width=14),
+    Column("tensor", min_width=14, priority=1),
+    Column("made by", min_width=16, priority=2),
+    Column("your line", "link", min_width=16),
+    Column("needed by", "muted", min_width=16, max_width=60, priority=3),
 )
 
 

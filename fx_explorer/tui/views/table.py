@@ -15,6 +15,8 @@ class Column:
     """How its cells look: a kind of highlight.py or a tone of theme.py."""
     is_number: bool = False
     """Aligned right."""
+    min_width: int = 6
+    """Cells it does not give up before a less important column is left out."""
     max_width: int = 44
     priority: int = 0
     """Where there is no room for all, columns with the highest number go first; those with 0 stay."""

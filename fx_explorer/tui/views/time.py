@@ -13,9 +13,9 @@ BAR_CELLS = 40
 MAX_PHASES = 300
 
 COLUMNS = (
-    Column("compilation", "annotation", priority=1),
-    Column("what took the time", max_width=60),
-    Column("time", "number", is_number=True),
+    Column("frame", "annotation", priority=1),
+    Column("what took the time", min_width=30, max_width=60),
+    Column("time", is_number=True, min_width=7),
     Column("share", "muted", is_number=True),
     Column("", "good"),
 )
@@ -23,7 +23,7 @@ COLUMNS = (
 
 def time_table(reader: SessionReader) -> Table:
     whole = stage_times(reader)
-    rows = _stage_rows(whole, "all") + _compilation_rows(reader, whole.total_s) + _phase_rows(reader, whole.total_s)
+    rows = _stage_rows(whole) + _compilation_rows(reader, whole.total_s) + _phase_rows(reader, whole.total_s)
     return Table(
         shows="Where compile time went: by stage, by function, then the longest phases torch timed.",
         notice=_notice(reader, whole),
@@ -34,11 +34,11 @@ def time_table(reader: SessionReader) -> Table:
     )
 
 
-def _stage_rows(times: StageTimes, owner: str) -> list[Row]:
+def _stage_rows(times: StageTimes) -> list[Row]:
     entries = [(STAGE_IN_WORDS.get(stage, stage), took) for stage, took in times.by_stage.items()]
     if times.unaccounted_s > 0.0005:
         entries.append(("in no phase torch timed", times.unaccounted_s))
-    return [_row(owner, name, took, times.total_s, Detail(f"{name}: {seconds(took)}")) for name, took in entries]
+    return [_row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}")) for name, took in entries]
 
 
 def _compilation_rows(reader: SessionReader, total_s: float) -> list[Row]:
@@ -72,14 +72,10 @@ def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail) -
     return Row((owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)), None, lambda: detail)
 
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
 def bar(part: float, whole: float, cells: int = BAR_CELLS) -> str:
-    """A horizontal bar, drawn to an eighth of a cell."""
-    eighths = round(8 * cells * min(1.0, part / whole)) if whole else 0
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + _EIGHTHS[rest]).rstrip()
+    """A horizontal bar, drawn to half a cell. A line, so that the bars of neighbouring rows stay apart."""
+    halves = round(2 * cells * min(1.0, part / whole)) if whole else 0
+    return "━" * (halves // 2) + "╸" * (halves % 2)
 
 
 def _notice(reader: SessionReader, whole: StageTimes) -> str:

@@ -51,7 +51,7 @@ class FooterLine(Widget):
         if tabs.cell_length > width:
             tabs = tabs_content(self._view, self._keymap, "")
         keys = [key_content(command, self._keymap) for command in footer_commands()]
-        separator = Content.styled(" │ ", "$text-disabled")
+        separator = Content.styled(" │ ", "$foreground 30%")
         room = width - tabs.cell_length - separator.cell_length
         if sum(key.cell_length + 2 for key in keys) - 2 <= room:
             return [tabs + separator + Content("  ").join(keys)]

@@ -36,10 +36,10 @@ class PipelineBar(Widget):
 
 def bar_content(states: Sequence[StepState], room: int) -> Content:
     parts = [_step(state, text) for state, text in bar_text(states, room)]
-    return Content.styled(SEPARATOR, "$text-disabled").join(parts)
+    return Content.styled(SEPARATOR, "$foreground 30%").join(parts)
 
 
 def _step(state: StepState, text: str) -> Content:
     colour = COLOURS[state.state]
     name = Content.styled(f"{GLYPHS[state.state]} {state.name}", f"bold {colour}" if state.state != "waiting" else colour)
-    return name + Content.styled(f" {text}", "$text-muted") if text else name
+    return name + Content.styled(f" {text}", "$foreground 60%") if text else name

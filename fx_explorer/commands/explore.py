@@ -6,11 +6,15 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
 from fx_explorer.commands.report import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.app import ExplorerApp
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +45,7 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        return ExplorerApp(session=session, config=config).run() or 0
+        return _run_app(ExplorerApp(session=session, config=config))
     from fx_explorer.client import Capture
 
     request = request_from(arguments)
@@ -51,7 +55,12 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 
     watched = watched_files(arguments.target)
     app = ExplorerApp(make_capture=make_capture, target=arguments.target, watched=watched, config=config)
-    return app.run() or 0
+    return _run_app(app)
+
+
+def _run_app(app: ExplorerApp) -> int:
+    app.run()
+    return app.return_code or 0
 
 
 def watched_files(target: str) -> list[Path]:

@@ -71,7 +71,8 @@ class ExplorerApp(App[int]):
         self._next_look = 0.0
         self._watch: FileWatch | None = None
         self._problem = ""
-        self._leftovers: list[CaptureLike] = []
+        self._captures: list[CaptureLike] = []
+        """Their temporary sessions go when nothing shows them any more."""
         self.explorer = Explorer(self.config.keys)
 
     # start
@@ -112,7 +113,7 @@ class ExplorerApp(App[int]):
         self._problem = ""
         try:
             live = LiveCapture(self._make_capture())
-            self._leftovers.append(live.capture)
+            self._captures.append(live.capture)
             self._live = live
             await live.start()
             self._incoming = SessionReader(live.session_path)
@@ -130,6 +131,9 @@ class ExplorerApp(App[int]):
         self._live = live
         self._incoming = None
         self._show(SessionReader(live.session_path))
+        for older in self._captures[:-1]:
+            older.discard()
+        del self._captures[:-1]
         for note in live.notes:
             self.notify(note, timeout=10)
 
@@ -269,6 +273,6 @@ class ExplorerApp(App[int]):
         """No process stays behind: the worker's whole group is ended before we leave."""
         if self._live and self.is_capturing:
             await self._live.stop(grace_s=0.0)
-        for capture in self._leftovers:
+        for capture in self._captures:
             capture.discard()
         self.exit(0)

@@ -34,16 +34,14 @@ class Arbiter:
         """Another session: panes turn to the same documents and lines in it, as far as it has them."""
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
-        shown = [(pane, pane.place) for pane in self._linked.panes]
         self._compilation = 0
+        for pane in self._linked.panes:
+            found = relocated(old, pane.place, reader) if old and pane.place else None
+            pane.show(reader, found.document if found else None, found.line if found else 0)
+        new_selection = relocated(old, selection, reader) if old and selection else None
+        if new_selection:
+            self._compilation = new_selection.document.compilation
         self.refresh()
-        if old is None:
-            return
-        for pane, place in shown:
-            found = relocated(old, place, reader) if place else None
-            if found:
-                pane.show(reader, found.document, found.line)
-        new_selection = relocated(old, selection, reader) if selection else None
         if new_selection:
             self.select(new_selection)
         self._linked.refresh_tabs()
@@ -59,8 +57,9 @@ class Arbiter:
         for pane in self._linked.panes:
             if pane.document is None or (pane.slot and not self._was_touched):
                 self._turn(pane, document_for(pane.slot, self._material))
-        if self.selection is None:
+        if self.selection is None or not self._was_touched:
             self._select_something()
+        self._linked.refresh_tabs()
 
     # what is shown
 
@@ -180,8 +179,12 @@ def first_compilation(reader: SessionReader) -> int:
 
 
 def first_operation(reader: SessionReader, document: Document) -> int:
-    """Row of the first node that computes something and has a user line; of the first node when none does."""
+    """Row of the first operation that a generated kernel computes; else of the first one that has a user line."""
     found = reader.query(
+        "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
+        "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
+        (document.id,),
+    ) or reader.query(
         "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT is_view AND line), position LIMIT 1",
         (document.id,),
     )

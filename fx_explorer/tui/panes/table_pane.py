@@ -80,6 +80,12 @@ class TablePane(Vertical):
         self._detail_box.display = bool(table.rows)
         self._show_detail()
 
+    def forget(self) -> None:
+        """The session is about to be closed: hold on to nothing of it."""
+        self._table = None
+        self.rows.load(row_list.Rows())
+        self.detail.load("")
+
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
         if event.view is self.rows:

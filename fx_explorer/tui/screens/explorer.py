@@ -54,6 +54,7 @@ class Explorer(ExplorerFrame):
         self.remember()
         await self.show_view("source")
         await self.arbiter.show_preset(name)
+        self.show_outline()
         if self.linked.panes:
             self.linked.activate(self.linked.panes[0])
         self.remember()
@@ -74,6 +75,7 @@ class Explorer(ExplorerFrame):
     async def action_add_pane(self) -> None:
         await self.show_view("source")
         pane = await self.linked.add()
+        self.show_outline()
         self.linked.activate(pane)
         self.action_pick_document()
 
@@ -82,6 +84,7 @@ class Explorer(ExplorerFrame):
             self.notify("The last pane stays: choose another document for it, or another view.")
             return
         await self.linked.close(self.linked.active)
+        self.show_outline()
         if self.linked.active:
             self.linked.activate(self.linked.active)
 

@@ -6,6 +6,8 @@ history. What the user can ask of it stands in explorer.py; capturing is the app
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from textual import events, on
@@ -18,6 +20,7 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview import overview
+from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import header, inspect
@@ -38,6 +41,9 @@ from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
 
 MIN_CELLS_FOR_OUTLINE = 110
+OUTLINE_CELLS = 32
+COMFORTABLE_PANE_CELLS = 34
+"""Linked panes need the room more than the outline does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +106,31 @@ class ExplorerFrame(Screen[None]):
     def open(self, reader: SessionReader) -> None:
         """Show this session, keeping the place where it has it."""
         old, self.reader = self.reader, reader
-        self.arbiter.open(reader)
+        for widget in self._view_widgets.values():
+            if isinstance(widget, TablePane):
+                widget.forget()
+        with self.explained():
+            self.arbiter.open(reader)
         self.refresh_session()
         if old is not None:
             self.history = History()
             old.close()
 
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """A session that cannot be read (any more) is said to be so; what is on screen stays."""
+        try:
+            yield
+        except FxExplorerError as error:
+            self.notify(printable(str(error)), title="the session cannot be read", severity="error")
+
     def refresh_session(self) -> None:
         """The session has grown, or is another one: show what is on screen again."""
         if self.reader is None:
             return
-        self.outline.show(outline(self.reader))
-        self.arbiter.refresh()
+        with self.explained():
+            self.outline.show(outline(self.reader))
+            self.arbiter.refresh()
         self._refresh_view()
         self.show_inspector()
 
@@ -134,6 +153,7 @@ class ExplorerFrame(Screen[None]):
         self._footer.show_view(name)
         if name == "source" and not self.linked.panes:
             await self.arbiter.show_preset("source")
+        self.show_outline()
         self._refresh_view()
         body = self.body
         if body:
@@ -158,10 +178,11 @@ class ExplorerFrame(Screen[None]):
         if self.reader is None:
             return
         widget = self._view_widgets.get(self.view)
-        if widget is self.facts:
-            self.facts.show(overview(self.reader))
-        elif isinstance(widget, TablePane):
-            widget.refresh_from(self.reader)
+        with self.explained():
+            if widget is self.facts:
+                self.facts.show(overview(self.reader))
+            elif isinstance(widget, TablePane):
+                widget.refresh_from(self.reader)
 
     @property
     def body(self) -> LineView | None:
@@ -207,7 +228,8 @@ class ExplorerFrame(Screen[None]):
 
     @on(Pane.Moved)
     def pane_moved(self, event: Pane.Moved) -> None:
-        self.arbiter.user_selected(event.place, event.pane)
+        with self.explained():
+            self.arbiter.user_selected(event.place, event.pane)
         self.show_inspector()
 
     @on(TablePane.Followed)
@@ -251,7 +273,8 @@ class ExplorerFrame(Screen[None]):
             lead = leads_to(self.facts.fact)
             self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
         elif place:
-            self._inspector.show(inspector_content(inspect.summary(self.reader, place)))
+            with self.explained():
+                self._inspector.show(inspector_content(inspect.summary(self.reader, place)))
         else:
             self._inspector.show(Content(sentence_of(self.view)))
 
@@ -262,8 +285,9 @@ class ExplorerFrame(Screen[None]):
 
     def show_outline(self) -> None:
         """Shown where there is room, unless the user wished otherwise."""
-        wish = self.outline_wish
-        is_shown = self.size.width >= MIN_CELLS_FOR_OUTLINE if wish is None else wish
+        panes = len(self.linked.panes) if self.view == "source" else 0
+        fits = self.size.width >= max(MIN_CELLS_FOR_OUTLINE, OUTLINE_CELLS + panes * COMFORTABLE_PANE_CELLS)
+        is_shown = fits if self.outline_wish is None else self.outline_wish
         self.outline.set_class(not is_shown, "-hidden")
         self._views.set_class(is_shown, "-beside")
 

@@ -116,7 +116,7 @@ def test_the_report_of_a_sample_keeps_its_contract(captured: Captured, report: R
 
 def test_regions_of_the_sample_are_named_and_reach_kernels(captured: Captured, report: Report) -> None:
     """Second source: the names in the sample's own annotate() calls."""
-    annotated = set(re.findall(r'annotate\(\{"\w+": "(\w+)"\}\)', (SAMPLES / "regions.py").read_text()))
+    annotated = set(re.findall(r'"inductor_region": "(\w+)"', (SAMPLES / "regions.py").read_text()))
     found = report(captured("regions"))["regions"]
     assert annotated
     assert {region["name"] for region in found} == annotated

@@ -53,6 +53,7 @@ def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) 
 def _output_code(recording: Recording, lowered: LoweredKernels, direction: Direction) -> int:
     if not lowered.output_code:
         return 0
+    recording.output_codes.add(recording.writer.text(lowered.output_code))
     title = f"output code {lowered.subgraph}".strip()
     return recording.add_artifact(
         "output_code", "output_code", lowered.output_code, title=title, language="python", direction=direction

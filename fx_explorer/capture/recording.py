@@ -88,6 +88,8 @@ class Recording:
         self.broke: dict[str, bool] = {}
         """Compilations that ended at a graph break."""
         self.guard_trees: dict[str, str] = {}
+        self.output_codes: set[int] = set()
+        """Text ids of the output codes that were lowered here."""
         self.cache_events: dict[str, list[str]] = {}
         self._local = threading.local()
         self._broken = False

@@ -19,7 +19,7 @@ from fx_explorer.capture import stages
 from fx_explorer.capture.breaks import parse_break
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
-from fx_explorer.model import Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
+from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
 
 TRACE_LOGGER = "torch.__trace"
 
@@ -50,6 +50,8 @@ def trace_records(recording: Recording) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         handler.flush_spans()
+        with recording.noting("code from torch's cache"):
+            handler.add_cached_code()
 
 
 class _Handler(logging.Handler):
@@ -58,6 +60,7 @@ class _Handler(logging.Handler):
         self._recording = recording
         self._spans: list[Span] = []
         self._errors: dict[str, str] = {}
+        self._output_codes: list[tuple[str, str]] = []
         self._open: dict[tuple[int, str], list[float]] = {}
         self._records: dict[str, Callable[[str, Any, str], None]] = {
             "dynamo_start": self._start,
@@ -65,6 +68,7 @@ class _Handler(logging.Handler):
             "bwd_compilation_metrics": self._metrics,
             "dynamo_cpp_guards_str": self._guard_tree,
             "create_symbol": self._symbol,
+            "inductor_output_code": self._output_code,
             "chromium_event": self._event,
             "artifact:dynamo_graph_break_reason": self._graph_break,
             "artifact:dynamo_error": self._error,
@@ -199,6 +203,21 @@ class _Handler(logging.Handler):
         value, sizes = str(content.get("val")), str(content.get("vr"))
         row = Symbol(0, self._recording.compilation_id(name), content["symbol"], content["source"], value, sizes, stack)
         self._recording.writer.add(row)
+
+    def _output_code(self, name: str, _: Any, payload: str) -> None:
+        """Code out of torch's cache shows up nowhere else: no graph was lowered for it."""
+        if self._recording.request.use_caches:
+            self._output_codes.append((name, payload))
+            self._recording.saw("output_code")
+
+    def add_cached_code(self) -> None:
+        writer = self._recording.writer
+        for name, code in self._output_codes:
+            text = writer.text(code)
+            if text not in self._recording.output_codes:
+                compilation, lines = self._recording.compilation_id(name), code.count("\n") + 1
+                title = "output code, from torch's cache"
+                writer.add(Artifact(0, compilation, "output_code", "output_code", "", title, "python", text, lines))
 
     def _cache_event(self, name: str, content: dict[str, Any], _: str) -> None:
         self._recording.cache_events.setdefault(name, []).append(content["name"])

@@ -292,3 +292,23 @@ def test_every_hook_is_taken_out_again(tmp_path: Path) -> None:
     before = hooked()
     record(tmp_path / "x.fxs", lambda compile_: compile_(lambda x: x + 1)(torch.ones(2)), backend="eager")
     assert hooked() == before
+
+
+def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+
+    def program(compile_: Compile) -> None:
+        compile_(lambda x: x.sin() * 3)(torch.ones(4))
+
+    first = record(tmp_path / "first.fxs", program, use_caches=True, build=True)
+    again = record(tmp_path / "again.fxs", program, use_caches=True, build=True)
+    (lowered,) = first.rows(Artifact, kind="output_code")
+    (cached,) = again.rows(Artifact, kind="output_code")
+    assert again.text(cached.text) == first.text(lowered.text)
+    assert "cache" in cached.title
+    assert not again.rows(Graph, stage="post_grad")
+    hits = {json.loads(metric.value) for metric in again.rows(Metric, name="cache_event")}
+    assert "fx_graph_cache_hit" in hits or "aotautograd_cache_hit" in hits
+    (compilation,) = again.rows(Compilation)
+    assert compilation.missing_stages is not None
+    assert "taken from torch's cache" in compilation.missing_stages["post_grad"]

@@ -1,0 +1,180 @@
+"""The command line: which command is chosen, what it costs, and how errors end."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import __version__, cli
+from fx_explorer.errors import (
+    FxExplorerError,
+    NewerSessionError,
+    NotASessionError,
+    ProgramError,
+    SessionError,
+    SessionWriteError,
+    TargetError,
+    UsageError,
+    WorkerError,
+)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name, help_line in cli.COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(help_line)}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_has_help_and_the_two_functions(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = importlib.import_module(f"fx_explorer.commands.{name}")
+    assert callable(module.run)
+    module.add_arguments(ArgumentParser())
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    assert "usage: fx-explorer" in capsys.readouterr().out
+
+
+def test_a_module_with_a_run_function_is_a_command_or_a_helper_of_one() -> None:
+    """A command that is not in the table could not be reached."""
+    commands = Path(cli.__file__).parent / "commands"
+    defining = {
+        path.stem for path in commands.glob("*.py") if re.search(r"^def add_arguments\(", path.read_text(), re.MULTILINE)
+    }
+    assert defining == set(cli.COMMANDS)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"fx-explorer {__version__}\n"
+
+
+def test_nothing_to_do_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "usage: fx-explorer" in captured.err
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tuple[str, list[str]]:
+    calls: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(cli, "_run", lambda name, rest: calls.append((name, rest)) or 0)
+    assert cli.main(words) == 0
+    return calls[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["model.py"], ("explore", ["model.py"])),
+        (["model.py", "--train"], ("explore", ["model.py", "--train"])),
+        (["--no-train", "model.py:f"], ("explore", ["--no-train", "model.py:f"])),
+        (["explore", "model.py"], ("explore", ["model.py"])),
+        (["./report"], ("explore", ["./report"])),
+        (["report", "s.fxs"], ("report", ["s.fxs"])),
+        (["run", "train.py", "--", "--help"], ("run", ["train.py", "--", "--help"])),
+        (["package.module:thing"], ("explore", ["package.module:thing"])),
+    ],
+)
+def test_the_first_word_chooses_the_command(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], expected: tuple[str, list[str]]
+) -> None:
+    assert chosen(monkeypatch, words) == expected
+
+
+def test_a_misspelt_command_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reprot", "s.fxs"]) == 2
+    assert "did you mean: fx-explorer report" in capsys.readouterr().err
+
+
+def test_a_file_called_nearly_like_a_command_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").write_text("")
+    assert chosen(monkeypatch, ["reports"]) == ("explore", ["reports"])
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (FxExplorerError, 1),
+        (UsageError, 2),
+        (TargetError, 2),
+        (ProgramError, 3),
+        (WorkerError, 4),
+        (SessionWriteError, 4),
+        (SessionError, 5),
+        (NotASessionError, 5),
+        (NewerSessionError, 5),
+    ],
+)
+def test_an_error_is_a_message_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[FxExplorerError], exit_code: int
+) -> None:
+    def fail(name: str, words: list[str]) -> int:
+        raise error("what happened\nwhat to do \x1b[31m")
+
+    monkeypatch.setattr(cli, "_run", fail)
+    assert cli.main(["x.py"]) == exit_code
+    captured = capsys.readouterr()
+    assert captured.err == "fx-explorer: what happened\nwhat to do ␛[31m\n"
+    assert captured.out == ""
+
+
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str, words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert cli.main(["x.py"]) == 128 + signal.SIGINT
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    """``fx-explorer … | head``: quiet, whatever was still to be said."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    ended = subprocess.run(
+        [sys.executable, "-m", "fx_explorer", "--version"],
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    os.close(write_end)
+    assert ended.stderr == ""
+    assert ended.returncode == 128 + signal.SIGPIPE
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    program = "import sys; from fx_explorer import cli; cli.main(['--help']); print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(ended.stderr.split())
+    heavy = {"torch", "textual", "rich", "asyncio", "importlib.metadata", "sqlite3", "json", "dataclasses", "pygments"}
+    assert not loaded & heavy
+    assert [name for name in loaded if name.startswith("fx_explorer.commands")] == []
+
+
+def test_output_the_terminal_cannot_show_is_escaped() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "fx_explorer", "report", "nö.fxs"],
+        capture_output=True,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 5
+    assert b"no session file at n\\xf6.fxs" in ended.stderr

@@ -24,16 +24,7 @@ from fx_explorer.capture.recording import Recording, Segment
 from fx_explorer.model import ArtifactKind, Guard, LineSource
 
 
-@contextlib.contextmanager
-def dynamo_hooks(recording: Recording) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_graph_hook(recording))
-        stack.enter_context(_bytecode_hook(recording))
-        stack.enter_context(_guard_hook(recording))
-        yield
-
-
-def _graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
@@ -66,7 +57,7 @@ def backend_name(compiler: Any) -> str:
 
 
 @contextlib.contextmanager
-def _bytecode_hook(recording: Recording) -> Iterator[None]:
+def bytecode_hook(recording: Recording) -> Iterator[None]:
     def hook(original: types.CodeType, modified: types.CodeType) -> None:
         with recording.noting("bytecode", "dynamo"):
             name = recording.compilation_name()
@@ -109,7 +100,7 @@ def disassemble(code: types.CodeType) -> Iterator[tuple[str, int]]:
         yield f"{jump} {instruction.offset:>5} {instruction.opname:<28}{argument}".rstrip(), line
 
 
-def _guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:

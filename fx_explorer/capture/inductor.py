@@ -24,12 +24,18 @@ from fx_explorer.model import ArtifactKind, LineNode
 
 
 @contextlib.contextmanager
-def inductor_hooks(recording: Recording) -> Iterator[None]:
+def pass_hooks(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_pass_hook("_recursive_pre_grad_passes", functools.partial(_after_pre_grad, recording)))
         stack.enter_context(_pass_hook("_recursive_post_grad_passes", functools.partial(_after_post_grad, recording)))
-        stack.enter_context(_fusion_hook(recording))
-        stack.enter_context(kernel_recording(functools.partial(_on_kernels, recording)))
+        yield
+
+
+@contextlib.contextmanager
+def kernel_hooks(recording: Recording) -> Iterator[None]:
+    with kernel_recording(functools.partial(_on_kernels, recording)) as kernels:
+        for view, reason in kernels.unavailable.items():
+            recording.unavailable(view, reason)
         yield
 
 
@@ -70,7 +76,7 @@ def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None
         recording.writer.add_all(copied_links(recorded, segment.aot.get(direction)))
 
 
-def _fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:

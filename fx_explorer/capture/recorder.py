@@ -7,23 +7,33 @@ inspecting.py): every artefact is produced, nothing is built.
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 import torch._dynamo.utils
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 
-from fx_explorer.capture.aot import aot_hooks
-from fx_explorer.capture.dynamo import dynamo_hooks
 from fx_explorer.capture.environment import changed_settings, environment
-from fx_explorer.capture.inductor import inductor_hooks
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording import Notify, Recording
-from fx_explorer.capture.trace import trace_records
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
+
+HOOKS: dict[str, tuple[str, str]] = {
+    "times, breaks and recompiles": ("trace", "trace_records"),
+    "graphs after Inductor's passes": ("inductor", "pass_hooks"),
+    "Inductor's IR": ("inductor", "fusion_hook"),
+    "kernels": ("inductor", "kernel_hooks"),
+    "AOTAutograd's graphs": ("aot", "aot_hooks"),
+    "Dynamo's graphs": ("dynamo", "graph_hook"),
+    "bytecode": ("dynamo", "bytecode_hook"),
+    "guards": ("dynamo", "guard_hook"),
+}
+"""What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
 
 CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 
@@ -40,18 +50,26 @@ def recording(writer: SessionWriter, request: CaptureRequest, notify: Notify) ->
     before = _counters()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: writer.set_meta("counters", _difference(_counters(), before)))
-        stack.enter_context(trace_records(state))
         if not request.use_caches:
             stack.enter_context(inductor_config.patch(CACHES_OFF))
             stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
         if not request.build:
-            stack.enter_context(inspecting())
-        stack.enter_context(inductor_hooks(state))
-        stack.enter_context(aot_hooks(state))
-        stack.enter_context(dynamo_hooks(state))
+            for what, reason in stack.enter_context(inspecting()).items():
+                state.unavailable(what, reason)
+        for view, hook in HOOKS.items():
+            _install(stack, state, view, hook)
         with state.noting("the settings in force"):
             state.add_artifact("config", "dynamo", changed_settings(), title="settings in force", language="json")
         yield state
+
+
+def _install(stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]) -> None:
+    """Turn a hook on. In a torch release that lacks what it hooks into, its view stays empty and the session says why."""
+    module, name = hook
+    try:
+        stack.enter_context(getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state))
+    except (ImportError, AttributeError) as error:
+        state.unavailable(view, f"torch {torch.__version__} does not offer what this is read from ({error})")
 
 
 def compile_arguments(request: CaptureRequest) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fx_explorer.capture import recorder
 from fx_explorer.model import Artifact, Compilation, Failure, Graph, GraphBreak, Guard, Metric, Node, Recompile, Symbol
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record, record_with_notices
@@ -312,3 +313,13 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
     (compilation,) = again.rows(Compilation)
     assert compilation.missing_stages is not None
     assert "taken from torch's cache" in compilation.missing_stages["post_grad"]
+
+
+def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recorder.HOOKS, "bytecode", ("dynamo", "no_such_hook"))
+    reader = record(tmp_path / "x.fxs", train_mlp)
+    (failure,) = reader.rows(Failure)
+    assert (failure.where, failure.kind) == ("recorder", "unavailable")
+    assert failure.message.startswith(f"bytecode: torch {torch.__version__} does not offer")
+    assert not reader.rows(Artifact, kind="bytecode_original")
+    assert reader.rows(Graph, stage="post_grad", direction="backward")

@@ -1,7 +1,4 @@
-"""Colours: fx-explorer's two themes, and what each kind of text looks like in terms of the theme's variables.
-
-Widgets name Textual's variables only, so they work with any Textual theme, in 16 colours, and under NO_COLOR.
-"""
+"""fx-explorer's two themes. Widgets name Textual's own variables only, so they work with any other theme as well."""
 
 from __future__ import annotations
 
@@ -64,32 +61,6 @@ LIGHT = Theme(
 
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)
 """Register each with ``App.register_theme``, then set ``App.theme = default_theme()``."""
-
-KIND_STYLES: dict[str, str] = {
-    "text": "color: $foreground;",
-    "keyword": "color: $text-accent;",
-    "constant": "color: $text-warning;",
-    "builtin": "color: $text-secondary;",
-    "function": "color: $text-primary;",
-    "type": "color: $text-secondary;",
-    "variable": "color: $foreground; text-style: italic;",
-    "string": "color: $text-success;",
-    "number": "color: $text-warning;",
-    "comment": "color: $foreground 50%; text-style: italic;",
-    "decorator": "color: $text-accent;",
-    "label": "color: $text-primary;",
-    "offset": "color: $foreground 45%;",
-    # Tones: what rows of a list say besides code.
-    "gutter": "color: $foreground 35%;",
-    "annotation": "color: $text-secondary;",
-    "muted": "color: $foreground 55%;",
-    "strong": "color: $foreground; text-style: bold;",
-    "link": "color: $text-primary; text-style: underline;",
-    "good": "color: $text-success;",
-    "warning": "color: $text-warning;",
-    "bad": "color: $text-error; text-style: bold;",
-}
-"""Kind or tone → its CSS. The kinds are those of highlight.py."""
 
 
 def default_theme() -> str:

@@ -6,7 +6,6 @@ Textual's own DataTable, TextArea and Tree build something per line; at 100,000 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -14,7 +13,7 @@ from textual.strip import Strip
 
 from fx_explorer.highlight import printable
 from fx_explorer.tui.widgets import scroll_track
-from fx_explorer.tui.widgets.line_painter import COMPONENT_CLASSES, COMPONENT_CSS, LinePainter, Piece
+from fx_explorer.tui.widgets.line_painter import LinePainter, Piece
 
 
 class LineCanvas(ScrollView):
@@ -25,8 +24,9 @@ class LineCanvas(ScrollView):
     """
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
-    DEFAULT_CSS = COMPONENT_CSS
+    DEFAULT_CSS = """
+    LineCanvas { height: 1fr; background: $background; color: $foreground; scrollbar-size: 0 0; }
+    """
 
     def __init__(self, placeholder: str, name: str | None, id: str | None, classes: str | None) -> None:
         super().__init__(name=name, id=id, classes=classes)
@@ -185,6 +185,16 @@ class LineCanvas(ScrollView):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._painter.forget_styles()
+
+    def on_focus(self) -> None:
+        self._look_changed()
+
+    def on_blur(self) -> None:
+        self._look_changed()
+
+    def _look_changed(self) -> None:
+        self._painter.forget_styles()
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         return self.render_lines(Region(0, y, self.size.width, 1))[0]

@@ -12,58 +12,21 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.strip import Strip
 
-from fx_explorer.tui.theme import KIND_STYLES
+from fx_explorer.tui.palette import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
 if TYPE_CHECKING:
     from fx_explorer.tui.widgets.line_canvas import LineCanvas
 
 Piece = tuple[str, str]
-"""Text and its kind: a Kind of highlight.py or one of the tones of theme.py."""
+"""Text and its kind: a Kind of highlight.py or one of the tones of palette.py."""
 
-CURSOR, MARKED, HOVERED, SELECTED = 1, 2, 4, 8
-"""Bits of a line's state."""
-
-PREFIX = "line-view--"
 STRIPS_KEPT = 600
-"""Each strip holds some caches of its own (findings: 7); a few pages of every pane are enough."""
-
-_STATES = ("hover", "mark", "selected", "cursor")
-_PARTS = ("match", "pointer", "mark-glyph", "header", "placeholder", "track", "thumb", "tick-mark", "tick-match")
-COMPONENT_CLASSES = {PREFIX + name for name in (*KIND_STYLES, *_STATES, *_PARTS)}
-
-COMPONENT_CSS = (
-    "LineCanvas {\n  height: 1fr; background: $background; color: $foreground; scrollbar-size: 0 0;\n"
-    + "".join(f"  & > .{PREFIX}{kind} {{ {rule} }}\n" for kind, rule in KIND_STYLES.items())
-    + """
-  & > .line-view--hover { background: $foreground 6%; }
-  & > .line-view--mark { background: $warning 18%; }
-  & > .line-view--selected { background: $secondary 30%; }
-  & > .line-view--cursor { background: $foreground 10%; }
-  &:focus > .line-view--cursor { background: $primary 40%; }
-  & > .line-view--match { text-style: underline bold; color: $text-warning; }
-  & > .line-view--pointer { color: $primary; text-style: bold; }
-  & > .line-view--mark-glyph { color: $warning; }
-  & > .line-view--header { color: $text-muted; text-style: bold; background: $surface; }
-  & > .line-view--placeholder { color: $text-muted; text-style: italic; }
-  & > .line-view--track { color: $foreground 15%; }
-  & > .line-view--thumb { color: $foreground 50%; }
-  & > .line-view--tick-mark { color: $warning; text-style: bold; }
-  & > .line-view--tick-match { color: $accent; text-style: bold; }
-  &:ansi > .line-view--hover { background: ansi_default; }
-  &:ansi > .line-view--mark { background: ansi_default; text-style: bold; }
-  &:ansi > .line-view--selected { background: ansi_default; text-style: reverse; }
-  &:ansi > .line-view--cursor { background: ansi_default; text-style: underline; }
-  &:ansi:focus > .line-view--cursor { background: ansi_default; text-style: reverse; }
-  &:nocolor > .line-view--mark { text-style: bold; }
-  &:nocolor > .line-view--selected { text-style: reverse; }
-  &:nocolor > .line-view--cursor { text-style: underline; }
-  &:nocolor:focus > .line-view--cursor { text-style: reverse; }
-}
-"""
-)
+"""Each strip holds some caches of its own; a few pages of every pane are enough."""
 
 _TRACK_PARTS = {
     scroll_track.EMPTY: "track",
@@ -80,21 +43,39 @@ class LinePainter:
     def __init__(self, view: LineCanvas) -> None:
         self._view = view
         self._strips: dict[tuple[int, int, str], Strip] = {}
-        self._styles: dict[tuple[str, int, bool], Style] = {}
+        self._rest: dict[tuple[object, ...], list[Strip]] = {}
+        """Strips that show no line: rows below the last line, the placeholder."""
+        self._palette: Palette | None = None
+        self._filters: tuple[LineFilter, ...] = ()
+        self._background = Color(0, 0, 0)
         self._frame: tuple[int, int] = (0, 0)
 
     def forget(self) -> None:
         """What was drawn is out of date: other lines, another width, another find."""
         self._strips.clear()
-
-    def forget_lines(self, start: int) -> None:
-        """Lines from ``start`` on are out of date."""
-        self._strips = {key: strip for key, strip in self._strips.items() if key[0] < start}
+        self._rest.clear()
 
     def forget_styles(self) -> None:
         """The theme or the focus changed."""
-        self._styles.clear()
-        self._strips.clear()
+        self._palette = None
+        self.forget()
+
+    def _style(self, kind: str, state: int = 0, is_match: bool = False) -> Style:
+        if self._palette is None:
+            self._palette = self._make_palette()
+        return self._palette.style(kind, state, is_match)
+
+    def _make_palette(self) -> Palette:
+        view, app = self._view, self._view.app
+        self._filters = tuple(view.get_line_filters())
+        self._background = view.background_colors[1]
+        return Palette(
+            app.theme_variables,
+            self._background,
+            has_focus=view.has_focus,
+            is_ansi=app.native_ansi_color,
+            is_colourless=app.no_color,
+        )
 
     def set_frame(self, skip: int, width: int) -> None:
         """Lines are painted from cell ``skip`` of their content on, ``width`` cells wide in all."""
@@ -136,10 +117,10 @@ class LinePainter:
         return Segment("▌", self._style("mark-glyph", state)) if state & MARKED else Segment(" ", self._style("text", state))
 
     def _track(self, glyph: str) -> Segment:
-        return Segment(glyph, self._style(_TRACK_PARTS[glyph], 0))
+        return Segment(glyph, self._style(_TRACK_PARTS[glyph]))
 
     def header(self, tokens: Sequence[Piece], skip: int, width: int) -> Strip:
-        style = self._style("header", 0)
+        style = self._style("header")
         margin = 1 + self._view.gutter_width
         pieces = crop([(text, kind, False) for text, kind in tokens], skip, width - margin)
         text = " " * margin + "".join([piece[0] for piece in pieces])
@@ -147,58 +128,34 @@ class LinePainter:
 
     def blank(self, track: str, width: int) -> Strip:
         """A row below the last line."""
-        return self._finished([Segment(" " * (width - 1), self._style("text", 0)), self._track(track)], width)
+        key = (track, width)
+        if key not in self._rest:
+            segments = [Segment(" " * (width - 1), self._style("text")), self._track(track)]
+            self._rest[key] = [self._finished(segments, width)]
+        return self._rest[key][0]
 
     def placeholder(self, text: str, width: int, height: int) -> list[Strip]:
         """An empty view: ``text`` wrapped in its middle."""
-        rows = _wrap(text, max(8, width - 4))[: max(height, 0)]
-        above = max(0, (height - len(rows)) // 3)
-        style = self._style("placeholder", 0)
-        rows = [""] * above + rows + [""] * (height - above - len(rows))
-        strips = []
-        for row in rows:
-            left = max(0, (width - cell_len(row)) // 2)
-            strip = Strip([Segment(" " * left + row, style)]).adjust_cell_length(width, style)
-            strips.append(self._finished(list(strip), width))
-        return strips
+        key = (text, width, height)
+        if key not in self._rest:
+            rows = _wrap(text, max(8, width - 4))[: max(height, 0)]
+            above = max(0, (height - len(rows)) // 3)
+            empty = self._text_row("", width)
+            strips = [self._text_row(row, width) for row in rows]
+            self._rest[key] = [empty] * above + strips + [empty] * (height - above - len(rows))
+        return self._rest[key]
+
+    def _text_row(self, text: str, width: int) -> Strip:
+        style = self._style("placeholder")
+        left = max(0, (width - cell_len(text)) // 2)
+        strip = Strip([Segment(" " * left + text, style)]).adjust_cell_length(width, style)
+        return self._finished(list(strip), width)
 
     def _finished(self, segments: list[Segment], width: int) -> Strip:
         strip = Strip(segments, width)
-        for line_filter in self._view.get_line_filters():
-            strip = strip.apply_filter(line_filter, self._view.background_colors[1])
+        for line_filter in self._filters:
+            strip = strip.apply_filter(line_filter, self._background)
         return strip
-
-    def _style(self, kind: str, state: int, is_match: bool = False) -> Style:
-        key = (kind, state, is_match)
-        style = self._styles.get(key)
-        if style is None:
-            style = self._styles[key] = self._make_style(kind, state, is_match)
-        return style
-
-    def _make_style(self, kind: str, state: int, is_match: bool) -> Style:
-        look = self._component(kind if PREFIX + kind in COMPONENT_CLASSES else "text")
-        style = self._view.rich_style + look
-        for bit, name in ((HOVERED, "hover"), (MARKED, "mark"), (SELECTED, "selected"), (CURSOR, "cursor")):
-            if state & bit:
-                look = self._component(name)
-                style += _attributes(look) + Style(bgcolor=look.bgcolor)
-        if is_match:
-            look = self._component("match")
-            style += _attributes(look) + Style(color=look.color)
-        return style
-
-    def _component(self, name: str) -> Style:
-        return self._view.get_component_rich_style(PREFIX + name)
-
-
-def _attributes(style: Style) -> Style:
-    """Bold, reverse and the like of ``style``, without its colours; what it does not say stays as it is."""
-    return Style(
-        bold=style.bold or None,
-        italic=style.italic or None,
-        underline=style.underline or None,
-        reverse=style.reverse or None,
-    )
 
 
 MatchedPiece = tuple[str, str, bool]

@@ -5,6 +5,7 @@ Every fact is counted by the module that owns the question and leads to the plac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePath
@@ -12,7 +13,8 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
-from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.ending import run_facts
+from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.recompiles import recompiles
@@ -30,7 +32,7 @@ def overview(reader: SessionReader) -> list[Fact]:
     """What happened, in the order a reader asks for it; the last fact says what to look at first."""
     figures = totals(reader)
     facts = [
-        *_run(reader),
+        *run_facts(reader),
         *_graphs(reader, figures),
         *_breaks(reader),
         *_recompiles(reader),
@@ -39,43 +41,6 @@ def overview(reader: SessionReader) -> list[Fact]:
         *_time(reader),
     ]
     return [*facts, *_first_look(reader, facts)]
-
-
-# the run
-
-
-def _run(reader: SessionReader) -> Iterator[Fact]:
-    outcome = reader.meta("outcome")
-    if outcome is None:
-        progress = reader.meta("progress", "")
-        yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
-    else:
-        yield _ended(reader, model.Outcome.from_json(outcome))
-    for failure in reader.rows(model.Failure):
-        if failure.where == "compiler":
-            yield Fact("run", "problem", f"The compiler failed: {failure.kind}: {first_line(failure.message)}", view="console")
-        elif failure.where == "recorder":
-            stage = f" ({failure.stage})" if failure.stage else ""
-            yield Fact("run", "notice", f"One view could not be recorded{stage}: {first_line(failure.message)}", view="console")
-    if outcome is not None and not reader.meta("build", True) and reader.count(model.Kernel):
-        detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
-        yield Fact("run", "good", "This was an inspection: nothing was built.", detail, view="kernels")
-
-
-def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
-    name = (reader.meta("target") or {}).get("name", "The program")
-    told = {
-        "finished": f"{name} ran to its end.",
-        "raised": f"{name} stopped with an error.",
-        "exited": f"{name} ended the program itself (exit status {outcome.exit_code}).",
-        "killed": f"{name} was killed.",
-        "timed_out": f"{name} took too long and was stopped.",
-        "cancelled": "The capture was cancelled; what was seen until then is kept.",
-        "not_started": "Nothing was compiled: the target could not be started.",
-    }
-    went_well = outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0)
-    severity: Severity = "good" if went_well else "notice" if outcome.kind == "cancelled" else "problem"
-    return Fact("run", severity, told[outcome.kind], outcome.message, view="overview" if went_well else "console")
 
 
 # graphs
@@ -144,14 +109,36 @@ def _recompiles(reader: SessionReader) -> Iterator[Fact]:
     count = len({one.compilation for one in found})
     if count > SHOWN_AT_MOST:
         yield Fact("recompiles", "problem", f"… and {counted(count - SHOWN_AT_MOST, 'more recompile')}.", view="guards")
+    guards = reader.count(model.Guard)
+    if guards:
+        text = f"The compiled code is used again as long as {counted(guards, 'condition')} hold."
+        yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
+
+
+def _dynamic_sizes(reader: SessionReader) -> str:
+    """``dynamic sizes: s0 (L['x'].size()[0], 4 now)``; empty when every size is fixed."""
+    symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
+    told = [f"{plain_size(source)} (now {symbol.hint or 'unknown'})" for source, symbol in symbols.items()]
+    return f"sizes that may change: {listed(told)}" if told else ""
+
+
+def plain_size(source: str) -> str:
+    """``L['x'].size()[0]`` → ``size 0 of x``; other sources as torch writes them."""
+    found = re.fullmatch(r"L\['(?P<name>\w+)'\](?P<rest>.*)\.size\(\)\[(?P<index>\d+)\]", source)
+    return f"size {found['index']} of {found['name']}{found['rest']}" if found else source
 
 
 # what came of it
 
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
-    for found in kernels_by_direction(reader):
+    directions = kernels_by_direction(reader)
+    for found in directions:
         yield Fact("kernels", "good", _kernels_text(found), view="kernels")
+    if not directions and reader.meta("outcome") is not None:
+        reasons = {((c.missing_stages or {}).get("kernel", ""), c.status == "failed") for c in reader.rows(model.Compilation)}
+        for reason, has_failed in sorted(pair for pair in reasons if pair[0]):
+            yield Fact("kernels", "notice" if has_failed else "good", f"No kernels were generated: {reason}.", view="kernels")
 
 
 def _kernels_text(found: DirectionKernels) -> str:
@@ -179,8 +166,10 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     )
     if every.unknown_sizes:
         detail += f"; {counted(every.unknown_sizes, 'size')} not known"
-    text = f"The forward keeps {size(every.size_bytes)} for the backward in {counted(every.count, 'tensor')}"
-    text += f", {size(activations.size_bytes)} of it computed on the way." if activations.count else "."
+    computed = f"{size(activations.size_bytes)} it computed ({counted(activations.count, 'tensor')})"
+    text = f"For the backward the forward keeps {computed if activations.count else 'nothing it computed'}"
+    others = every.size_bytes - activations.size_bytes
+    text += f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
     yield Fact("memory", "good", text, detail, biggest.place, "memory")
 
 

@@ -24,7 +24,7 @@ def test_a_training_step_that_went_well(step: SessionReader) -> None:
     assert texts(facts, "run")[0] == "mlp.py:MLP ran to its end."
     assert texts(facts, "graphs") == ["Everything became one graph: 3 operations."]
     assert texts(facts, "kernels") == ["Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."]
-    assert texts(facts, "memory") == ["The forward keeps 128 B for the backward in 1 tensor, 128 B of it computed on the way."]
+    assert texts(facts, "memory") == ["For the backward the forward keeps 128 B it computed (1 tensor)."]
     assert texts(facts, "time") == ["Compiling took 2.00 s."]
     assert texts(facts, "next") == ["Nothing is wrong. See which of your lines became which kernel."]
 

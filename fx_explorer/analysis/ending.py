@@ -1,0 +1,48 @@
+"""How a run ended and what went wrong in it, as facts for the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.console import failures
+from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.words import first_line
+from fx_explorer.session import SessionReader
+
+
+def run_facts(reader: SessionReader) -> Iterator[Fact]:
+    """How it ended, what failed on the way, and whether anything was built."""
+    outcome = reader.meta("outcome")
+    if outcome is None:
+        progress = reader.meta("progress", "")
+        yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
+    else:
+        yield _ended(reader, model.Outcome.from_json(outcome))
+    for found in failures(reader):
+        failure, message = found.failure, first_line(found.failure.message)
+        if failure.where == "compiler":
+            yield Fact("run", "problem", f"The compiler failed: {message}", place=found.place, view="console")
+        elif failure.where == "recorder":
+            stage = f" ({failure.stage})" if failure.stage else ""
+            yield Fact("run", "notice", f"One view could not be recorded{stage}: {message}", view="console")
+    if outcome is not None and not reader.meta("build", True) and reader.count(model.Kernel):
+        detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
+        yield Fact("run", "good", "This was an inspection: nothing was built.", detail, view="kernels")
+
+
+def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
+    name = (reader.meta("target") or {}).get("name", "The program")
+    told = {
+        "finished": f"{name} ran to its end.",
+        "raised": f"{name} stopped with an error.",
+        "exited": f"{name} ended the program itself (exit status {outcome.exit_code}).",
+        "killed": f"{name} was killed.",
+        "timed_out": f"{name} took too long and was stopped.",
+        "cancelled": "The capture was cancelled; what was seen until then is kept.",
+        "not_started": "Nothing was compiled: the target could not be started.",
+    }
+    went_well = outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0)
+    severity: Severity = "good" if went_well else "notice" if outcome.kind == "cancelled" else "problem"
+    place = next((f.place for f in failures(reader) if f.place and f.failure.where == "program"), None)
+    return Fact("run", severity, told[outcome.kind], outcome.message, place, "overview" if went_well else "console")

@@ -22,6 +22,7 @@ from fx_explorer.client.placing import check_output, place_session
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CaptureRequest, Notice, Outcome
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.writer import finish_session
 
 WORKER = Path(__file__).resolve().parent.parent / "capture" / "worker.py"
 
@@ -51,14 +52,14 @@ class Capture:
         output: Path | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
     ) -> None:
-        """Raises UsageError when ``output`` cannot be written."""
+        """Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no temporary directory."""
         if output is not None:
             check_output(output)
         self.python = python
         self.timeout = timeout
         self.output = output
         self._on_output = on_output
-        self._directory = Path(tempfile.mkdtemp(prefix="fx-explorer-"))
+        self._directory = _temporary_directory()
         self.session_path = self._directory / "session.fxs"
         self.request = replace(request, session=str(self.session_path))
         self.outcome: Outcome | None = None
@@ -233,24 +234,48 @@ class Capture:
         self._complete(self.outcome, remains)
 
     def _complete(self, outcome: Outcome, remains: Remains | None) -> None:
-        """Write the last rows, make the session one file, and put it in its place."""
+        """Write the last rows and put the session, as one file, in its place."""
+        problem = ""
         try:
-            self._console.finish()
-            with self._writer.transaction():
-                failure = failure_of(outcome, remains) if remains else None
-                if failure and remains:
-                    self._writer.add(replace(failure, text=self._writer.text(remains.stacks) if remains.stacks else 0))
-                self._writer.set_meta("finished", time.monotonic() - self._began)
-                self._writer.set_meta("outcome", outcome.to_json())
-            self._writer.close()
-            if self.output is not None and outcome.kind != "not_started":
+            self._write_end(self._writer, outcome, remains)
+        except SessionWriteError as error:
+            problem = str(error)
+        self._writer.close()
+        if self.output is not None and outcome.kind != "not_started":
+            try:
                 place_session(self.session_path, self.output)
                 self.session_path = self.output
+                if problem:  # there was no room where the session was; here there is
+                    self._write_end_elsewhere(outcome, remains)
+                    problem = ""
                 self.discard()
-        except SessionWriteError as error:
-            self.outcome = with_problem(outcome, str(error))
-        finally:
-            self._writer.close()
+            except SessionWriteError as error:
+                problem = str(error)
+        if problem:
+            self.outcome = with_problem(outcome, problem)
+
+    def _write_end(self, writer: SessionWriter, outcome: Outcome, remains: Remains | None) -> None:
+        failure = failure_of(outcome, remains) if remains else None
+        with writer.transaction():
+            self._console.finish(writer)
+            if failure and remains:
+                writer.add(replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0))
+            writer.set_meta("finished", time.monotonic() - self._began)
+            writer.set_meta("outcome", outcome.to_json())
+
+    def _write_end_elsewhere(self, outcome: Outcome, remains: Remains | None) -> None:
+        with SessionWriter(self.session_path) as writer:
+            self._write_end(writer, outcome, remains)
+        finish_session(self.session_path)
+
+
+def _temporary_directory() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="fx-explorer-"))
+    except OSError as error:
+        raise SessionWriteError(
+            f"cannot make a temporary directory in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR to one with room."
+        ) from error
 
 
 async def _reading_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -68,8 +69,6 @@ class Console:
         self._dropped = 0
         self._room = asyncio.Event()
         self._room.set()
-        self.problem = ""
-        """Why lines are missing from the session; empty when none are."""
 
     async def read(self, stream: str, reader: asyncio.StreamReader) -> None:
         """Read a pipe to its end."""
@@ -96,18 +95,22 @@ class Console:
         """Flush for ever; cancel it, then call ``finish``."""
         while True:
             await asyncio.sleep(FLUSH_S)
-            await asyncio.to_thread(self._flush)
+            with contextlib.suppress(SessionWriteError):  # the lines are kept, and the end will tell
+                await asyncio.to_thread(self._flush, self._writer)
             self._room.set()
 
-    def finish(self) -> None:
+    def finish(self, writer: SessionWriter) -> None:
+        """Write what is left. Raises SessionWriteError, and can then be tried again with another writer."""
         if self._dropped:
             text = f"{self._dropped} more lines were printed and are not kept (the session holds {MAX_LINES})"
             self._rows.append(ConsoleLine(0, "", text, time.monotonic() - self._started))
-        self._flush()
+            self._dropped = 0
+        self._flush(writer)
 
-    def _flush(self) -> None:
+    def _flush(self, writer: SessionWriter) -> None:
         rows, self._rows = self._rows, []
         try:
-            self._writer.add_all(rows)
-        except SessionWriteError as error:
-            self.problem = str(error)
+            writer.add_all(rows)
+        except SessionWriteError:
+            self._rows = rows + self._rows
+            raise

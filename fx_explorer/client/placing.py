@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -26,29 +26,32 @@ def check_output(output: Path) -> None:
 
 
 def place_session(session: Path, output: Path) -> None:
-    """Complete the session and move it to ``output``, at once: a reader never sees half a file there.
+    """Complete the session and put it at ``output``, at once: a reader never sees half a file there.
 
     Raises SessionWriteError when that fails; the session then stays where it is.
     """
-    finish_session(session)
     try:
-        try:
-            os.replace(session, output)
-        except OSError:
-            _copy(session, output)  # another file system, or a real problem: the copy will tell
-    except OSError as error:
-        raise SessionWriteError(
-            f"cannot write {output}: {error.strerror or error}. The session is kept in {session}; move it where there is room."
-        ) from error
+        finish_session(session)
+        os.replace(session, output)
+    except (SessionWriteError, OSError):
+        # Another file system, or no room where the session is: a copy needs none there. A real problem shows again.
+        _copy(session, output)
 
 
 def _copy(session: Path, output: Path) -> None:
+    """Copy through SQLite, which includes what is still in the write-ahead log."""
     beside = output.with_name(f".{output.name}.partial")
     try:
-        shutil.copyfile(session, beside)
+        with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
         os.replace(beside, output)
-    except OSError:
+    except (OSError, sqlite3.Error) as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        raise
-    session.unlink()
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SessionWriteError(
+            f"cannot write {output}: {reason}. The session is kept in {session}; move it where there is room."
+        ) from error
+    for name in (session.name, f"{session.name}-wal", f"{session.name}-shm"):
+        session.with_name(name).unlink(missing_ok=True)

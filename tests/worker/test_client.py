@@ -6,10 +6,10 @@ import asyncio
 import errno
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,14 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether the condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        os.sched_yield()
+    return met
 
 
 async def test_quitting_while_compiling_leaves_a_readable_session_and_no_process(
@@ -93,14 +101,13 @@ def test_a_worker_whose_client_was_killed_ends_with_everything_it_started(
     (tmp_path / "target.py").write_text("import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WAITING)
     command = [sys.executable, "-c", CLIENT, str(tmp_path / "target.py")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as client:
-        assert client.stdout is not None
-        assert client.stdout.readline() == b"running\n"
-        assert len(processes_with(MARK)) >= 3
-        client.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while processes_with(MARK) and time.monotonic() < deadline:
-        os.sched_yield()
-    assert processes_with(MARK) == []
+        try:
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"running\n"
+            assert wait_until(lambda: len(processes_with(MARK)) == 3), "client, worker and the sleep it started"
+        finally:
+            client.kill()
+    assert wait_until(lambda: processes_with(MARK) == [])
     (session,) = tmp_path.glob("fx-explorer-*/session.fxs")
     with SessionReader(session) as reader:
         assert [row.text for row in reader.rows(ConsoleLine)] in ([], ["waiting"])
@@ -148,7 +155,6 @@ def test_a_session_that_cannot_be_moved_is_kept_and_its_place_told(
         raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr(placing.os, "replace", refuse)
-    monkeypatch.setattr(placing.shutil, "copyfile", refuse)
     with pytest.raises(SessionWriteError, match=f"{os.strerror(error)}.*is kept in {session}"):
         place_session(session, tmp_path / "s.fxs")
     with SessionReader(session) as reader:

@@ -52,7 +52,7 @@ async def test_more_lines_than_are_kept_are_counted(tmp_path: Path, monkeypatch:
         console = Console(writer)
         console.add("stdout", ["a", "b"])
         console.add("stderr", ["c", "d", "e"])
-        console.finish()
+        console.finish(writer)
     with SessionReader(tmp_path / "s.fxs") as reader:
         rows = reader.rows(ConsoleLine)
     assert [(row.stream, row.text) for row in rows[:3]] == [("stdout", "a"), ("stdout", "b"), ("stderr", "c")]

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
-from fx_explorer.analysis.explain import Explanation, explain, kernels_of
-from fx_explorer.analysis.selection import ancestors, descendants, nodes_at
+from fx_explorer.analysis.explain import Explanation, explain
+from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.graph_rows import value_text
 
 MANY_NODES = 400
-"""For a line that a whole model passes through, the summary looks at this many nodes and says so."""
+"""Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""
 
 
 def summary(reader: SessionReader, place: Place) -> list[str]:
@@ -38,17 +39,30 @@ def _line_summary(reader: SessionReader, place: Place) -> list[str]:
     here = f"{place.document.title}:{place.line + 1}"
     if not nodes:
         return [here, "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"]
-    found = reader.by_ids(model.Node, nodes[:MANY_NODES])
-    names = dict.fromkeys(node.name for node in found if node.op.startswith("call_"))
+    names = _operation_names(reader, nodes)
     if place.document.kind != "source":
-        return [here, f"computes {listed(names or (node.name for node in found), 6)}"]
+        return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
     words = f"became {counted(len(nodes), 'node')}" + (f": {listed(names, 5)}" if names else "")
-    return [here, *_kernel_words(reader, nodes[:MANY_NODES]), words]
+    return [here, *_kernel_words(reader, nodes), words]
+
+
+def _operation_names(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
+    """Names of those that are operations, each once. In SQL: this runs on every move of the cursor."""
+    found = reader.query(
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value WHERE node.op LIKE 'call_%'",
+        (id_list(nodes),),
+    )
+    return [row[0] for row in found]
 
 
 def _kernel_words(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
-    kernels = kernels_of(reader, sorted(descendants(reader, nodes)))
-    names = list(dict.fromkeys(kernel.name for kernel in kernels))
+    found = reader.query(
+        "SELECT DISTINCT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
+        "JOIN kernel ON kernel.artifact = line_node.artifact "
+        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact)",
+        (id_list(descendants(reader, nodes)),),
+    )
+    names = [row[0] for row in found]
     return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
 
 
@@ -123,7 +137,7 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     for i, frame in enumerate(reversed(stacks[0].frames)):
         place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
         label = "your line" if i == 0 else "called from"
-        yield Entry(label, f"{frame.file}:{frame.line} in {frame.function}   {frame.code.strip()}", place)
+        yield Entry(label, f"{PurePath(frame.file).name}:{frame.line} in {frame.function}   {frame.code.strip()}", place)
 
 
 RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}

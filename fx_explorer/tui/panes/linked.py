@@ -29,6 +29,7 @@ class LinkedPanes(Vertical):
     LinkedPanes { height: 1fr; }
     LinkedPanes > .pane-tabs { background: $panel; display: none; }
     LinkedPanes.-single > .pane-tabs { display: block; }
+    LinkedPanes.-single .pane-title { display: none; }
     LinkedPanes > Horizontal { height: 1fr; }
     LinkedPanes Pane { border-left: solid $border; }
     LinkedPanes Pane.-first { border-left: none; }
@@ -119,9 +120,10 @@ class LinkedPanes(Vertical):
             self.activate(self.panes[tab])
 
     def refresh_tabs(self) -> None:
-        """A pane shows another document."""
-        if self.is_single:
-            self._tabs.show(Content(" ").join(self._tab(i, pane) for i, pane in enumerate(self.panes)))
+        """A pane shows another document, or its cursor moved."""
+        if self.is_single and self.active:
+            tabs = Content(" ").join(self._tab(i, pane) for i, pane in enumerate(self.panes))
+            self._tabs.show(tabs, Content(self.active.position))
 
     def _show_panes(self) -> None:
         is_single = self.is_single

@@ -107,7 +107,10 @@ class Pane(Vertical):
     def _show_beginning_of(self, lines: frozenset[int]) -> None:
         """Generated code is indented so deeply that a lit line can lie right of what is shown: scroll there."""
         body = self.body
-        if body is not self._code or not lines or body.body_width <= 0:
+        if body is not self._code or not lines:
+            return
+        if body.body_width <= 0:  # not laid out yet
+            self.call_after_refresh(self._show_beginning_of, lines)
             return
         shown = sorted(lines)[:MAX_LINES_MEASURED]
         texts = [text for text in map(body.line_text, shown) if text.strip()]
@@ -132,9 +135,11 @@ class Pane(Vertical):
     # title
 
     def _show_title(self) -> None:
-        self._title.show(Content(title_text(self.document, self.slot)), Content(self._position()))
+        self._title.show(Content(title_text(self.document, self.slot)), Content(self.position))
 
-    def _position(self) -> str:
+    @property
+    def position(self) -> str:
+        """How many lines are lit, where the cursor is, how many lines there are."""
         body = self.body
         if not self.document or not body.line_count:
             return ""

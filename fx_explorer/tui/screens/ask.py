@@ -17,14 +17,14 @@ class Ask(ModalScreen[str]):
     DEFAULT_CSS = """
     Ask { align: center middle; }
     Ask > Vertical { width: 80%; max-width: 90; height: 3; background: $surface; border: round $border; padding: 0 1; }
-    Ask Input { border: none; height: 1; padding: 0; background: $surface; }
+    Ask Input { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close", show=False)]
 
     def __init__(self, question: str, suggestion: str) -> None:
         super().__init__()
         self._question = question
-        self._input = Input(suggestion)
+        self._input = Input(suggestion, compact=True)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:

@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from fx_explorer.analysis.words import counted
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
@@ -55,7 +54,7 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
         width: 90%; max-width: 120; height: auto; max-height: 80%; margin-top: 2; padding: 0 1;
         background: $surface; border: round $border;
     }
-    Chooser Input { border: none; height: 1; padding: 0; background: $surface; }
+    Chooser Input { background: $surface; margin-bottom: 1; }
     Chooser RowList { height: 18; max-height: 100%; background: $surface; }
     Chooser OneLine { padding: 0; color: $text-muted; }
     """
@@ -72,7 +71,7 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
         self._title = title
         self._search = search
         self._choices: Sequence[Choice[ValueT]] = ()
-        self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes")
+        self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True)
         columns = (Column("", "text", min_width=20, max_width=70), Column("", "muted", min_width=10, max_width=90, priority=1))
         self._list = RowList(columns, header=False, placeholder="Nothing matches. Try fewer letters.")
         self._list.can_focus = False
@@ -98,7 +97,7 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
         self._choices = self._search(typed)
         self._list.placeholder = "Nothing matches. Try fewer letters." if typed else "Type a part of a name."
         self._list.load(Rows([(choice.text, choice.detail) for choice in self._choices]))
-        self._count.show(Content(counted(len(self._choices), "match") if typed else ""))
+        self._count.show(Content(f"{len(self._choices):,} found" if typed else ""))
 
     def action_move(self, lines: int) -> None:
         self._list.move_to(self._list.cursor + lines)

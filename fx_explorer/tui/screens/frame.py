@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
@@ -39,6 +40,8 @@ from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
+
+INSPECTOR_DELAY_S = 0.02
 
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
@@ -80,6 +83,7 @@ class ExplorerFrame(Screen[None]):
         self._views = Vertical(id="views")
         self._view_widgets: dict[str, Widget] = {}
         self._inspector = OneLine(id="inspector")
+        self._inspector_timer: Timer | None = None
         self._footer = FooterLine(keymap)
         self.find_bar = FindBar()
         self.linked = LinkedPanes()
@@ -230,6 +234,7 @@ class ExplorerFrame(Screen[None]):
     def pane_moved(self, event: Pane.Moved) -> None:
         with self.explained():
             self.arbiter.user_selected(event.place, event.pane)
+        self.linked.refresh_tabs()
         self.show_inspector()
 
     @on(TablePane.Followed)
@@ -266,6 +271,13 @@ class ExplorerFrame(Screen[None]):
         self.find_bar.show_count(event)
 
     def show_inspector(self) -> None:
+        """Soon: what lights up must not wait for the words about it, nor be painted together with the bottom of the screen
+        (Textual paints everything between the first and the last row that changed)."""
+        if self._inspector_timer is None:
+            self._inspector_timer = self.set_timer(INSPECTOR_DELAY_S, self._show_inspector, name="inspector")
+
+    def _show_inspector(self) -> None:
+        self._inspector_timer = None
         place = self.place
         if self.reader is None:
             return

@@ -12,7 +12,10 @@ from textual.screen import ModalScreen
 from fx_explorer.tui.bindings import keys_text
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
 from fx_explorer.tui.topics import Topic
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import GAP, Column, Row, RowList, Rows
+from fx_explorer.tui.wrapping import wrapped
+
+KEYS_CELLS = 18
 
 
 class Help(ModalScreen[None]):
@@ -28,8 +31,9 @@ class Help(ModalScreen[None]):
     def __init__(self, topic: Topic, keymap: Keymap) -> None:
         super().__init__()
         self._topic = topic
-        columns = (Column("", "label", min_width=8, max_width=22), Column("", "text", max_width=200))
-        self._list = RowList(columns, Rows(help_rows(topic, keymap)), header=False)
+        self._keymap = keymap
+        columns = (Column("", "label", min_width=KEYS_CELLS, max_width=KEYS_CELLS), Column("", "text", max_width=200))
+        self._list = RowList(columns, header=False)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -39,16 +43,28 @@ class Help(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._list.focus()
+        self.call_after_refresh(self._fill)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        """Rows as wide as there is room."""
+        width = max(20, self._list.body_width - KEYS_CELLS - GAP)
+        self._list.load(Rows(help_rows(self._topic, self._keymap, width)))
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
 
-def help_rows(topic: Topic, keymap: Keymap) -> list[Row]:
-    """The topic's text, then the groups of commands, the most useful first."""
-    rows: list[Row] = [("", line) for line in topic.text.splitlines()]
+def help_rows(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
+    """The topic's text, then the groups of commands, the most useful first; sentences wrapped to ``width`` cells."""
+    rows: list[Row] = [("", row) for line in topic.text.splitlines() for row in wrapped(line, width)]
     for group in sorted(GROUPS, key=lambda group: group != topic.first):
         rows += [("", ""), ((group, "strong"), "")]
-        rows += [(keys_text(command, keymap), command.help) for command in COMMANDS if command.group == group]
+        for command in COMMANDS:
+            if command.group == group:
+                first, *rest = wrapped(command.help, width)
+                rows += [(keys_text(command, keymap), first), *(("", row) for row in rest)]
     rows += [("", ""), ("", ("Any key can be changed: fx-explorer keys --help says how.", "muted"))]
     return rows

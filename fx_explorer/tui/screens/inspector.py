@@ -19,8 +19,8 @@ from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 
 COLUMNS = (
     Column("", "muted", min_width=10, max_width=12),
-    Column("", "text", min_width=20, max_width=90),
-    Column("", "muted", min_width=10, max_width=200, priority=1),
+    Column("", "text", min_width=44, max_width=90),
+    Column("", "muted", min_width=16, max_width=200, priority=1),
 )
 
 

@@ -21,7 +21,7 @@ class FindBar(Horizontal):
     DEFAULT_CSS = """
     FindBar { height: 1; dock: bottom; background: $panel; display: none; }
     FindBar.-open { display: block; }
-    FindBar > Input { width: 2fr; height: 1; border: none; background: $panel; padding: 0; }
+    FindBar > Input { width: 2fr; background: $panel; }
     FindBar > .find-prompt { width: 3; }
     FindBar > .find-count { width: 1fr; color: $text-muted; }
     """
@@ -34,7 +34,7 @@ class FindBar(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self._prompt = OneLine(classes="find-prompt")
-        self._input = Input(placeholder="find in this pane; capitals count when you type one")
+        self._input = Input(placeholder="find in this pane; capitals count when you type one", compact=True)
         self._count = OneLine(classes="find-count")
         self._view: LineView | None = None
 

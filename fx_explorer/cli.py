@@ -105,7 +105,14 @@ def _run(name: str, words: list[str]) -> int:
         prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    return command.run(parser.parse_args(words))
+    # argparse loses what follows "--" when options stand between it and the last positional argument.
+    own, script = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    arguments = parser.parse_args(own)
+    if script:
+        if not hasattr(arguments, "arguments"):
+            parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")
+        arguments.arguments = [*arguments.arguments, *script]
+    return command.run(arguments)
 
 
 def _sentence(words: str) -> str:

@@ -178,3 +178,18 @@ def test_output_the_terminal_cannot_show_is_escaped() -> None:
     )
     assert ended.returncode == 5
     assert b"no session file at n\\xf6.fxs" in ended.stderr
+
+
+def test_options_of_ours_may_stand_between_the_script_and_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fx_explorer.commands import run
+
+    seen: list[object] = []
+    monkeypatch.setattr(run, "run", lambda arguments: seen.append(arguments) or 0)
+    assert cli.main(["run", "train.py", "-o", "s.fxs", "--", "--lr", "0.1", "--", "x"]) == 0
+    assert [(a.target, str(a.output), a.arguments) for a in seen] == [("train.py", "s.fxs", ["--lr", "0.1", "--", "x"])]
+
+
+def test_arguments_for_a_script_are_refused_by_commands_that_run_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["capture", "mlp.py", "--", "--steps"])
+    assert "only fx-explorer run takes arguments" in capsys.readouterr().err

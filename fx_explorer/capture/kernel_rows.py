@@ -80,7 +80,7 @@ class _Rows:
 
     def add_generated(self, kernel: GeneratedKernel) -> None:
         text = self._writer.text(kernel.source)
-        lines = kernel.source.count("\n") + 1
+        lines = kernel.source.removesuffix("\n").count("\n") + 1
         artifact = self._writer.add(
             Artifact(
                 0,

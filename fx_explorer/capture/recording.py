@@ -176,9 +176,8 @@ class Recording:
     def add_artifact(
         self, kind: ArtifactKind, stage: Stage, text: str, *, title: str, language: str, direction: Direction = ""
     ) -> int:
-        row = Artifact(
-            0, self.compilation_id(), kind, stage, direction, title, language, self.writer.text(text), text.count("\n") + 1
-        )
+        lines = text.removesuffix("\n").count("\n") + 1
+        row = Artifact(0, self.compilation_id(), kind, stage, direction, title, language, self.writer.text(text), lines)
         artifact = self.writer.add(row)
         self.saw(stage)
         return artifact

@@ -215,7 +215,7 @@ class _Handler(logging.Handler):
         for name, code in self._output_codes:
             text = writer.text(code)
             if text not in self._recording.output_codes:
-                compilation, lines = self._recording.compilation_id(name), code.count("\n") + 1
+                compilation, lines = self._recording.compilation_id(name), code.removesuffix("\n").count("\n") + 1
                 title = "output code, from torch's cache"
                 writer.add(Artifact(0, compilation, "output_code", "output_code", "", title, "python", text, lines))
 

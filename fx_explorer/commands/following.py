@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from fx_explorer.client import Capture
@@ -26,8 +27,10 @@ async def _follow(request: CaptureRequest, python: str, timeout: float | None, o
     try:
         with interrupts(capture, interrupts_program=request.as_script):
             await capture.start()
+            clock = asyncio.create_task(_tick(progress), name="clock")
             async for notice in capture.notices():
                 progress.show(notice)
+            clock.cancel()
             outcome = await capture.wait()
     finally:
         progress.end()
@@ -39,8 +42,14 @@ async def _follow(request: CaptureRequest, python: str, timeout: float | None, o
     return exit_code(outcome, as_script=request.as_script)
 
 
+async def _tick(progress: Progress) -> None:
+    while True:
+        await asyncio.sleep(0.2)
+        progress.tick()
+
+
 @contextlib.contextmanager
-def interrupts(capture: Capture, *, interrupts_program: bool):  # type: ignore[no-untyped-def]
+def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
     """Ctrl-C, SIGTERM and a closed terminal end the capture and keep what was captured.
 
     A script gets the first Ctrl-C itself, as it would alone.
@@ -72,7 +81,7 @@ def interrupts(capture: Capture, *, interrupts_program: bool):  # type: ignore[n
 
 def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:
     """One or two lines: how it ended, and where the session is."""
-    where = f"session: {session}" if is_complete else f"session kept in: {session}"
+    where = f"session: {session} (look at it with: fx-explorer {session})" if is_complete else f"session kept in: {session}"
     words = {"finished": "done", "exited": "the program ended itself", "timed_out": "out of time"}
     how = words.get(outcome.kind, outcome.kind)
     said = f"{how}: {outcome.message}" if outcome.message else how

@@ -9,7 +9,7 @@ import time
 from typing import TextIO
 
 from fx_explorer.highlight import printable
-from fx_explorer.model import Notice
+from fx_explorer.model import STAGES, Notice, Stage
 
 STAGE_WORDS = {
     "dynamo": "tracing with Dynamo",
@@ -22,6 +22,12 @@ STAGE_WORDS = {
     "output_code": "generating code",
     "kernel": "generating kernels",
 }
+
+
+def bar(stage: Stage) -> str:
+    """How far through the stages a compilation is; a recompile or the next graph starts it again."""
+    done = STAGES.index(stage) + 1
+    return "=" * done + "." * (len(STAGES) - done)
 
 
 class Progress:
@@ -47,9 +53,8 @@ class Progress:
                 self.tell(notice.text)
         elif notice.kind == "note":
             self.tell(f"note: {notice.text}")
-        elif notice.stage is not None:
-            compilation = f"[{notice.compilation}] " if notice.compilation else ""
-            self._doing = compilation + STAGE_WORDS.get(notice.stage, notice.stage)
+        elif notice.stage is not None and notice.compilation:
+            self._doing = f"{bar(notice.stage)} [{notice.compilation}] {STAGE_WORDS.get(notice.stage, notice.stage)}"
         self._redraw()
 
     def program_output(self, stream: str, chunk: bytes) -> None:
@@ -80,10 +85,15 @@ class Progress:
             self._out.write(f"  | {printable(self._partial.decode(errors='backslashreplace'))}\n")
             self._partial = b""
 
+    def tick(self) -> None:
+        """Time has passed: the live line shows it."""
+        self._redraw()
+
     def _redraw(self) -> None:
         if not self._is_live or not self._doing:
             return
-        line = printable(f"{time.monotonic() - self._began:5.1f} s  {self._doing}")[: shutil.get_terminal_size().columns - 1]
+        width = shutil.get_terminal_size().columns - 1
+        line = printable(f"{time.monotonic() - self._began:5.1f} s  {self._doing}")[:width]
         if line != self._shown:
             self._out.write(f"\r\x1b[K{line}")
             self._out.flush()

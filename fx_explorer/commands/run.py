@@ -10,7 +10,7 @@ from fx_explorer.commands.capture_options import add_worker_arguments, request_f
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="SCRIPT", help="the script, run as `python SCRIPT ARGS` would")
+    parser.add_argument("target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`")
     parser.add_argument("arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: SCRIPT's name + .fxs)")
     parser.add_argument(
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
     add_worker_arguments(parser)
+    parser.usage = "%(prog)s [OPTIONS] SCRIPT [-- ARGS]"
     # The script says itself how it compiles.
     parser.set_defaults(as_script=True, backend="inductor", mode="", dynamic=None, option=[])
 

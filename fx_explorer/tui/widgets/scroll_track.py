@@ -63,5 +63,6 @@ def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) ->
         first = top * (height - size) // (line_count - height)
         column = [THUMB if first <= row < first + size else TRACK for row in range(height)]
     for row, tick in tick_rows.items():
-        column[row] = tick
+        if row < height:  # while a pane is closed or resized, the ticks are still those of the old height
+            column[row] = tick
     return column

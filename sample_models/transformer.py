@@ -34,7 +34,8 @@ class MLP(nn.Module):
         self.down = nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(F.gelu(self.up(x)))
+        hidden = F.gelu(self.up(x))
+        return self.down(hidden)
 
 
 class Block(nn.Module):

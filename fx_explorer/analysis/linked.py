@@ -17,9 +17,8 @@ from fx_explorer.session import SessionReader
 SourceLine = tuple[int, int]
 """SourceFile id and line from 1."""
 
-_COMPUTED = "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value"
-"""SQL: the artifact lines that compute some nodes. CROSS JOIN and the ``+`` below keep SQLite from going
-through all kernels of the output code for each node: with thousands of kernels that was 20 times slower."""
+_ArtifactLines = dict[int, set[tuple[int, int]]]
+"""Artifact → (line from 1, or 0 for the whole; KernelCall or 0) that compute some nodes."""
 
 
 def linked_places(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
@@ -62,14 +61,15 @@ class _Selection:
         """The same computation in the other direction: up to the Dynamo graph and down again."""
         return descendants(self._reader, of_stage(self._reader, self.relatives, "dynamo"))
 
-    def _family(self, document: Document) -> frozenset[int]:
+    def _is_across(self, document: Document) -> bool:
         here, there = self._place.document.direction, document.direction
-        return self.across if here and there and here != there else self.relatives
+        return bool(here and there and here != there)
 
     def _rows_of_graph(self, document: Document) -> frozenset[int]:
         graph = self._reader.get(model.Graph, document.id)
         first, end = graph.first_node, graph.first_node + graph.node_count
-        return frozenset(node - first for node in self._family(document) if first <= node < end)
+        family = self.across if self._is_across(document) else self.relatives
+        return frozenset(node - first for node in family if first <= node < end)
 
     # source
 
@@ -93,34 +93,21 @@ class _Selection:
 
     # artifacts
 
+    @cached_property
+    def _computing_lines(self) -> _ArtifactLines:
+        return artifact_lines(self._reader, self.relatives)
+
+    @cached_property
+    def _computing_lines_across(self) -> _ArtifactLines:
+        return artifact_lines(self._reader, self.across)
+
     def _lines_of_artifact(self, document: Document) -> frozenset[int]:
-        computed = self._reader.query(
-            f"SELECT DISTINCT line_node.line {_COMPUTED} WHERE line_node.artifact=?",
-            (id_list(self._family(document)), document.id),
-        )
-        lines = {row[0] for row in computed}
+        computing = self._computing_lines_across if self._is_across(document) else self._computing_lines
+        lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
-            lines |= self._lines_of_output_code(document)
+            lines |= lines_in_output_code(self._reader, document.id, computing)
         own = lines - {0}
         return frozenset(line - 1 for line in own) if own or not lines else frozenset([0])
-
-    def _lines_of_output_code(self, document: Document) -> set[int]:
-        """Kernel lines where they stand in the output code, and the calls."""
-        nodes = id_list(self._family(document))
-        inside = self._reader.query(
-            f"SELECT DISTINCT kernel.first_line + line_node.line - 1 {_COMPUTED} "
-            "CROSS JOIN kernel ON kernel.artifact = line_node.artifact "
-            "WHERE +kernel.output_code=? AND kernel.first_line AND line_node.line",
-            (nodes, document.id),
-        )
-        calls = self._reader.query(
-            f"SELECT DISTINCT kernel_call.line {_COMPUTED} "
-            "CROSS JOIN kernel ON kernel.artifact = line_node.artifact "
-            "JOIN kernel_call ON kernel_call.kernel = kernel.id AND (NOT line_node.call OR line_node.call = kernel_call.id) "
-            "WHERE +kernel.output_code=? AND kernel_call.line",
-            (nodes, document.id),
-        )
-        return {row[0] for row in inside + calls}
 
     def _lines_of_bytecode(self, document: Document) -> frozenset[int]:
         """Instructions of the innermost frame that this code object has lines of."""
@@ -137,3 +124,38 @@ class _Selection:
             frames = ((files.get(frame.file, 0), frame.line) for frame in reversed(stack))
             wanted |= next((lines[frame] for frame in frames if frame in lines), set())
         return frozenset(wanted)
+
+
+def artifact_lines(reader: SessionReader, nodes: Iterable[int]) -> _ArtifactLines:
+    """Every line of every artifact that computes one of these nodes."""
+    found: _ArtifactLines = {}
+    rows = reader.query(
+        "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
+        "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value",
+        (id_list(nodes),),
+    )
+    for artifact, line, call in rows:
+        found.setdefault(artifact, set()).add((line, call))
+    return found
+
+
+def lines_in_output_code(reader: SessionReader, output_code: int, computing: _ArtifactLines) -> set[int]:
+    """Lines (from 1) of kernels where they stand in the output code, and of the calls the wrapper makes."""
+    # The + keeps SQLite from going through all kernels of the output code instead of those few.
+    kernels = reader.query(
+        "SELECT kernel.id, kernel.artifact, kernel.first_line FROM json_each(?) AS wanted "
+        "CROSS JOIN kernel ON kernel.artifact = wanted.value WHERE +kernel.output_code=?",
+        (id_list(computing), output_code),
+    )
+    lines: set[int] = set()
+    called: dict[int, set[int]] = {}
+    for kernel, artifact, first_line in kernels:
+        lines |= {first_line + line - 1 for line, _ in computing[artifact] if line and first_line}
+        called[kernel] = {call for _, call in computing[artifact]}
+    calls = reader.query(
+        "SELECT kernel_call.id, kernel_call.kernel, kernel_call.line "
+        "FROM json_each(?) AS wanted JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
+        (id_list(called),),
+    )
+    lines |= {line for call, kernel, line in calls if call in called[kernel] or 0 in called[kernel]}
+    return lines

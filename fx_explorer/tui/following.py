@@ -40,7 +40,7 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
         return None
     if document.kind == "graph":
         found = reader.query(
-            "SELECT min(position) FROM json_each(?) JOIN node ON node.graph=? AND node.position = json_each.value "
+            "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND node.position = wanted.value "
             "WHERE node.op LIKE 'call_%'",
             (id_list(lines), document.id),
         )

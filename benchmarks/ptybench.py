@@ -31,6 +31,7 @@ KEYS: Mapping[str, bytes] = {
     "home": b"\x1b[H",
     "enter": b"\r",
     "tab": b"\t",
+    "shift+tab": b"\x1b[Z",
     "escape": b"\x1b",
     "ctrl+q": b"\x11",
 }

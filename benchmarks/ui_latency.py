@@ -1,0 +1,67 @@
+"""From a key to the last byte of what it painted, in the real app with four linked panes of some 20,000 rows at 200×50.
+
+    python -m benchmarks.ui_latency
+
+The panes are joint | forward | backward | output code of a synthetic training step of 240 layers. The cursor walks down the
+forward graph; every step lights and scrolls the other three. CPU time is given beside wall time because it is steadier where
+other programs run on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.ptybench import Painted, Terminal, memory_mb, percentile
+from benchmarks.synthetic import llama_session
+
+LAYERS = 240
+BUDGET_MS = 16
+STEPS = (("down", 150), ("up", 60), ("pagedown", 60))
+
+
+def open_four_panes(terminal: Terminal) -> None:
+    """By the keys a user would press."""
+    terminal.wait_for("look first")
+    for key in ("2", "J"):
+        terminal.press(key, quiet_ms=400)
+    terminal.press("tab")
+    terminal.press("a", quiet_ms=300)
+    terminal.press("output backward", quiet_ms=500)
+    terminal.press("enter", quiet_ms=500)
+    terminal.press("shift+tab", quiet_ms=500)  # from the new pane to the forward graph beside it
+
+
+def line(key: str, painted: list[Painted]) -> str:
+    times = [p.last_ms for p in painted if p.last_ms is not None]
+    cpu = [p.cpu_ms for p in painted]
+    verdict = "ok" if percentile(times, 95) <= BUDGET_MS else "OVER"
+    return (
+        f"{key:<9} p50 {percentile(times, 50):5.1f}  p95 {percentile(times, 95):5.1f} ms   "
+        f"CPU p50 {percentile(cpu, 50):5.1f}  p95 {percentile(cpu, 95):5.1f} ms   "
+        f"{statistics.mean(p.frames for p in painted):.1f} frames  {statistics.mean(p.size_bytes for p in painted):7,.0f} bytes"
+        f"   budget p95 {BUDGET_MS} ms  {verdict}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--session", type=Path, help="measure on this session instead of a synthetic one")
+    session = parser.parse_args().session
+    with tempfile.TemporaryDirectory() as folder:
+        path = session or llama_session(Path(folder) / "llama240.fxs", LAYERS).path
+        with Terminal([sys.executable, "-m", "fx_explorer", str(path)]) as terminal:
+            open_four_panes(terminal)
+            for key, count in STEPS:
+                for _ in range(5):
+                    terminal.press(key)
+                painted = [terminal.press(key) for _ in range(count)]
+                print(line(key, painted))
+            print(f"memory {memory_mb(terminal.pid):.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

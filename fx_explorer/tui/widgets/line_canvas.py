@@ -203,6 +203,7 @@ class LineCanvas(ScrollView):
         # Past Textual's StylesCache: there is no border or padding, and each strip is finished already.
         # Size and scroll offset are asked for once a frame: each costs Textual 20 µs, a remembered strip 1 µs.
         width, height = self.size
+        height = max(height, crop.bottom)  # Textual paints before it tells a widget that it has grown
         if not self.line_count:
             strips = self._painter.placeholder(printable(self._placeholder), width, height)[crop.y : crop.bottom]
         else:

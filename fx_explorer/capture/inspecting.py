@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.patching import patched
+from fx_explorer.capture.shortcuts import shortcuts
 
 _BUILDERS = ("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas")
 """Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into something to call."""
@@ -40,6 +41,7 @@ def inspecting() -> Iterator[dict[str, str]]:
     """
     notes: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(shortcuts())
         _run_segments_eagerly(stack, notes)
         _lower_backward_at_once(stack, notes)
         _build_nothing(stack, notes)

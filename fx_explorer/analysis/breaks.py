@@ -18,6 +18,7 @@ PLAIN_REASONS: dict[str, str] = {
     "GB0036": "an operation's output size depends on the tensor's content",
     "GB0039": "the function was compiled too often for different inputs and is left to Python",
     "GB0059": "a Python builtin acts outside the graph",
+    "GB0088": "an exception is raised here that nothing in the compiled code catches",
     "GB0098": "the function is kept out of compilation (torch.compiler.disable)",
     "GB0099": "the function is kept out of compilation (torch.compiler.disable)",
     "GB0105": "a tensor leaves for NumPy",

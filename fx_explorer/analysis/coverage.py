@@ -10,7 +10,7 @@ from fx_explorer.session import SessionReader
 
 _STATEMENT: dict[str, re.Pattern[str]] = {
     "cpp": re.compile(r"\bauto \w*tmp\d+|\.store\(|\b(?:in_)?out_ptr\d+\[|^\s*tmp_acc\d+\w* = "),
-    "triton": re.compile(r"^\s*(?:_?tmp\d+\w* = |tl\.(?:store|atomic_\w+)\()"),
+    "triton": re.compile(r"^\s*(?:_?tmp\d+\w* = (?!tl\.full\(\[.*BLOCK)|tl\.(?:store|atomic_\w+)\()"),
 }
 """Lines that compute something, as Inductor writes them (``torch/_inductor/codegen``, cpp.py and triton.py): loads, operations,
 reductions and stores. Loop heads, offsets and declarations belong to no node."""

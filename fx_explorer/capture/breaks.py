@@ -22,7 +22,9 @@ _USER_STACK = re.compile(
     re.M | re.S,
 )
 _FROM_USER_CODE = re.compile(r"^from user code:\n(?P<stack>.*)", re.M | re.S)
-_ATTEMPT = re.compile(r"^Encountered graph break when attempting to trace [^\n]*:\n+")
+_ATTEMPT = re.compile(
+    r"^(?:Encountered graph break when attempting to trace |Failed to handle graph break gracefully)[^\n]*:\n+"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def parse_break(report: str) -> BreakReport:
         registry_id=f"GB{int(number[1]):04d}" if number else "",
         reason=_reason(report),
         explanation=_flat(explanation["text"]) if explanation else "",
-        hints=tuple(_flat(hint["text"]) for hint in _HINT.finditer(report)),
+        hints=tuple(dict.fromkeys(_flat(hint["text"]) for hint in _HINT.finditer(report))),
         frames=frames,
         file=file,
         line=line,

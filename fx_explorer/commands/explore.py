@@ -32,9 +32,12 @@ def run(arguments: argparse.Namespace) -> int:
     if sys.stdin.isatty() and sys.stdout.isatty():
         return _show(arguments, session)
     if session:
-        _print_overview(session)
+        with SessionReader(session) as reader:
+            _print_overview(reader)
         return 0
-    return asyncio.run(_capture_and_print(arguments))
+    from fx_explorer.commands.capture_first import capture_first
+
+    return asyncio.run(capture_first(arguments, _print_overview, arguments.output))
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
@@ -71,36 +74,7 @@ def watched_files(target: str) -> list[Path]:
     return []
 
 
-def _print_overview(session: Path) -> None:
+def _print_overview(reader: SessionReader) -> None:
     from fx_explorer.report.overview_text import overview_text
 
-    with SessionReader(session) as reader:
-        sys.stdout.write(overview_text(reader))
-
-
-async def _capture_and_print(arguments: argparse.Namespace) -> int:
-    """Capture, narrating on stderr, and print the overview; ends as the capture ended."""
-    from fx_explorer.client import Capture
-    from fx_explorer.client.judging import exit_code
-    from fx_explorer.commands.following import interrupts
-    from fx_explorer.commands.progress import Progress
-
-    progress = Progress(sys.stderr, pass_through=False)
-    capture = Capture(
-        request_from(arguments), arguments.python, arguments.timeout, arguments.output, on_output=progress.program_output
-    )
-    try:
-        with interrupts(capture, interrupts_program=False):
-            await capture.start()
-            async for notice in capture.notices():
-                progress.show(notice)
-            outcome = await capture.wait()
-        progress.end()
-        if outcome.kind == "not_started":
-            progress.tell(outcome.message)
-        else:
-            _print_overview(capture.session_path)
-        return exit_code(outcome, as_script=False)
-    finally:
-        progress.end()
-        capture.discard()
+    sys.stdout.write(overview_text(reader))

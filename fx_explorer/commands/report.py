@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from fx_explorer.commands.capture_options import add_capture_arguments, request_from
+from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 
@@ -34,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     import asyncio
 
-    return asyncio.run(_capture_and_report(arguments))
+    from fx_explorer.commands.capture_first import capture_first
+
+    return asyncio.run(capture_first(arguments, lambda reader: write_report(reader, arguments.output)))
 
 
 def is_session(target: str) -> bool:
@@ -51,33 +53,6 @@ def is_session(target: str) -> bool:
     if _LOG_LINE.match(start) or path.suffix == ".log":
         raise UsageError(f"{target} is a log; reading TORCH_TRACE logs is not supported yet. Give a target or a session.")
     return start.startswith(SQLITE_HEADER)
-
-
-async def _capture_and_report(arguments: argparse.Namespace) -> int:
-    """Capture into a temporary session, report on it, and end as the capture ended."""
-    from fx_explorer.client import Capture
-    from fx_explorer.client.judging import exit_code
-    from fx_explorer.commands.following import interrupts
-    from fx_explorer.commands.progress import Progress
-
-    progress = Progress(sys.stderr, pass_through=False)
-    capture = Capture(request_from(arguments), arguments.python, arguments.timeout, on_output=progress.program_output)
-    try:
-        with interrupts(capture, interrupts_program=False):
-            await capture.start()
-            async for notice in capture.notices():
-                progress.show(notice)
-            outcome = await capture.wait()
-        progress.end()
-        if outcome.kind != "finished":
-            progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
-        if outcome.kind != "not_started":
-            with SessionReader(capture.session_path) as reader:
-                write_report(reader, arguments.output)
-        return exit_code(outcome, as_script=False)
-    finally:
-        progress.end()
-        capture.discard()
 
 
 def write_report(reader: SessionReader, output: Path | None) -> None:

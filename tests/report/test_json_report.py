@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -207,6 +208,11 @@ def test_a_target_is_captured_first_and_its_failure_kept(tmp_path: Path, schema:
     jsonschema.validate(made, schema)
     assert made["outcome"]["kind"] == "raised"
     assert "on purpose" in ended.stderr
+    kept = re.search(r"session kept in: (.+\.fxs)$", ended.stderr, re.MULTILINE)
+    assert kept
+    with SessionReader(kept[1]) as reader:
+        assert reader.meta("outcome")["kind"] == "raised"
+    shutil.rmtree(Path(kept[1]).parent)
 
 
 def test_a_target_that_is_not_there_leaves_no_report(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""For commands that need a session and are given a target: capture it first, narrating on stderr, then answer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fx_explorer.client import Capture
+from fx_explorer.client.judging import exit_code
+from fx_explorer.commands.capture_options import request_from
+from fx_explorer.commands.following import interrupts
+from fx_explorer.commands.progress import Progress
+from fx_explorer.session import SessionReader
+
+
+async def capture_first(
+    arguments: argparse.Namespace, answer: Callable[[SessionReader], None], output: Path | None = None
+) -> int:
+    """Capture, let ``answer`` read the session, and return the exit code the capture ended with.
+
+    Nothing is answered for a target that could not be started. Without ``output`` the session is temporary; it is kept, and
+    its place told, when the capture did not end well.
+    """
+    progress = Progress(sys.stderr, pass_through=False)
+    capture = Capture(request_from(arguments), arguments.python, arguments.timeout, output, on_output=progress.program_output)
+    keep = False
+    try:
+        with interrupts(capture, interrupts_program=False):
+            await capture.start()
+            async for notice in capture.notices():
+                progress.show(notice)
+            outcome = await capture.wait()
+        progress.end()
+        if outcome.kind != "finished":
+            progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
+        if outcome.kind != "not_started":
+            with SessionReader(capture.session_path) as reader:
+                answer(reader)
+            keep = output is None and exit_code(outcome, as_script=False) != 0
+        if keep:
+            progress.tell(f"session kept in: {capture.session_path}")
+        return exit_code(outcome, as_script=False)
+    finally:
+        progress.end()
+        if not keep:
+            capture.discard()

@@ -39,6 +39,7 @@ class DistinctBreak:
     reason: str
     explanation: str
     hints: tuple[str, ...]
+    """Each once; torch repeats them when a report quotes another."""
     file: str
     line: int
     code: str
@@ -78,7 +79,7 @@ def _grouped(reader: SessionReader, hits: list[model.GraphBreak], names: dict[in
         registry_id=first.registry_id,
         reason=first.reason,
         explanation=first.explanation,
-        hints=first.hints,
+        hints=tuple(dict.fromkeys(first.hints)),
         file=first.file,
         line=first.line,
         code=first.code.strip(),

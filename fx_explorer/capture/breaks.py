@@ -55,7 +55,7 @@ def parse_break(report: str) -> BreakReport:
         registry_id=f"GB{int(number[1]):04d}" if number else "",
         reason=_reason(report),
         explanation=_flat(explanation["text"]) if explanation else "",
-        hints=tuple(dict.fromkeys(_flat(hint["text"]) for hint in _HINT.finditer(report))),
+        hints=tuple(_flat(hint["text"]) for hint in _HINT.finditer(report)),
         frames=frames,
         file=file,
         line=line,

@@ -71,9 +71,10 @@ class Arbiter:
         if self._reader is None:
             return
         for pane in panes:
-            self._turn(pane, document_for(pane.slot, self._material, direction))
+            pane.show(self._reader, document_for(pane.slot, self._material, direction))
         if selection:
             self.select(selection)
+            self._put_cursors()
         else:
             self._select_something()
 
@@ -159,6 +160,7 @@ class Arbiter:
             if self._reader is not None and pane.document:
                 anchor = anchor_of(self._reader, pane.document, pane.body.marks)
                 pane.move_to(pane.body.cursor if anchor is None else anchor)
+        self._linked.refresh_tabs()
 
 
 def slot_of(document: Document) -> Slot:

@@ -13,7 +13,7 @@ from fx_explorer.tui.widgets.row_list import Column, Row
 COLUMNS = (
     Column("name", "strong", min_width=13, max_width=28),
     Column("value", "type", min_width=16, max_width=24),
-    Column("operation", "function", min_width=14, max_width=34, priority=1),
+    Column("operation", "function", min_width=11, max_width=34, priority=1),
     Column("region", "annotation", min_width=8, max_width=18, priority=4),
     Column("module", "muted", min_width=12, max_width=26, priority=3),
     Column("arguments", "muted", min_width=16, max_width=200, priority=2),

@@ -91,9 +91,10 @@ class LinkedPanes(Vertical):
 
     def activate(self, pane: Pane) -> None:
         """Make a pane the visible one among tabs, and focus it."""
+        pane.display = True
         self._active = self.panes.index(pane)
+        self.screen.set_focus(pane.body, scroll_visible=False)
         self._show_panes()
-        pane.body.focus(scroll_visible=False)
 
     def toggle_zoom(self) -> None:
         self._is_zoomed = not self._is_zoomed

@@ -86,10 +86,11 @@ class Pane(Vertical):
         else:
             self._code.placeholder = MISSING[self.slot]
             self._code.load("")
+        self.body.display = True
+        if had_focus:
+            self.screen.set_focus(self.body, scroll_visible=False)
         self._rows.display = self.body is self._rows
         self._code.display = self.body is self._code
-        if had_focus:
-            self.body.focus(scroll_visible=False)
         self._show_title()
 
     def move_to(self, line: int) -> None:

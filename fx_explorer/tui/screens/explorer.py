@@ -57,6 +57,7 @@ class Explorer(ExplorerFrame):
         self.show_outline()
         if self.linked.panes:
             self.linked.activate(self.linked.panes[0])
+        self.show_inspector()
         self.remember()
 
     @work(name="choose document", group="choose", description="choose what a pane shows")
@@ -107,13 +108,13 @@ class Explorer(ExplorerFrame):
             body = self.body
             target = body if self.outline.has_focus or not self.outline.display else self.outline
             if target:
-                target.focus(scroll_visible=False)
+                self.set_focus(target, scroll_visible=False)
             return
         stops += panes
         at = 0 if self.outline.has_focus else stops.index(self.linked.active)
         following = stops[(at + step) % len(stops)]
         if following is None:
-            self.outline.focus(scroll_visible=False)
+            self.set_focus(self.outline, scroll_visible=False)
         else:
             self.linked.activate(following)
         self.show_inspector()
@@ -122,9 +123,9 @@ class Explorer(ExplorerFrame):
         self.outline_wish = not self.outline.display
         self.show_outline()
         if self.outline.display:
-            self.outline.focus(scroll_visible=False)
+            self.set_focus(self.outline, scroll_visible=False)
         elif self.body:
-            self.body.focus(scroll_visible=False)
+            self.set_focus(self.body, scroll_visible=False)
 
     async def action_back(self) -> None:
         self._amend()

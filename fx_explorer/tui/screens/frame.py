@@ -152,16 +152,16 @@ class ExplorerFrame(Screen[None]):
         """Bring a view to the front and focus it."""
         widget = await self._view_widget(name)
         self.view = name
+        widget.display = True
+        if name == "source" and not self.linked.panes:
+            await self.arbiter.show_preset("source")
+        # Before the others are hidden: when the focused widget disappears, Textual looks for another by itself.
+        self.set_focus(self.body, scroll_visible=False)
         for other in self._view_widgets.values():
             other.display = other is widget
         self._footer.show_view(name)
-        if name == "source" and not self.linked.panes:
-            await self.arbiter.show_preset("source")
         self.show_outline()
         self._refresh_view()
-        body = self.body
-        if body:
-            body.focus(scroll_visible=False)
         self.show_inspector()
 
     async def _view_widget(self, name: str) -> Widget:

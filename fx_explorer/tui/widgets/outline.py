@@ -18,6 +18,7 @@ GLYPHS: dict[EntryStatus, Piece] = {
     "broke": ("▲ ", "warning"),
     "failed": ("✗ ", "bad"),
     "skipped": ("– ", "muted"),
+    "restarted": ("↻ ", "muted"),
     "missing": ("– ", "muted"),
 }
 

@@ -1,0 +1,86 @@
+"""The app on a session, driven by keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from fx_explorer.tui.app import ExplorerApp
+from fx_explorer.tui.config import Config
+from tests.sessions import Hand, write_training_step
+
+WIDE = (160, 40)
+
+
+class Driver:
+    """An app under test and the hand that types."""
+
+    def __init__(self, app: ExplorerApp, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    @property
+    def explorer(self):  # type: ignore[no-untyped-def]
+        return self.app.explorer
+
+    @property
+    def panes(self):  # type: ignore[no-untyped-def]
+        return self.explorer.linked.panes
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait for workers that wait for no user, and for timers that are about to fire."""
+        await self.pilot.pause(0.05)
+        await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
+        """Wait for something that happens beside the app."""
+        for _ in range(int(seconds / 0.05)):
+            if condition():
+                return
+            await self.pilot.pause(0.05)
+        raise AssertionError(f"did not happen within {seconds} s:\n{self.screen}")
+
+    @property
+    def screen(self) -> str:
+        """What the user sees, as text."""
+        width, height = self.app.size
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
+
+    @property
+    def header(self) -> str:
+        return self.screen.splitlines()[0]
+
+
+OpenApp = Callable[..., contextlib.AbstractAsyncContextManager[Driver]]
+
+
+@pytest.fixture(scope="session")
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Hand:
+    """A finished training step, written by hand; the answers can be read off tests/sessions.py."""
+    return write_training_step(tmp_path_factory.mktemp("hand") / "hand.fxs")
+
+
+@pytest.fixture
+def open_app() -> OpenApp:
+    """``async with open_app(path, size=…) as driver``: the app on a session, or on what ``make_capture`` makes."""
+
+    @contextlib.asynccontextmanager
+    async def opened(session: Path | None = None, size: tuple[int, int] = WIDE, **options: object) -> AsyncIterator[Driver]:
+        config = options.pop("config", Config())
+        app = ExplorerApp(session=session, config=config, **options)  # type: ignore[arg-type]
+        async with app.run_test(size=size, notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await driver.settle()
+            yield driver
+
+    return opened

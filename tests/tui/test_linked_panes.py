@@ -1,0 +1,148 @@
+"""Panes side by side: what presets show, what a selection lights up, how panes follow. Expected answers: tests/sessions.py."""
+
+from __future__ import annotations
+
+from tests.sessions import Hand
+from tests.tui.conftest import Driver, OpenApp
+
+GELU, ADDMM = 2, 1
+"""Rows of the forward graphs."""
+
+
+def titles(driver: Driver) -> list[str]:
+    return [pane.document.title if pane.document else "" for pane in driver.panes]
+
+
+def lit(driver: Driver) -> list[set[int]]:
+    return [set(pane.body.marks) for pane in driver.panes]
+
+
+async def test_source_preset_shows_source_graph_and_kernel(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2")
+        assert titles(driver) == ["mlp.py", "Forward · post-grad", "kernel"]
+
+
+async def test_backward_preset_shows_forward_beside_backward(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("F")
+        assert titles(driver) == ["Forward · post-grad", "Backward · post-grad"]
+
+
+async def test_joint_preset_shows_joint_forward_backward(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("J")
+        assert titles(driver) == ["Joint graph", "Forward · post-grad", "Backward · post-grad"]
+
+
+async def test_something_is_lit_before_the_user_selects_anything(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2")
+        assert lit(driver) == [{6}, {GELU}, {2}]
+
+
+async def test_a_source_line_lights_up_its_nodes_and_the_line_of_its_kernel(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "g", "j", "j", "j", "j", "j", "j")
+        source, graph, kernel = driver.panes
+        assert source.body.cursor == 6  # h = F.gelu(self.fc1(x))
+        assert graph.body.marks == {ADDMM, GELU}
+        assert kernel.document.title == "kernel"
+        assert kernel.body.marks == {2}
+
+
+async def test_a_node_lights_up_its_line_and_its_kernel(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "g", "j", "j")
+        source, graph, kernel = driver.panes
+        assert graph.body.cursor == GELU
+        assert source.body.marks == {6}
+        assert kernel.body.marks == {2}
+
+
+async def test_the_kernel_pane_turns_to_the_call_of_a_library_kernel(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "g", "j")
+        assert driver.panes[2].document.title == "Output code · forward"
+        assert driver.panes[2].body.marks == {8}
+
+
+async def test_panes_moved_by_the_app_do_not_answer_back(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "g", "j", "j")
+        assert driver.explorer.arbiter.selection == driver.panes[1].place
+
+
+async def test_a_forward_node_lights_up_its_backward(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("F", "g", "j", "j")
+        assert driver.panes[1].body.marks == {2}  # gelu_backward
+
+
+async def test_a_document_the_user_chose_stays(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "tab", "d", *"bytecode", "enter")
+        assert titles(driver)[2] == "Bytecode as written"
+        await driver.press("shift+tab", "g", "j", "j")
+        assert titles(driver)[2] == "Bytecode as written"
+        assert driver.panes[2].body.marks == {0}  # the instruction of line 7
+
+
+async def test_panes_are_added_zoomed_and_closed(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path, size=(200, 40)) as driver:
+        await driver.press("2", "a", *"joint", "enter")
+        assert titles(driver) == ["mlp.py", "Joint graph", "Forward · post-grad", "kernel"]
+        await driver.press("z")
+        assert [pane.display for pane in driver.panes] == [False, True, False, False]
+        await driver.press("z", "x")
+        assert titles(driver) == ["mlp.py", "Forward · post-grad", "kernel"]
+        assert all(pane.display for pane in driver.panes)
+
+
+async def test_the_last_pane_cannot_be_closed(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "x", "x", "x", "x")
+        assert len(driver.panes) == 1
+
+
+async def test_at_80_columns_panes_become_tabs(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path, size=(80, 24)) as driver:
+        await driver.press("2")
+        assert [pane.display for pane in driver.panes] == [True, False, False]
+        tabs = driver.screen.splitlines()[2]
+        assert "mlp.py" in tabs
+        assert "Forward · post-grad" in tabs
+        await driver.press("tab")
+        assert [pane.display for pane in driver.panes] == [False, True, False]
+        assert driver.panes[1].body.has_focus
+
+
+async def test_a_wider_terminal_shows_the_panes_side_by_side_again(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path, size=(80, 24)) as driver:
+        await driver.press("2")
+        await driver.pilot.resize_terminal(160, 40)
+        await driver.settle()
+        assert [pane.display for pane in driver.panes] == [True, True, True]
+        assert driver.explorer.outline.display
+
+
+async def test_the_inspector_line_tells_the_facts_of_the_selected_node(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("2", "tab", "g", "j", "j")
+        assert "gelu · aten.gelu.default · f32[4, 8]" in driver.screen
+        assert "mlp.py:7 · kernel kernel" in driver.screen
+
+
+async def test_an_empty_pane_says_why(hand: Hand, open_app: OpenApp, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from fx_explorer import model
+    from fx_explorer.session import SessionWriter
+
+    path = tmp_path / "nothing.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+    async with open_app(path) as driver:
+        await driver.press("J")
+        joint, _, backward = driver.panes
+        assert "only training has one" in joint.body.placeholder
+        assert "no backward graph" in backward.body.placeholder
+        assert "no joint" in driver.screen  # the first words of it, wrapped

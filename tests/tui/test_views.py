@@ -1,0 +1,86 @@
+"""Every view says what it shows, what is worth noticing and where the data came from; an empty one says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.views import TABLES
+from fx_explorer.tui.views.time import bar
+from tests.sessions import Hand
+
+
+@pytest.fixture
+def step(hand: Hand):  # type: ignore[no-untyped-def]
+    with SessionReader(hand.path) as reader:
+        yield reader
+
+
+def session(path: Path, outcome: model.Outcome | None) -> SessionReader:
+    with SessionWriter(path) as writer:
+        if outcome:
+            writer.set_meta("outcome", outcome.to_json())
+    return SessionReader(path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_view_says_what_it_shows_and_where_it_came_from(step: SessionReader, name: str) -> None:
+    table = TABLES[name](step)
+    assert table.shows.endswith(".")
+    assert table.origin
+    assert all(len(row.cells) == len(table.columns) for row in table.rows)
+
+
+@pytest.mark.parametrize("name", ["graphs", "kernels", "memory", "time"])
+def test_a_view_with_rows_says_what_is_worth_noticing(step: SessionReader, name: str) -> None:
+    assert TABLES[name](step).notice
+
+
+@pytest.mark.parametrize("outcome", [None, model.Outcome("finished")])
+@pytest.mark.parametrize("name", TABLES)
+def test_an_empty_view_says_why(tmp_path: Path, name: str, outcome: model.Outcome | None) -> None:
+    with session(tmp_path / "empty.fxs", outcome) as reader:
+        table = TABLES[name](reader)
+        assert not table.rows
+        assert table.empty.endswith(".")
+
+
+def test_kernels_are_listed_with_their_code(step: SessionReader) -> None:
+    rows = TABLES["kernels"](step).rows
+    assert [row.cells[2] for row in rows] == ["extern_kernels.addmm", "kernel", "extern_kernels.addmm"]
+    assert "auto tmp1 = gelu(tmp0);" in rows[1].detail().text
+    assert "library call" in rows[0].detail().text
+
+
+def test_saved_memory_names_its_producer_and_its_consumer(step: SessionReader) -> None:
+    (row,) = TABLES["memory"](step).rows
+    assert row.cells[0] == "128 B"
+    assert "aten.addmm.default" in row.cells
+    assert row.cells[-1] == "mm"
+
+
+def test_the_console_reads_only_the_page_it_shows(tmp_path: Path) -> None:
+    path = tmp_path / "long.fxs"
+    with SessionWriter(path) as writer:
+        writer.add_all(model.ConsoleLine(0, "stdout", f"line {i}") for i in range(5000))
+        writer.add(model.Failure(0, 0, "program", None, "ValueError", "no", writer.text("Traceback …")))
+    with SessionReader(path) as reader:
+        rows = TABLES["console"](reader).rows
+        assert len(rows) == 5001
+        assert rows[0].cells[2] == "ValueError: no"
+        assert rows[0].detail().text == "Traceback …"
+        assert [row.cells[2] for row in rows[4000:4002]] == ["line 3999", "line 4000"]
+
+
+def test_times_of_the_stages_add_up(step: SessionReader) -> None:
+    rows = [row for row in TABLES["time"](step).rows if row.cells[0] == "all"]
+    assert sum(float(row.cells[2].split()[0]) for row in rows) == pytest.approx(2.0)
+
+
+def test_a_bar_is_as_long_as_its_share() -> None:
+    assert bar(1, 2, 10) == "━━━━━"
+    assert bar(1, 4, 10) == "━━╸"
+    assert bar(1, 0, 10) == ""

@@ -93,7 +93,7 @@ def test_text_that_is_no_unicode_survives(tmp_path: Path) -> None:
         assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("sample", ["mlp", "graph_breaks", "recompiles", "regions", "dynamic_shapes", "transformer", "convnet"])
+@pytest.mark.parametrize("sample", sorted(path.stem for path in SAMPLES.glob("*.py")))
 def test_the_report_of_a_sample_keeps_its_contract(captured: Captured, report: Report, sample: str) -> None:
     session = captured(sample)
     made = report(session)

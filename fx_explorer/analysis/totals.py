@@ -29,14 +29,18 @@ DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
 """What makes two reported breaks the same: one line and one cause."""
 
 
+_COUNTS = "compilation NOT IN (SELECT id FROM compilation WHERE status = 'restarted')"
+"""An attempt that Dynamo gave up for another is shown, but not counted: torch does not count it either."""
+
+
 def totals(reader: SessionReader) -> Totals:
     return Totals(
-        compilations=reader.count(model.Compilation),
-        graphs=reader.count(model.Graph, stage="dynamo", parent=0),
+        compilations=_number(reader, "SELECT count(*) FROM compilation WHERE status != 'restarted'"),
+        graphs=_number(reader, f"SELECT count(*) FROM graph WHERE stage = 'dynamo' AND parent = 0 AND {_COUNTS}"),
         graph_breaks=_number(reader, f"SELECT count(*) FROM (SELECT DISTINCT {DISTINCT_BREAK} FROM graph_break)"),
         graph_break_hits=reader.count(model.GraphBreak),
         recompiles=_number(reader, "SELECT count(DISTINCT compilation) FROM recompile"),
-        kernels=reader.count(model.Kernel),
+        kernels=_number(reader, f"SELECT count(*) FROM kernel WHERE {_COUNTS}"),
         compile_s=compile_seconds(reader),
         skipped_records=_skipped_records(reader),
     )

@@ -20,7 +20,7 @@ from torch._dynamo.guards import CheckFunctionManager
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import Recording, Segment
+from fx_explorer.capture.recording import BackendError, Recording, Segment
 from fx_explorer.model import ArtifactKind, Guard, LineSource
 
 
@@ -30,6 +30,8 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
             name = recording.compilation_name()
             with recording.noting("a Dynamo graph", "dynamo"):
+                if name in recording.segments:
+                    recording.set_aside(name, recording.restart_reason(name))
                 recording.backends[name] = backend_name(self.compiler_fn) or recording.request.backend
                 recording.segments[name] = Segment(dynamo=recording.add_graph(module, "dynamo"))
                 reason = getattr(module, "compile_subgraph_reason", None)
@@ -38,8 +40,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             try:
                 return original(self, module, *args, **kwargs)
             except Exception as error:
-                with recording.noting("a compile error"):
-                    recording.compile_failed(name, error)
+                recording.errors[name] = BackendError(error, recording.stage)
                 raise
 
         return call_user_compiler

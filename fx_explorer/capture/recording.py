@@ -7,11 +7,13 @@ never become a fault of the user's compile: every hook does its recording inside
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch._guards import CompileContext
@@ -71,6 +73,13 @@ class Segment:
         return self.pre_grad or self.dynamo
 
 
+class BackendError(NamedTuple):
+    """``stage`` is how far the compilation had come."""
+
+    error: BaseException
+    stage: Stage | None
+
+
 class Recording:
     """One capture in progress."""
 
@@ -91,6 +100,14 @@ class Recording:
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were lowered here."""
         self.cache_events: dict[str, list[str]] = {}
+        self.errors: dict[str, BackendError] = {}
+        """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
+        self._by_name: tuple[dict[str, Any], ...] = (
+            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.guard_trees, self.cache_events,
+            self.errors,
+        )  # fmt: skip
+        self._resets: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
         self._local = threading.local()
         self._broken = False
 
@@ -122,11 +139,27 @@ class Recording:
         self.writer.update(row)
         self.notify(Notice("compilation", compilation=name))
 
-    def compile_failed(self, name: str, error: BaseException) -> None:
-        """The compiler raised in this compilation; what was captured before stays."""
-        message = " ".join(f"{type(error).__name__}: {error}".split("\n\nSet TORCHDYNAMO_VERBOSE")[0].split())
-        self.add_failure("compiler", self.stage, error, message)
-        self.change_compilation(name, status="failed", error=message)
+    def begin_again(self, name: str) -> None:
+        """torch numbers its frames anew after ``torch._dynamo.reset()``: what comes under ``name`` now is something else."""
+        self._resets[name] = self._resets.get(name, 1) + 1
+        for state in self._by_name:
+            state.pop(name, None)
+        row = Compilation(0, f"{name}#{self._resets[name]}", *_frame_numbers(name), "", "", 0)
+        self.add_compilation(name, row)
+
+    def set_aside(self, name: str, reason: str) -> None:
+        """Dynamo restarts this compilation after a graph was compiled: that attempt becomes a row of its own."""
+        whole = self.compilations[name]
+        attempt = self._attempts[name] = self._attempts.get(name, -1) + 1
+        row = replace(whole, id=0, name=f"{whole.name}_{attempt}", status="restarted", error=reason)
+        self.writer.move_compilation(whole.id, self.writer.add(row))
+        self.segments.pop(name, None)
+        self.seen_stages.pop(name, None)
+        self.notify(Notice("compilation", compilation=row.name))
+
+    def restart_reason(self, name: str) -> str:
+        known = self.errors.pop(name, None)
+        return one_line(f"{type(known.error).__name__}: {known.error}") if known else "Dynamo began anew"
 
     @property
     def stage(self) -> Stage | None:
@@ -212,6 +245,18 @@ class Recording:
     def unavailable(self, view: str, reason: str) -> None:
         """A hook this torch release does not offer: the view stays empty and says why."""
         self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
+
+
+MAX_ERROR = 400
+"""Characters of an error shown in one line; the whole is in its Failure."""
+
+_ADVICE = re.compile(r"Developer debug context|\n\nSet TORCHDYNAMO_VERBOSE")
+
+
+def one_line(text: str) -> str:
+    """An error in one line, without torch's advice on how to debug torch."""
+    line = " ".join(_ADVICE.split(text)[0].split()).rstrip(":")
+    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"
 
 
 def _frame_numbers(name: str) -> tuple[int, int]:

@@ -97,11 +97,13 @@ class Sources:
         return frames
 
     def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
-        """The innermost frame outside torch: the line its author can change. None when all of them are torch's."""
-        for frame in reversed(frames):
-            if not frame.file.startswith((self._torch, *_OWN)):
-                return frame
-        return None
+        """The innermost frame outside torch: the line its author can change.
+
+        A stack that is torch's alone (an nn.Sequential, an optimizer's step) gives its innermost frame; None only without any.
+        """
+        own = [frame for frame in frames if not frame.file.startswith(_OWN)]
+        outside = [frame for frame in own if not self.is_torch(frame.file)]
+        return outside[-1] if outside else own[-1] if own else None
 
     def is_torch(self, path: str) -> bool:
         return path.startswith(self._torch)

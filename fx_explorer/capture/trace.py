@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch._logging.structured import INTERN_TABLE
 
 from fx_explorer.capture import stages
 from fx_explorer.capture.breaks import parse_break
-from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.recording import Recording, one_line
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
 
@@ -96,8 +97,10 @@ class _Handler(logging.Handler):
     def _start(self, name: str, content: dict[str, Any], _: str) -> None:
         recording = self._recording
         known = recording.compilations.get(name)
-        if not name or (known is not None and known.function):
+        if not name or (known is not None and known.status == "running" and known.function):
             return
+        if known is not None and known.status != "running":
+            recording.begin_again(name)
         frames = _frames(content["stack"])
         where = frames[-1]
         outside = [frame for frame in frames[:-1] if not recording.sources.is_torch(frame.file)]
@@ -118,14 +121,15 @@ class _Handler(logging.Handler):
         recording = self._recording
         recording.compilation_id(name)
         row = recording.compilations[name]
-        status = "failed" if row.status == "failed" else self._status(name, content)
-        if status == "failed" and row.status != "failed":
-            self._add_failure(name, content)
+        status = self._status(name, content)
+        error = one_line(content.get("fail_reason") or "")
+        if status == "failed":
+            error = self._add_failure(name, content)
         restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
         recording.change_compilation(
             name,
             status=status,
-            error=row.error or _flat(content.get("fail_reason") or ""),
+            error=error,
             attempts=1 + len(restarts),
             restart_reasons=restarts,
             backend=recording.backends.get(name, row.backend),
@@ -134,13 +138,19 @@ class _Handler(logging.Handler):
         )
         self.flush_spans()
 
-    def _add_failure(self, name: str, content: dict[str, Any]) -> None:
-        """Dynamo itself gave up; a backend's failure was recorded where it was raised."""
+    def _add_failure(self, name: str, content: dict[str, Any]) -> str:
+        """Store what stopped the compilation, a backend's own exception where there was one; returns it in one line."""
         recording = self._recording
-        text = recording.writer.text(self._errors.get(name) or content.get("fail_reason") or "")
-        message = f"{content['fail_type']}: {_flat(content.get('fail_reason') or '')}"
-        compilation = recording.compilation_id(name)
-        recording.writer.add(Failure(0, compilation, "compiler", "dynamo", content["fail_type"], message, text))
+        raised = recording.errors.pop(name, None)
+        if raised:
+            message = one_line(f"{type(raised.error).__name__}: {raised.error}")
+            text, stage = "".join(traceback.format_exception(raised.error)), raised.stage
+        else:
+            message = one_line(f"{content['fail_type']}: {content.get('fail_reason') or ''}")
+            text, stage = self._errors.get(name) or content.get("fail_reason") or "", "dynamo"
+        text_id, compilation = recording.writer.text(text), recording.compilation_id(name)
+        recording.writer.add(Failure(0, compilation, "compiler", stage, content["fail_type"], message, text_id))
+        return message
 
     def _error(self, name: str, _: Any, payload: str) -> None:
         self._errors[name] = payload
@@ -287,13 +297,3 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
-
-
-MAX_ERROR = 400
-"""Characters of an error shown in one line; the whole is in its Failure."""
-
-
-def _flat(text: str) -> str:
-    """The reason in one line, without torch's advice on how to debug torch."""
-    line = " ".join(text.split("Developer debug context")[0].split())
-    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"

@@ -7,17 +7,22 @@ from typing import Literal
 
 from fx_explorer.model.stage import Direction, Stage
 
-Status = Literal["running", "ok", "broke", "failed", "skipped"]
-"""``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python."""
+Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted"]
+"""``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python. ``restarted``: an attempt
+that left a compiled graph behind before Dynamo began the compilation anew; the one that counts has its name without ``_N``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """One frame compiled once: torch's ``[frame/recompile]``. Restarts are counted in ``attempts``, not shown as rows."""
+    """One frame compiled once: torch's ``[frame/recompile]``.
+
+    Restarts are counted in ``attempts``; only an attempt that left a compiled graph behind has a row of its own, ``0/0_0``.
+    """
 
     id: int
     name: str
-    """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd."""
+    """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2`` when the program called
+    ``torch._dynamo.reset()`` and torch gave the number a second time."""
     frame: int
     recompile: int
     function: str

@@ -109,6 +109,12 @@ class SessionWriter:
         with self.transaction():
             self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
 
+    def move_compilation(self, old: int, new: int) -> None:
+        """Give everything that was captured for compilation ``old`` so far to ``new``."""
+        with self.transaction():
+            for row_type in (model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol, model.GraphBreak):
+                self._db.execute(f"UPDATE {schema.TABLES[row_type]} SET compilation=? WHERE compilation=?", (new, old))
+
     def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:
         """Append a graph with its nodes; ``edges`` are (producer, consumer) positions in ``nodes``.
 

@@ -10,7 +10,19 @@ from torch import nn
 from torch.nn import functional as F
 
 from fx_explorer.capture import recorder
-from fx_explorer.model import Artifact, Compilation, Failure, Graph, GraphBreak, Guard, Metric, Node, Recompile, Symbol
+from fx_explorer.model import (
+    Artifact,
+    Compilation,
+    Failure,
+    Graph,
+    GraphBreak,
+    Guard,
+    Metric,
+    Node,
+    Recompile,
+    SourceFile,
+    Symbol,
+)
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record, record_with_notices
 
@@ -323,3 +335,34 @@ def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(tmp_path:
     assert failure.message.startswith(f"bytecode: torch {torch.__version__} does not offer")
     assert not reader.rows(Artifact, kind="bytecode_original")
     assert reader.rows(Graph, stage="post_grad", direction="backward")
+
+
+def test_a_number_that_torch_gives_again_after_a_reset_is_another_compilation(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        compile_(lambda x: x.sin())(torch.ones(3))
+        torch._dynamo.reset()
+        compile_(lambda x: x.cos() + 1)(torch.ones(3))
+
+    reader = record(tmp_path / "x.fxs", program)
+    assert [c.name for c in reader.rows(Compilation)] == ["0/0", "0/0#2"]
+    ops = [
+        {node.target for node in reader.nodes(graph) if node.op == "call_function"}
+        for graph in reader.rows(Graph, stage="post_grad")
+    ]
+    assert ops == [{"aten.sin.default"}, {"aten.cos.default", "aten.add.Tensor"}]
+
+
+def test_an_attempt_that_dynamo_gave_up_stands_apart_and_is_no_failure(tmp_path: Path) -> None:
+    restarted = []
+
+    def restart_once(module: torch.fx.GraphModule, inputs: object) -> object:
+        if not restarted:
+            restarted.append(module)
+            raise torch._dynamo.exc.TensorifyScalarRestartAnalysis
+        return module.forward
+
+    reader = record(tmp_path / "x.fxs", lambda _: torch.compile(MLP(), backend=restart_once)(torch.randn(4, 8)))
+    assert [(c.name, c.status) for c in reader.rows(Compilation)] == [("0/0", "ok"), ("0/0_0", "restarted")]
+    assert [graph.compilation for graph in reader.rows(Graph)] == [2, 1]
+    assert reader.rows(Failure) == []
+    assert reader.meta("counters")["stats"]["unique_graphs"] == 1

@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import (
     place_of_source,
     places_of_nodes,
 )
-from fx_explorer.analysis.selection import line_nodes_at, nodes_at
+from fx_explorer.analysis.selection import id_list, line_nodes_at, nodes_at
 from fx_explorer.model.link import How
 from fx_explorer.session import SessionReader
 
@@ -97,16 +97,14 @@ def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Expla
 
 def kernels_of(reader: SessionReader, nodes: list[int]) -> list[model.Kernel]:
     """Kernels (library calls too) that compute any of these nodes directly."""
-    ids: set[int] = set()
-    for row in reader.lines_of_nodes(nodes):
-        ids |= {found[0] for found in reader.query("SELECT id FROM kernel WHERE artifact=?", (row.artifact,))}
-        ids |= {
-            found[0]
-            for found in reader.query(
-                "SELECT id FROM kernel WHERE output_code=? AND first_line=? AND NOT artifact", (row.artifact, row.line)
-            )
-        }
-    return reader.by_ids(model.Kernel, ids)
+    wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS JOIN kernel"
+    found = reader.query(
+        f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact "
+        f"UNION SELECT kernel.id {wanted} ON kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line "
+        "WHERE NOT kernel.artifact",
+        (id_list(nodes),) * 2,
+    )
+    return reader.by_ids(model.Kernel, (row[0] for row in found))
 
 
 def _to_source(reader: SessionReader, nodes: list[int]) -> list[Explanation]:

@@ -20,7 +20,6 @@ from fx_explorer.model import (
     Metric,
     Node,
     Recompile,
-    SourceFile,
     Symbol,
 )
 from fx_explorer.session import SessionReader

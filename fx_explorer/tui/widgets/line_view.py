@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
+from textual.app import App
 from textual.binding import BindingType
 from textual.message import Message
 
@@ -17,6 +20,9 @@ from fx_explorer.tui.widgets.line_finder import LineFinder
 
 WHEEL_LINES = 3
 WHEEL_COLUMNS = 8
+
+HOPS = 24
+"""Rounds of the event loop that a message needs to get from a line to the screen, and the answer back, with room to spare."""
 
 
 class LineView(LineCanvas, can_focus=True):
@@ -100,6 +106,7 @@ class LineView(LineCanvas, can_focus=True):
         before = self._cursor
         self.move_to(line, center)
         if self._cursor != before:
+            paint_after_messages(self.app)
             self.post_message(self.Moved(self, self._cursor))
 
     @property
@@ -326,3 +333,22 @@ class LineView(LineCanvas, can_focus=True):
         before, self._hovered = self._hovered, line
         if before != line:
             self.redraw((before, line))
+
+
+def paint_after_messages(app: App[object]) -> None:
+    """Hold the next frame until the messages on their way now have been answered.
+
+    A cursor that moves makes other panes scroll. In a frame of its own each, a key would take three frames, of which
+    Textual paints one every 16 ms; together it takes one.
+    """
+    hold = contextlib.ExitStack()
+    hold.enter_context(app.batch_update())
+    loop = asyncio.get_running_loop()
+
+    def release(hops: int) -> None:
+        if hops:
+            loop.call_soon(release, hops - 1)
+        else:
+            hold.close()
+
+    release(HOPS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fx_explorer import model
 from fx_explorer.analysis.console import failures
 from fx_explorer.analysis.facts import Fact, Severity
-from fx_explorer.analysis.words import first_line
+from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 
 
@@ -45,4 +45,19 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
     went_well = outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0)
     severity: Severity = "good" if went_well else "notice" if outcome.kind == "cancelled" else "problem"
     place = next((f.place for f in failures(reader) if f.place and f.failure.where == "program"), None)
-    return Fact("run", severity, told[outcome.kind], outcome.message, place, "overview" if went_well else "console")
+    detail = outcome.message or what_ran(reader)
+    return Fact("run", severity, told[outcome.kind], detail, place, "overview" if went_well else "console")
+
+
+def what_ran(reader: SessionReader) -> str:
+    """``model with 2,762 parameters · forward and backward · cpu · torch 2.13.0``; what is not known is left out."""
+    target, environment = reader.meta("target") or {}, reader.meta("environment") or {}
+    request = reader.meta("request") or {}
+    parameters = target.get("parameters") or 0
+    kind = {"module": "model", "function": "function", "script": "script"}.get(target.get("kind", ""), "")
+    size = f"{kind} with {counted(parameters, 'parameter')}" if kind and parameters else kind
+    trained = "forward and backward" if target.get("train") or reader.count(model.Graph, stage="backward") else "forward only"
+    torch = f"torch {environment['torch']}" if environment.get("torch") else ""
+    backend = request.get("backend", "inductor")
+    told = (size, trained, environment.get("device", ""), torch, f"backend {backend}" if backend != "inductor" else "")
+    return " · ".join(part for part in told if part)

@@ -22,6 +22,7 @@ def test_a_training_step_that_went_well(step: SessionReader) -> None:
     facts = overview(step)
     assert {fact.severity for fact in facts} == {"good"}
     assert texts(facts, "run")[0] == "mlp.py:MLP ran to its end."
+    assert facts[0].detail == "model · forward and backward · cpu · torch 2.13.0"
     assert texts(facts, "graphs") == ["Everything became one graph: 3 operations."]
     assert texts(facts, "kernels") == ["Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."]
     assert texts(facts, "memory") == ["For the backward the forward keeps 128 B it computed (1 tensor)."]

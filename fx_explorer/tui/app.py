@@ -13,10 +13,12 @@ from pathlib import Path
 
 from textual import work
 from textual.app import App, SystemCommand
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
@@ -162,9 +164,9 @@ class ExplorerApp(App[int]):
             self.capture()
 
     def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.State]:
-        name = header.target_name(reader) if reader else self._target
+        name = header.target_name(reader) if reader else printable(Path(self._target).name)
         if self._problem:
-            state = header.State("✗", self._problem, "problem")
+            state = header.State("✗", printable(self._problem), "problem")
         elif live:
             state = header.running_state(live.doing, live.elapsed_s)
         elif reader:
@@ -248,6 +250,18 @@ class ExplorerApp(App[int]):
     def action_toggle_theme(self) -> None:
         dark, light = THEMES
         self.theme = light.name if self.theme == dark.name else dark.name
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Messages carry names and errors from outside: shown as they are, never as markup."""
+        super().notify(printable_text(message), title=title, severity=severity, timeout=timeout, markup=False)
 
     def _write_to_terminal(self, text: str) -> None:
         """Past the screen: for sequences that make the terminal do something."""

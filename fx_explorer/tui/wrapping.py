@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from rich.cells import cell_len
 
 
@@ -12,9 +14,18 @@ def wrapped(text: str, width: int) -> list[str]:
         if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
             rows.append("")
         rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
-        while len(rows[-1]) > width:
-            rows[-1:] = [rows[-1][:width], rows[-1][width:]]
+        while cell_len(rows[-1]) > width > 1:
+            head = chop(rows[-1], width)
+            rows[-1:] = [head, rows[-1][len(head) :]]
     return rows
+
+
+def chop(text: str, width: int) -> str:
+    """As many characters from the beginning as fit into ``width`` cells."""
+    if text.isascii():
+        return text[:width]
+    cells = accumulate(map(cell_len, text))
+    return text[: sum(1 for used in cells if used <= width)]
 
 
 def wrapped_text(text: str, width: int) -> str:

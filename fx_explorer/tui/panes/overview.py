@@ -140,7 +140,7 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
 def leads_to(fact: Fact) -> str:
     """Where Enter goes: ``model.py:32``, ``4 breaks``."""
     if fact.place:
-        return f"{fact.place.document.title}:{fact.place.line + 1}"
+        return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
     numbers = {view: f"{i} {label}" for i, (view, label, _) in enumerate(VIEWS, start=1)}
     return numbers.get(name, "") if name != "overview" else ""

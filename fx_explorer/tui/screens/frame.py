@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.timer import Timer
 from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
@@ -40,8 +39,6 @@ from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
-
-INSPECTOR_DELAY_S = 0.02
 
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
@@ -83,7 +80,6 @@ class ExplorerFrame(Screen[None]):
         self._views = Vertical(id="views")
         self._view_widgets: dict[str, Widget] = {}
         self._inspector = OneLine(id="inspector")
-        self._inspector_timer: Timer | None = None
         self._footer = FooterLine(keymap)
         self.find_bar = FindBar()
         self.linked = LinkedPanes()
@@ -271,13 +267,7 @@ class ExplorerFrame(Screen[None]):
         self.find_bar.show_count(event)
 
     def show_inspector(self) -> None:
-        """Soon: what lights up must not wait for the words about it, nor be painted together with the bottom of the screen
-        (Textual paints everything between the first and the last row that changed)."""
-        if self._inspector_timer is None:
-            self._inspector_timer = self.set_timer(INSPECTOR_DELAY_S, self._show_inspector, name="inspector")
-
-    def _show_inspector(self) -> None:
-        self._inspector_timer = None
+        """Say what the cursor is on. Costs 1 ms, and is painted in the same frame as what lights up."""
         place = self.place
         if self.reader is None:
             return

@@ -1,0 +1,114 @@
+"""Commands are declared once: every one has somebody who carries it out, keys can be remapped, mistakes are told."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.commands import keys
+from fx_explorer.tui.app import ExplorerApp
+from fx_explorer.tui.bindings import clashes, first_key
+from fx_explorer.tui.commands import COMMANDS, GROUPS, Command, by_id, key_label
+from fx_explorer.tui.config import Config, config_path, load_config, parse_config
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.widgets.line_view import LineView
+
+CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
+def test_every_command_is_carried_out_by_its_scope(command: Command) -> None:
+    name = command.action.partition("(")[0]
+    assert hasattr(CLASSES[command.scope], f"action_{name}")
+    assert command.help.endswith(".")
+    assert command.group in GROUPS
+
+
+def test_ids_are_unique_and_no_two_commands_share_a_key() -> None:
+    assert len({command.id for command in COMMANDS}) == len(COMMANDS)
+    assert clashes(COMMANDS, {}) == {}
+
+
+def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
+    """Their bindings stand in the widget; commands.py tells the same keys."""
+    bound = {}
+    for binding in LineView.BINDINGS:
+        bound[binding.id] = (tuple(binding.key.split(",")), binding.action)
+    declared = {c.id: (c.keys, c.action) for c in COMMANDS if c.scope == "lines"}
+    assert {command_id: bound.get(command_id) for command_id in declared} == declared
+    assert set(bound) == set(declared)
+
+
+def test_the_footer_shows_the_key_the_user_chose() -> None:
+    assert first_key(by_id("app.help"), {}) == "?"
+    assert first_key(by_id("app.help"), {"app.help": ("ctrl+h",)}) == "ctrl+h"
+    assert key_label("left_square_bracket") == "["
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    keys.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture
+def config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = config_path()
+    path.parent.mkdir()
+    return path
+
+
+def test_the_key_table_follows_the_config_file(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config_file.write_text('[keys]\n"pane.zoom" = "Z"\n')
+    assert keys.run(arguments("--format", "json")) == 0
+    table = {entry["id"]: entry["keys"] for entry in json.loads(capsys.readouterr().out)}
+    assert table["pane.zoom"] == ["Z"]
+    assert keys.run(arguments("--format", "json", "--default")) == 0
+    assert '"z"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("table_format", ["text", "markdown"])
+def test_the_key_table_has_every_command(table_format: str, config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys.run(arguments("--format", table_format))
+    table = capsys.readouterr().out
+    assert all(
+        command.id in table and command.help.replace("|", "\\|" if table_format == "markdown" else "|") in table
+        for command in COMMANDS
+    )
+
+
+def test_a_missing_config_file_means_the_defaults(tmp_path: Path) -> None:
+    assert load_config(tmp_path / "config.toml") == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("keys = [", "is not valid TOML"),
+        ('theme = "purple"', 'write "dark" or "light"'),
+        ("colour = 1", "'colour' is not a setting"),
+        ('keys = "x"', "keys must be a table"),
+        ('[keys]\n"pane.zom" = "z"', "there is no command 'pane.zom'"),
+        ('[keys]\n"pane.zoom" = 3', "must be a key or a list of keys"),
+    ],
+)
+def test_a_mistake_in_the_config_file_is_told_and_the_rest_is_used(config_file: Path, text: str, problem: str) -> None:
+    config_file.write_text(text)
+    config = load_config(config_file)
+    assert any(problem in message and str(config_file) in message for message in config.problems)
+
+
+def test_the_good_part_of_a_config_with_a_mistake_is_used() -> None:
+    config = parse_config({"theme": "light", "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"}}, "config.toml")
+    assert config.theme == "light"
+    assert config.keys == {"pane.zoom": ("Z", "ctrl+z")}
+    assert len(config.problems) == 1
+
+
+def test_an_unreadable_config_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    assert "cannot be read" in load_config(tmp_path / "config.toml").problems[0]

@@ -1,0 +1,195 @@
+"""A capture shown while it runs: header, pipeline, growth, cancel, quit, failures, capturing again. The capture is injected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.errors import SessionWriteError
+from fx_explorer.model import Notice, Outcome
+from fx_explorer.session import SessionWriter
+from tests.sessions import write_training_step
+from tests.tui.conftest import OpenApp
+
+
+class FakeCapture:
+    """A capture whose notices the test sends; what it finds is written when it ends."""
+
+    def __init__(self, path: Path, write: Callable[[Path], object], outcome: Outcome | None = None) -> None:
+        self.session_path = path
+        self.outcome: Outcome | None = None
+        self.was_cancelled = False
+        self.was_discarded = False
+        self._write = write
+        self._final = outcome or Outcome("finished")
+        self._queue: asyncio.Queue[Notice | None] = asyncio.Queue()
+
+    async def start(self) -> None:
+        with SessionWriter(self.session_path) as writer:
+            writer.set_meta("request", {"target": "mlp.py"})
+
+    def send(self, notice: Notice) -> None:
+        self._queue.put_nowait(notice)
+
+    def end(self) -> None:
+        self._write(self.session_path)
+        self._finish(self._final)
+
+    def _finish(self, outcome: Outcome) -> None:
+        with SessionWriter(self.session_path) as writer:
+            writer.set_meta("outcome", outcome.to_json())
+            writer.set_meta("finished", 1.0)
+        self.outcome = outcome
+        self._queue.put_nowait(None)
+
+    async def notices(self) -> AsyncIterator[Notice]:
+        while (notice := await self._queue.get()) is not None:
+            yield notice
+
+    async def wait(self) -> Outcome:
+        assert self.outcome is not None
+        return self.outcome
+
+    async def cancel(self, grace_s: float = 3.0) -> Outcome:
+        self.was_cancelled = True
+        self._finish(Outcome("cancelled"))
+        return await self.wait()
+
+    def discard(self) -> None:
+        self.was_discarded = True
+
+
+def step(path: Path) -> None:
+    write_training_step(path, finished=False)
+
+
+def nothing(path: Path) -> None:
+    """The capture found nothing."""
+
+
+async def test_progress_is_told_while_torch_loads_and_stages_run(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        assert "mlp.py" in driver.header
+        capture.send(Notice("worker", "importing torch"))
+        await driver.until(lambda: "▷ importing torch" in driver.header)
+        assert "· Dynamo" in driver.screen
+        capture.send(Notice("phase", stage="schedule", state="begin", compilation="0/0"))
+        await driver.until(lambda: "▷ Inductor running" in driver.screen)
+        assert "Inductor is fusing [0/0]" in driver.header
+        capture.end()
+        await driver.until(lambda: "✓ captured in 1.00 s" in driver.header)
+        assert "Everything became one graph" in driver.screen
+        assert "✓ Dynamo 1 graph · 0 breaks" in driver.screen
+
+
+async def test_views_update_as_the_session_grows(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.press("8")
+        assert "printed nothing so far" in driver.screen
+        with SessionWriter(capture.session_path) as writer:
+            writer.add(model.ConsoleLine(0, "stdout", "hello from the program", 0.5))
+        await driver.until(lambda: "hello from the program" in driver.screen)
+        capture.end()
+
+
+async def test_a_session_somebody_else_is_writing_is_followed(open_app: OpenApp, tmp_path: Path) -> None:
+    path = tmp_path / "other.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("target", {"name": "train.py"})
+    async with open_app(path) as driver:
+        assert "▷ being written" in driver.header
+        write_training_step(path)
+        await driver.until(lambda: "✓ captured" in driver.header and "Everything became one graph" in driver.screen)
+
+
+async def test_escape_cancels_and_keeps_what_was_found(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        step(capture.session_path)
+        await driver.press("escape")
+        assert capture.was_cancelled
+        await driver.until(lambda: "– cancelled; what was found is kept" in driver.header)
+        assert driver.explorer.reader.count(model.Graph) == 6
+
+
+async def test_quitting_stops_the_capture_and_leaves_no_files(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        await driver.pilot.press("q")
+    assert capture.was_cancelled
+    assert capture.was_discarded
+
+
+async def test_a_program_that_raises_is_told_and_its_traceback_shown(open_app: OpenApp, tmp_path: Path) -> None:
+    def write(path: Path) -> None:
+        with SessionWriter(path) as writer:
+            text = writer.text('Traceback (most recent call last):\n  File "/p/mlp.py", line 7\nValueError: bad shape')
+            writer.add(model.Failure(0, 0, "program", None, "ValueError", "bad shape", text))
+
+    capture = FakeCapture(tmp_path / "s.fxs", write, Outcome("raised", "ValueError: bad shape", 3))
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        capture.end()
+        await driver.until(lambda: "✗ program raised: ValueError: bad shape" in driver.header)
+        await driver.press("8")
+        assert "ValueError: bad shape" in driver.screen
+        assert 'File "/p/mlp.py", line 7' in driver.screen
+
+
+async def test_a_capture_that_cannot_start_is_told(open_app: OpenApp, tmp_path: Path) -> None:
+    class Hopeless(FakeCapture):
+        async def start(self) -> None:
+            raise SessionWriteError("cannot create the session file: the disk is full")
+
+    async with open_app(make_capture=lambda: Hopeless(tmp_path / "s.fxs", nothing), target="mlp.py") as driver:
+        await driver.until(lambda: "✗ cannot create the session file" in driver.header)
+
+
+async def test_capturing_again_keeps_the_place(open_app: OpenApp, tmp_path: Path) -> None:
+    captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
+    made = iter(captures)
+    async with open_app(make_capture=lambda: next(made), target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        captures[0].end()
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("2", "tab", "g", "j", "j", "r")
+        await driver.until(lambda: captures[1].session_path.exists())
+        assert driver.panes[1].place.line == 2  # the old session is shown while the new one is made
+        captures[1].end()
+        await driver.until(lambda: driver.explorer.reader.path == captures[1].session_path)
+        assert driver.explorer.view == "source"
+        assert driver.panes[1].place.document.title == "Forward · post-grad"
+        assert driver.panes[1].place.line == 2
+        assert driver.panes[0].body.marks == {6}
+        assert captures[0].was_discarded
+
+
+async def test_saving_the_watched_file_captures_again(open_app: OpenApp, tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("a = 1\n")
+    captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
+    made = iter(captures)
+    async with open_app(make_capture=lambda: next(made), target=str(file), watched=[file]) as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        captures[0].end()
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("w")
+        assert "watching" in driver.header
+        file.write_text("a = 2222\n")
+        await driver.until(lambda: captures[1].session_path.exists())
+        captures[1].end()
+
+
+async def test_a_saved_session_cannot_be_captured_again_and_says_so(open_app: OpenApp, tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs") as driver:
+        await driver.press("r", "w")
+        messages = " ".join(note.message for note in driver.app._notifications)
+        assert "This is a saved session" in messages
+        assert "There is no file to watch" in messages

@@ -1,0 +1,194 @@
+"""The app's logic that needs no screen: presets, history, pipeline, watching, saving, folding, wrapping."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.outline import OutlineEntry
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.header import conditions, ended_state, target_name
+from fx_explorer.tui.history import History
+from fx_explorer.tui.pipeline import bar_text, pipeline
+from fx_explorer.tui.presets import MISSING, PRESETS, Material, document_for
+from fx_explorer.tui.saving import suggested_name
+from fx_explorer.tui.watching import FileWatch
+from fx_explorer.tui.widgets.outline import entry_paths, folded_at_first, visible_entries
+from fx_explorer.tui.wrapping import wrapped, wrapped_text
+from tests.sessions import Hand
+
+
+def graph(number: int, stage: model.Stage, direction: model.Direction = "") -> Document:
+    return Document("graph", number, f"{stage} {direction}", "graph", 10, 1, "0/0", stage, direction)
+
+
+EAGER = Material((), (graph(1, "dynamo"),))
+AOT = Material((), (graph(1, "dynamo"), graph(2, "joint"), graph(3, "forward", "forward"), graph(4, "backward", "backward")))
+
+
+def test_the_graph_slot_shows_the_stage_nearest_to_the_kernels() -> None:
+    assert document_for("graph", EAGER) == graph(1, "dynamo")
+    assert document_for("graph", AOT) == graph(3, "forward", "forward")
+    assert document_for("graph", AOT, "backward") == graph(4, "backward", "backward")
+
+
+def test_a_backend_without_backward_leaves_the_slot_empty_and_there_is_a_reason() -> None:
+    assert document_for("backward", EAGER) is None
+    assert all(MISSING[slot] for slots in PRESETS.values() for slot in slots)
+
+
+def test_history_forgets_what_lay_ahead_when_going_somewhere_new() -> None:
+    history: History[str] = History()
+    for stop in "abc":
+        history.go(stop)
+    assert history.back() == "b"
+    history.go("d")
+    assert history.forward() is None
+    assert [history.back(), history.back(), history.back()] == ["b", "a", None]
+
+
+def test_history_counts_the_same_place_once() -> None:
+    history: History[str] = History()
+    history.go("a")
+    history.go("a")
+    assert history.back() is None
+
+
+def test_every_step_of_a_finished_training_step_is_done(hand: Hand) -> None:
+    with SessionReader(hand.path) as reader:
+        steps = pipeline(reader)
+    assert [(step.name, step.state) for step in steps] == [
+        ("Dynamo", "done"),
+        ("AOTAutograd", "done"),
+        ("Inductor", "done"),
+        ("Kernels", "done"),
+    ]
+    assert steps[0].found[:2] == ("1 graph", "0 breaks")
+    assert steps[1].found == ("fwd 5", "bwd 4", "saves 128 B")
+    assert steps[3].found == ("3", "not built")
+
+
+def session(path: Path, *rows: object, outcome: str = "") -> SessionReader:
+    with SessionWriter(path) as writer:
+        for row in rows:
+            writer.add(row)  # type: ignore[arg-type]
+        if outcome:
+            writer.set_meta("outcome", model.Outcome(outcome).to_json())  # type: ignore[arg-type]
+    return SessionReader(path)
+
+
+def compilation(**fields: object) -> model.Compilation:
+    return model.Compilation(0, "0/0", 0, 0, "f", "/p/f.py", 1, **fields)  # type: ignore[arg-type]
+
+
+def test_a_step_that_failed_says_so(tmp_path: Path) -> None:
+    failure = model.Failure(0, 1, "compiler", "schedule", "LoweringException", "no lowering")
+    with session(tmp_path / "s.fxs", compilation(status="failed"), failure, outcome="raised") as reader:
+        inductor = pipeline(reader)[2]
+    assert (inductor.state, inductor.found) == ("failed", ("failed",)) or inductor.state == "failed"
+
+
+def test_a_step_the_backend_lacks_says_why(tmp_path: Path) -> None:
+    missing = {"post_grad": "backend eager does not use Inductor", "schedule": "backend eager does not use Inductor"}
+    with session(tmp_path / "s.fxs", compilation(status="ok", missing_stages=missing), outcome="finished") as reader:
+        inductor = pipeline(reader)[2]
+    assert (inductor.state, inductor.found) == ("missing", ("backend eager does not use Inductor",))
+
+
+def test_steps_wait_before_anything_happened(tmp_path: Path) -> None:
+    with session(tmp_path / "s.fxs") as reader:
+        assert {step.state for step in pipeline(reader)} == {"waiting"}
+        assert pipeline(reader, {"dynamo"})[0].state == "running"
+
+
+def test_the_bar_is_shortened_until_it_fits(hand: Hand) -> None:
+    with SessionReader(hand.path) as reader:
+        steps = pipeline(reader)
+    assert "1.00 s" in bar_text(steps, 300)[0][1]
+    assert all(text == "" for _, text in bar_text(steps, 40))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("finished", "✓ captured"),
+        ("raised", "✗ program raised"),
+        ("killed", "✗ worker was killed"),
+        ("timed_out", "✗ timed out"),
+        ("cancelled", "– cancelled"),
+        ("not_started", "✗ not started"),
+    ],
+)
+def test_the_header_says_how_a_capture_ended(tmp_path: Path, outcome: str, words: str) -> None:
+    with session(tmp_path / "s.fxs", outcome=outcome) as reader:
+        assert ended_state(reader).text.startswith(words)
+
+
+def test_the_header_names_target_and_conditions(hand: Hand) -> None:
+    with SessionReader(hand.path) as reader:
+        assert target_name(reader) == "mlp.py:MLP"
+        assert conditions(reader) == "torch 2.13.0 · cpu · training"
+
+
+def test_a_file_counts_as_saved_once_it_has_come_to_rest(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("a")
+    watch = FileWatch([file])
+    assert not watch.has_changed()
+    file.write_text("ab")
+    assert not watch.has_changed()  # it may still be being written
+    assert watch.has_changed()
+    assert not watch.has_changed()
+
+
+def test_saving_by_renaming_is_noticed(tmp_path: Path) -> None:
+    file, new = tmp_path / "model.py", tmp_path / "new"
+    file.write_text("a")
+    watch = FileWatch([file])
+    new.write_text("abc")
+    os.replace(new, file)
+    assert [watch.has_changed(), watch.has_changed()] == [False, True]
+
+
+@pytest.mark.parametrize(("target", "name"), [("dir/mlp.py:MLP", "mlp.fxs"), ("pkg.mod:f", "mod.fxs"), ("", "session.fxs")])
+def test_a_session_is_called_after_its_target(target: str, name: str) -> None:
+    assert suggested_name(target) == name
+
+
+ENTRIES = [
+    OutlineEntry(0, "[0/0] f"),
+    OutlineEntry(1, "Kernels"),
+    *(OutlineEntry(2, f"kernel_{i}") for i in range(20)),
+    OutlineEntry(0, "[1/0] g"),
+    OutlineEntry(1, "Dynamo graph"),
+]
+
+
+def test_a_long_group_of_the_outline_starts_folded_and_its_neighbours_stay() -> None:
+    paths = entry_paths(ENTRIES)
+    folded = folded_at_first(ENTRIES, paths)
+    shown = [ENTRIES[i].title for i in visible_entries(paths, folded)]
+    assert shown == ["[0/0] f", "Kernels", "[1/0] g", "Dynamo graph"]
+
+
+def test_entries_of_the_same_name_have_paths_of_their_own() -> None:
+    paths = entry_paths([OutlineEntry(0, "a"), OutlineEntry(1, "x"), OutlineEntry(1, "x")])
+    assert len(set(paths)) == 3
+
+
+def test_words_are_wrapped_by_cells() -> None:
+    assert wrapped("ab cd ef", 5) == ["ab cd", "ef"]
+    assert wrapped("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert wrapped("", 3) == [""]
+
+
+def test_wide_characters_count_two_cells() -> None:
+    assert wrapped("漢字漢字", 4) == ["漢字", "漢字"]
+
+
+def test_a_bullet_goes_on_under_its_text() -> None:
+    assert wrapped_text("  • one two three", 12) == "  • one two\n    three"

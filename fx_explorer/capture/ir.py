@@ -6,6 +6,7 @@ seconds on a large model (it makes a GraphModule per loop body and prints every 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -55,7 +56,7 @@ class _Printer:
     def operation(self, scheduler_node: Any) -> Iterator[_Line]:
         members = getattr(scheduler_node, "snodes", None)
         if members:
-            kind = type(scheduler_node).__name__.removesuffix("SchedulerNode").lower() or "fused"
+            kind = _words(type(scheduler_node).__name__.removesuffix("SchedulerNode"))
             yield f"{scheduler_node.get_name()}: {kind}, {len(members)} operations in one kernel", _origins(scheduler_node)
             for member in members:
                 for text, nodes in self.operation(member):
@@ -180,7 +181,12 @@ def _kind(ir_node: Any) -> str:
     kernel = getattr(ir_node, "python_kernel_name", None)
     if kernel:
         return str(kernel)
-    return type(getattr(ir_node, "data", ir_node)).__name__.lower()
+    return _words(type(getattr(ir_node, "data", ir_node)).__name__)
+
+
+def _words(class_name: str) -> str:
+    """``OuterLoopFused`` → ``outer loop fused``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", class_name).lower()
 
 
 def _origins(scheduler_node: Any) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ class LoweringInProgress:
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
             kernels=tuple(_kernels(self._calls, positions, text, shift)),
-            without_kernel=without_kernel(operations, positions, self._calls),
+            without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
         )

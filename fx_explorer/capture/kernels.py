@@ -50,7 +50,7 @@ class KernelRecording:
         try:
             yield progress
         except BaseException as error:
-            progress.error = f"{type(error).__name__}: {error}"
+            progress.error = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise
         finally:
             self._open.pop()

@@ -57,8 +57,8 @@ class LoweredKernels:
     kernels: tuple[GeneratedKernel, ...]
     """In order of first call."""
     without_kernel: Mapping[str, str] = field(default_factory=dict)
-    """Call node that no kernel computes → why."""
+    """Call node that no kernel computes → why. Empty when code generation failed."""
     error: str = ""
-    """What stopped code generation; the kernels are those generated before it."""
+    """First line of what stopped code generation; the kernels are those generated before it."""
     problems: tuple[str, ...] = ()
     """What this recording could not find out, and why."""

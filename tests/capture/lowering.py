@@ -1,0 +1,54 @@
+"""Compiles in the test process, inspecting, and hands over what kernel recording saw."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._functorch.config
+import torch._inductor.config
+
+from fx_explorer.capture.inspecting import inspecting
+from fx_explorer.capture.kernels import GeneratedKernel, LoweredKernels, kernel_recording
+
+
+@contextlib.contextmanager
+def fresh_compiler() -> Iterator[None]:
+    """Dynamo forgets what it compiled, nothing is taken from a cache, and torch's own warnings are let be."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with (
+        warnings.catch_warnings(),
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+    torch._dynamo.reset()
+
+
+def lower(program: Callable[[Callable[..., Any]], object], function: Any, **options: Any) -> list[LoweredKernels]:
+    """Every graph that ``program(torch.compile(function))`` gave to Inductor, in order."""
+    graphs: list[LoweredKernels] = []
+    with fresh_compiler(), inspecting(), kernel_recording(graphs.append):
+        program(torch.compile(function, **options))
+    return graphs
+
+
+def call_names(graph: LoweredKernels) -> set[str]:
+    return {node.name for node in graph.module.graph.nodes if node.op == "call_function"}
+
+
+def linked_names(graph: LoweredKernels) -> set[str]:
+    return {node for kernel in graph.kernels for call in kernel.calls for node in call.nodes}
+
+
+def code_line(graph: LoweredKernels, line: int) -> str:
+    return graph.output_code.split("\n")[line - 1]
+
+
+def source_line(kernel: GeneratedKernel, line: int) -> str:
+    return kernel.source.split("\n")[line - 1]

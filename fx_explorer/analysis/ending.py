@@ -56,7 +56,10 @@ def what_ran(reader: SessionReader) -> str:
     parameters = target.get("parameters") or 0
     kind = {"module": "model", "function": "function", "script": "script"}.get(target.get("kind", ""), "")
     size = f"{kind} with {counted(parameters, 'parameter')}" if kind and parameters else kind
-    trained = "forward and backward" if target.get("train") or reader.count(model.Graph, stage="backward") else "forward only"
+    if target.get("train") or reader.count(model.Graph, stage="backward"):
+        trained = "forward and backward"
+    else:
+        trained = "forward only" if reader.count(model.Graph) else ""
     torch = f"torch {environment['torch']}" if environment.get("torch") else ""
     backend = request.get("backend", "inductor")
     told = (size, trained, environment.get("device", ""), torch, f"backend {backend}" if backend != "inductor" else "")

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from fx_explorer.capture.graphs import short_dtype
-from fx_explorer.capture.lines import node_of_operation
+from fx_explorer.capture.lines import node_of_buffer, node_of_operation
 
 LineNodes = list[tuple[int, str]]
 """(line from 1, name of a post-grad node)."""
@@ -71,7 +71,7 @@ class _Printer:
         yield f"{scheduler_node.get_name()}: {_kind(scheduler_node.node)} → {outputs or 'nothing'}{comment}", origins
         body = getattr(scheduler_node, "_body", None)
         if hasattr(body, "root_block"):
-            yield from self._loop(body)
+            yield from self._loop(body, node_of_buffer(scheduler_node.node))
         else:
             yield from self._dependencies(scheduler_node)
 
@@ -90,20 +90,21 @@ class _Printer:
             if names:
                 yield f"    {verb} {', '.join(names)}", ()
 
-    def _loop(self, body: Any) -> Iterator[_Line]:
+    def _loop(self, body: Any, stored: str | None) -> Iterator[_Line]:
+        """``stored``: the post-grad node whose value the loop stores."""
         known = _bodies.get(body)
         if known is None:
-            known = _bodies[body] = list(self._loop_lines(body))
+            known = _bodies[body] = list(self._loop_lines(body, stored))
         yield from known
 
-    def _loop_lines(self, body: Any) -> Iterator[_Line]:
+    def _loop_lines(self, body: Any, stored: str | None) -> Iterator[_Line]:
         reduced = set(body.reduce_vars)
         ranges = [
             f"{'reduce ' if variable in reduced else ''}{variable} < {self.expression(size)}"
             for variable, size in body.var_ranges.items()
         ]
         yield f"    for {', '.join(ranges) or 'one element'}:", ()
-        yield from _Block(self, body).lines(body.root_block, "        ")
+        yield from _Block(self, body, stored).lines(body.root_block, "        ")
 
 
 _bodies: WeakKeyDictionary[Any, list[_Line]] = WeakKeyDictionary()
@@ -113,9 +114,10 @@ _bodies: WeakKeyDictionary[Any, list[_Line]] = WeakKeyDictionary()
 class _Block:
     """Prints the small FX graph of a loop body; a masked part stands indented under its mask."""
 
-    def __init__(self, printer: _Printer, body: Any) -> None:
+    def __init__(self, printer: _Printer, body: Any, stored: str | None) -> None:
         self._printer = printer
         self._body = body
+        self._stored = stored
         self._names: dict[Any, str] = {}
         """What stands for an operation's value in the lines after it."""
         self._count = 0
@@ -129,7 +131,7 @@ class _Block:
             elif node.op == "call_method":
                 text = self._operation(str(node.target), node)
                 result = "" if str(node.target).startswith("store") else f"{self._name(node)} = "
-                yield f"{indent}{result}{text}", _node(node)
+                yield f"{indent}{result}{text}", self._nodes(node)
             elif node.op == "output" and block is not self._body.root_block:
                 yield f"{indent}{self._argument(node.args[0])}", ()
 
@@ -145,11 +147,11 @@ class _Block:
             self._names[node] = self._printer.expression(self._body.indexing_exprs[arguments[0]])
         elif target in self._body.subblocks:
             mask, other = (self._argument(argument) for argument in arguments[:2])
-            yield f"{indent}{self._name(node)} = {other} unless {mask}:", _node(node)
+            yield f"{indent}{self._name(node)} = {other} unless {mask}:", self._nodes(node)
             yield from self.lines(self._body.subblocks[target], indent + "    ")
         else:  # set_indirect3: the value becomes an index
             self._names[node] = target.removeprefix("set_")
-            yield f"{indent}{self._names[node]} = {self._argument(arguments[0])}", _node(node)
+            yield f"{indent}{self._names[node]} = {self._argument(arguments[0])}", self._nodes(node)
 
     def _operation(self, operation: str, node: Any) -> str:
         arguments = [self._argument(argument) for argument in node.args[1:]]
@@ -163,17 +165,17 @@ class _Block:
         arguments += [f"{name}={self._argument(value)}" for name, value in node.kwargs.items()]
         return f"{operation}({', '.join(arguments)})"
 
+    def _nodes(self, operation: Any) -> tuple[str, ...]:
+        """Storing and reducing are not part of the element function of the node whose value is stored."""
+        name = node_of_operation(operation) or self._stored
+        return (name,) if name else ()
+
     def _argument(self, value: Any) -> str:
         if isinstance(value, (tuple, list)):
             return "(" + ", ".join(map(self._argument, value)) + ")"
         if isinstance(value, torch.fx.Node) and value in self._names:
             return self._names[value]
         return str(value).removeprefix("torch.")
-
-
-def _node(node: Any) -> tuple[str, ...]:
-    name = node_of_operation(node)
-    return (name,) if name else ()
 
 
 def _kind(ir_node: Any) -> str:

@@ -57,6 +57,15 @@ def node_of_operation(operation: torch.fx.Node) -> str | None:
     return operation.meta.get(_KEY)
 
 
+def node_of_buffer(buffer: Any) -> str | None:
+    """Name of the post-grad node whose value an Inductor buffer holds."""
+    name = getattr(getattr(getattr(buffer, "data", None), "inner_fn", None), _KEY, None)
+    if name or not hasattr(buffer, "get_origin_node"):
+        return name
+    origin = buffer.get_origin_node()
+    return origin.name if origin is not None else None
+
+
 def _rendered() -> RenderedTexts:
     if _state.rendered is None:
         _state.rendered = RenderedTexts()
@@ -246,9 +255,4 @@ def _scheduled_name() -> str | None:
     """The node whose value is being stored: storing is not part of its element function."""
     from torch._inductor.virtualized import V
 
-    buffer = getattr(getattr(V.kernel, "current_node", None), "node", None)
-    name = getattr(getattr(getattr(buffer, "data", None), "inner_fn", None), _KEY, None)
-    if name or buffer is None:
-        return name
-    origin = buffer.get_origin_node()
-    return origin.name if origin is not None else None
+    return node_of_buffer(getattr(getattr(V.kernel, "current_node", None), "node", None))

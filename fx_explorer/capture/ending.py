@@ -10,10 +10,9 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import NoReturn
 
-PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 STACKS_FILE = "stacks.txt"
 """Beside the session: Python stacks of all threads, written by a crash or a SIGTERM even while C code runs."""
 
@@ -77,10 +76,3 @@ def leave(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the program: nothing to flush
             stream.flush()
     os._exit(code & 0xFF)
-
-
-def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame that is not fx-explorer's own, so that it reads as it would without us."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
-        trace = trace.tb_next
-    return trace

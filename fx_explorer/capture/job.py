@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.capture import ending, loading
 from fx_explorer.capture.channel import Channel
+from fx_explorer.capture.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
 from fx_explorer.capture.guarded_writer import GuardedWriter
 from fx_explorer.capture.on_import import after_import
 from fx_explorer.capture.place import Place, locate
@@ -184,8 +184,8 @@ class Job:
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> Outcome:
-        message = self._report("program", error.with_traceback(ending.without_our_frames(error.__traceback__)))
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        message = self._report("program", error.with_traceback(without_our_frames(error.__traceback__)))
+        if ran_out_of_memory(error):
             message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
         return Outcome("raised", f"{message} while {self.activity}", 130 if isinstance(error, KeyboardInterrupt) else 1)
 
@@ -202,11 +202,9 @@ class Job:
 
     def _report(self, where: str, error: BaseException) -> str:
         """Print the traceback as Python would, store it, and return its last line."""
-        sys.excepthook(type(error), error, error.__traceback__)
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        first_line = (str(error).strip().splitlines() or [""])[0]
-        message = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
-        self.writer.try_failure(Failure(0, 0, where, None, type(error).__name__, message), text)
+        print_traceback(error)
+        message = one_line(error)
+        self.writer.try_failure(Failure(0, 0, where, None, type(error).__name__, message), whole_text(error))
         return message
 
     def _checked(self, outcome: Outcome) -> Outcome:

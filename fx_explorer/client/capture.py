@@ -73,12 +73,11 @@ class Capture:
     async def start(self) -> None:
         """Create the session and start the worker. Raises SessionWriteError when there is no room for either."""
         self._began = time.monotonic()
-        self._writer = SessionWriter(self.session_path)
-        with self._writer.transaction():
-            self._writer.set_meta("fx_explorer", __version__)
-            self._writer.set_meta("request", asdict(self.request))
-            self._writer.set_meta("build", self.request.build)
-            self._writer.set_meta("started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        try:
+            self._writer = self._create_session()
+        except SessionWriteError:
+            self.discard()
+            raise
         self._console = Console(self._writer, self._hear)
         self._supervisor = asyncio.create_task(self._supervise(), name="worker supervisor")
 
@@ -105,6 +104,15 @@ class Capture:
     def discard(self) -> None:
         """Delete the temporary session, when it was not moved to its place."""
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _create_session(self) -> SessionWriter:
+        writer = SessionWriter(self.session_path)
+        with writer.transaction():
+            writer.set_meta("fx_explorer", __version__)
+            writer.set_meta("request", asdict(self.request))
+            writer.set_meta("build", self.request.build)
+            writer.set_meta("started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        return writer
 
     # the life of the process
 

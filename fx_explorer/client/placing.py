@@ -26,16 +26,30 @@ def check_output(output: Path) -> None:
 
 
 def place_session(session: Path, output: Path) -> None:
-    """Complete the session and put it at ``output``, at once: a reader never sees half a file there.
+    """Put the session, as one plain file, at ``output``, at once: a reader never sees half a file there.
 
-    Raises SessionWriteError when that fails; the session then stays where it is.
+    It is copied, because the app may still be reading it where it is, and because the place may be on another file system.
+    Only when there is no room for a copy is it moved. Raises SessionWriteError when that fails too; the session then stays
+    where it is.
     """
+    if not session.exists():
+        raise SessionWriteError(
+            f"the session {session} is gone: something removed it while the capture ran (a clean-up of /tmp?)."
+        )
     try:
-        finish_session(session)
-        os.replace(session, output)
-    except (SessionWriteError, OSError):
-        # Another file system, or no room where the session is: a copy needs none there. A real problem shows again.
         _copy(session, output)
+    except (OSError, sqlite3.Error) as error:
+        try:
+            finish_session(session)
+            os.replace(session, output)
+        except (OSError, SessionWriteError):
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SessionWriteError(
+                f"cannot write {output}: {reason}. The session is kept in {session}; move it where there is room."
+            ) from error
+    else:
+        for name in (session.name, f"{session.name}-wal", f"{session.name}-shm"):
+            session.with_name(name).unlink(missing_ok=True)
 
 
 def _copy(session: Path, output: Path) -> None:
@@ -46,12 +60,5 @@ def _copy(session: Path, output: Path) -> None:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
         os.replace(beside, output)
-    except (OSError, sqlite3.Error) as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SessionWriteError(
-            f"cannot write {output}: {reason}. The session is kept in {session}; move it where there is room."
-        ) from error
-    for name in (session.name, f"{session.name}-wal", f"{session.name}-shm"):
-        session.with_name(name).unlink(missing_ok=True)
+    finally:
+        beside.unlink(missing_ok=True)

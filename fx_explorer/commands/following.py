@@ -24,22 +24,27 @@ def follow(request: CaptureRequest, python: str, timeout: float | None, output: 
 async def _follow(request: CaptureRequest, python: str, timeout: float | None, output: Path, pass_through: bool) -> int:
     progress = Progress(sys.stderr, pass_through=pass_through)
     capture = Capture(request, python, timeout, output, on_output=progress.program_output)
-    try:
-        with interrupts(capture, interrupts_program=request.as_script):
-            await capture.start()
-            clock = asyncio.create_task(_tick(progress), name="clock")
-            async for notice in capture.notices():
-                progress.show(notice)
-            clock.cancel()
-            outcome = await capture.wait()
-    finally:
-        progress.end()
+    outcome = await narrated(capture, progress)
     if outcome.kind == "not_started":
         capture.discard()
         progress.tell(outcome.message)
     else:
         progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
     return exit_code(outcome, as_script=request.as_script)
+
+
+async def narrated(capture: Capture, progress: Progress) -> Outcome:
+    """Run a capture to its end, with narration; signals end it and keep what was captured."""
+    clock = asyncio.create_task(_tick(progress), name="clock")
+    try:
+        with interrupts(capture, interrupts_program=capture.request.as_script):
+            await capture.start()
+            async for notice in capture.notices():
+                progress.show(notice)
+            return await capture.wait()
+    finally:
+        clock.cancel()
+        progress.end()
 
 
 async def _tick(progress: Progress) -> None:

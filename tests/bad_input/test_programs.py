@@ -72,6 +72,21 @@ async def test_an_exception_in_forward_keeps_what_was_captured(tmp_path: Path) -
     assert ended.session == tmp_path / "s.fxs"
 
 
+async def test_an_exception_that_cannot_be_shown_is_still_explained(tmp_path: Path) -> None:
+    source = """
+import sys
+class Odd(Exception):
+    def __str__(self): raise ValueError("no message")
+def hook(*_): raise KeyError("broken hook")
+sys.excepthook = hook
+raise Odd
+"""
+    ended = await capture(written(tmp_path, source))
+    assert ended.outcome.kind == "raised"
+    assert "Odd: (its message cannot be shown" in ended.outcome.message
+    assert "broken hook" in "\n".join(ended.printed("stderr"))
+
+
 async def test_an_exception_in_backward_is_told_from_one_in_forward(tmp_path: Path) -> None:
     source = """
 import torch

@@ -94,6 +94,23 @@ async def test_what_a_script_sets_before_it_imports_torch_takes_effect_and_its_c
     assert ended.meta["target"]["kind"] == "script"
 
 
+async def test_what_a_forked_child_compiles_stays_out_of_the_session(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys, torch\n"
+        "f = torch.compile(lambda x: x + 1, backend='eager', dynamic=False)\n"
+        "f(torch.ones(1))\n"
+        "child = os.fork()\n"
+        "f(torch.ones(3 if child else 2))\n"
+        "if child: print('child ended with', os.waitpid(child, 0)[1])\n"
+    )
+    ended = await capture(script)
+    assert ended.outcome.kind == "finished", ended.outcome.message
+    assert ended.printed() == ["child ended with 0"]
+    assert ended.compilations == 2
+    assert ended.failures == []
+
+
 async def test_a_script_that_compiles_nothing_says_so_and_what_would_help(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import torch\nprint(torch.ones(2).sum())\n")

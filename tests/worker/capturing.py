@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.client import Capture
-from fx_explorer.model import CaptureRequest, ConsoleLine, Failure, Notice, Outcome
+from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine, Failure, Notice, Outcome
 from fx_explorer.session import SessionReader
 
 
@@ -20,6 +20,7 @@ class Ended:
     session: Path
     notices: list[Notice]
     meta: dict[str, Any] = field(default_factory=dict)
+    compilations: int = 0
     console: list[ConsoleLine] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failure_texts: list[str] = field(default_factory=list)
@@ -41,6 +42,7 @@ async def capture(
         ended = Ended(outcome, started.session_path, notices)
         with SessionReader(started.session_path) as reader:
             ended.meta = reader.all_meta()
+            ended.compilations = reader.count(Compilation)
             ended.console = reader.rows(ConsoleLine)
             ended.failures = reader.rows(Failure)
             ended.failure_texts = [reader.text(failure.text) for failure in ended.failures]

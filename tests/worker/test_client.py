@@ -43,9 +43,10 @@ async def main():
     heard = asyncio.Event()
     capture = Capture(CaptureRequest(sys.argv[1], ""), on_output=lambda stream, chunk: heard.set())
     await capture.start()
-    await heard.wait()
-    print("running", flush=True)
-    await capture.wait()
+    end = asyncio.create_task(capture.wait())
+    await asyncio.wait([end, asyncio.create_task(heard.wait())], return_when=asyncio.FIRST_COMPLETED)
+    print("running" if heard.is_set() else capture.outcome, flush=True)
+    await end
 
 asyncio.run(main())
 """
@@ -121,9 +122,11 @@ async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> 
     heard = asyncio.Event()
     capture = Capture(CaptureRequest(str(tmp_path / "script.py"), "", as_script=True), on_output=lambda *_: heard.set())
     await capture.start()
-    await heard.wait()
+    end = asyncio.create_task(capture.wait())
+    await asyncio.wait([end, first_words := asyncio.create_task(heard.wait())], return_when=asyncio.FIRST_COMPLETED)
+    assert first_words.done(), capture.outcome
     capture.interrupt()
-    outcome = await capture.wait()
+    outcome = await end
     with SessionReader(capture.session_path) as reader:
         assert [row.text for row in reader.rows(ConsoleLine, stream="stdout")] == ["waiting", "saved"]
     capture.discard()
@@ -161,6 +164,13 @@ def test_a_session_that_cannot_be_moved_is_kept_and_its_place_told(
         assert reader.meta("progress") == "captured"
 
 
+def test_a_session_that_somebody_removed_is_not_replaced_by_an_empty_one(tmp_path: Path, session: Path) -> None:
+    session.unlink()
+    with pytest.raises(SessionWriteError, match="is gone"):
+        place_session(session, tmp_path / "s.fxs")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_file_system_is_no_obstacle_and_leaves_no_half_file(
     tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +190,9 @@ def test_another_file_system_is_no_obstacle_and_leaves_no_half_file(
 
 def test_a_finished_session_is_one_file_that_moves_over_an_older_one(tmp_path: Path, session: Path) -> None:
     (tmp_path / "s.fxs").write_text("older")
-    place_session(session, tmp_path / "s.fxs")
+    with SessionReader(session) as still_shown:
+        place_session(session, tmp_path / "s.fxs")
+        assert still_shown.meta("progress") == "captured"
     assert [path.name for path in tmp_path.iterdir()] == ["s.fxs"]
     shutil.copy(tmp_path / "s.fxs", tmp_path / "elsewhere.fxs")
     with SessionReader(tmp_path / "elsewhere.fxs") as reader:

@@ -129,6 +129,8 @@ class ExplorerFrame(Screen[None]):
         if self.reader is None:
             return
         with self.explained():
+            is_over = self.reader.meta("outcome") is not None
+            self.outline.placeholder = "Nothing was compiled." if is_over else "Nothing has been compiled yet."
             self.outline.show(outline(self.reader))
             self.arbiter.refresh()
         self._refresh_view()

@@ -350,5 +350,7 @@ def paint_after_messages(app: App[object]) -> None:
             loop.call_soon(release, hops - 1)
         else:
             hold.close()
+            if app.is_running:
+                app.screen.check_idle()  # it went idle while the frame was held, and would not look again by itself
 
     release(HOPS)

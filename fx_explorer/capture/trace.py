@@ -148,6 +148,7 @@ class _Handler(logging.Handler):
         else:
             message = one_line(f"{content['fail_type']}: {content.get('fail_reason') or ''}")
             text, stage = self._errors.get(name) or content.get("fail_reason") or "", "dynamo"
+        recording.sources.stack(parse_stack(text.rpartition("from user code:")[2]))  # so that the user's files can be shown
         text_id, compilation = recording.writer.text(text), recording.compilation_id(name)
         recording.writer.add(Failure(0, compilation, "compiler", stage, content["fail_type"], message, text_id))
         return message

@@ -20,6 +20,7 @@ from fx_explorer.model import (
     Metric,
     Node,
     Recompile,
+    SourceFile,
     Symbol,
 )
 from fx_explorer.session import SessionReader
@@ -271,6 +272,7 @@ def test_an_error_while_tracing_is_the_compilations(tmp_path: Path) -> None:
     reader = record(tmp_path / "x.fxs", program)
     assert [row.status for row in reader.rows(Compilation)] == ["failed"]
     assert "same reduction dim" in reader.rows(Failure)[0].message
+    assert __file__ in [file.path for file in reader.rows(SourceFile)]
 
 
 def test_a_fault_of_the_recorder_is_shown_and_does_not_reach_the_compile(

@@ -99,6 +99,7 @@ class ExplorerApp(App[int]):
         # What exists now stays: keep the garbage collector from walking through it while the user moves about.
         gc.collect()
         gc.freeze()
+        gc.enable()
         gc.set_threshold(20_000, 50, 1000)
         sys.setswitchinterval(0.001)
 

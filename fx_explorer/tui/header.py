@@ -69,7 +69,6 @@ def ended_state(reader: SessionReader) -> State:
 
 
 def _ended(outcome: Outcome, took: str) -> State:
-    message = printable(first_line(outcome.message))
     if outcome.kind == "finished":
         return State("✓", f"captured{took}", "good")
     if outcome.kind == "exited":
@@ -77,5 +76,19 @@ def _ended(outcome: Outcome, took: str) -> State:
         return State("✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone)
     if outcome.kind == "cancelled":
         return State("–", "cancelled; what was found is kept", "notice")
-    words = {"raised": "program raised", "killed": "worker was killed", "timed_out": "timed out", "not_started": "not started"}
-    return State("✗", f"{words[outcome.kind]}: {message}" if message else words[outcome.kind], "problem")
+    return State("✗", _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(), "problem")
+
+
+_FAILED: dict[str, str] = {
+    "raised": "program raised {what}",
+    "killed": "worker was killed",
+    "timed_out": "timed out",
+    "not_started": "not started",
+}
+"""The header has room for no more; the overview tells the whole."""
+
+
+def _exception(message: str) -> str:
+    """``ValueError`` of ``ValueError: bad shape``; empty when the message does not begin with a name."""
+    name = first_line(message).partition(":")[0]
+    return name if name.replace(".", "").isidentifier() else ""

@@ -41,7 +41,7 @@ class LiveCapture:
         self._began = time.monotonic()
         self._open_stages: Counter[Stage] = Counter()
         self.notes: list[str] = []
-        """Things the worker wants the user to know, oldest first."""
+        """What the worker wants the user to know and no view tells, oldest first."""
 
     @property
     def session_path(self) -> Path:
@@ -70,7 +70,7 @@ class LiveCapture:
         """One notice's news."""
         if notice.kind == "worker":
             self.doing = notice.text
-        elif notice.kind == "note":
+        elif notice.kind == "note" and notice.stage is None:  # a note on a stage (a graph break) is in the session too
             self.notes.append(notice.text)
         elif notice.kind == "phase" and notice.stage:
             self._open_stages[notice.stage] += 1 if notice.state == "begin" else -1

@@ -136,7 +136,7 @@ async def test_a_program_that_raises_is_told_and_its_traceback_shown(open_app: O
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
         capture.end()
-        await driver.until(lambda: "✗ program raised: ValueError: bad shape" in driver.header)
+        await driver.until(lambda: "✗ program raised ValueError" in driver.header)
         await driver.press("8")
         assert "ValueError: bad shape" in driver.screen
         assert 'File "/p/mlp.py", line 7' in driver.screen

@@ -32,7 +32,6 @@ from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.pipeline import STEPS, StepState
-from fx_explorer.tui.views import TABLES
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
@@ -171,6 +170,8 @@ class ExplorerFrame(Screen[None]):
             elif name == "source":
                 widget = self.linked
             else:
+                from fx_explorer.tui.views import TABLES  # not needed for the first paint: 10 ms
+
                 widget = TablePane(TABLES[name], id=name)
             self._view_widgets[name] = widget
             await self._views.mount(widget)

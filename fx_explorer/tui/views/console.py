@@ -68,7 +68,7 @@ def _failure_row(found: ExplainedFailure) -> Row:
     failure = found.failure
     where = WHERE_IN_WORDS.get(failure.where, failure.where)
     text = f"{failure.kind}: {first_line(failure.message)}"
-    return Row(("✗ failed", where, text), found.place, lambda: Detail(found.traceback or failure.message), kind="bad")
+    return Row(("✗ failed", where, text), found.place, lambda: Detail(found.traceback or failure.message, "python"), kind="bad")
 
 
 def _line_row(line: model.ConsoleLine) -> Row:

@@ -13,11 +13,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("frame", "annotation", priority=3),
-    Column("kind", "type", min_width=14),
-    Column("guards on", min_width=24, max_width=50),
+    Column("frame", "annotation", priority=4),
+    Column("guards on", "strong", min_width=20, max_width=44),
+    Column("what must stay true", min_width=30, max_width=60),
     Column("asked for by", "link", min_width=14, priority=1),
-    Column("must be true", "muted", min_width=20, max_width=90, priority=2),
+    Column("kind", "muted", min_width=14, priority=2),
 )
 
 
@@ -37,16 +37,17 @@ def guards_table(reader: SessionReader) -> Table:
 def _row(reader: SessionReader, guard: model.Guard, owner: str) -> Row:
     where = f"{PurePath(guard.file).name}:{guard.line}" if guard.file else ""
     place = place_of_path(reader, guard.file, guard.line) if guard.file else None
-    cells = (f"[{owner}]", guard.kind, guard.source, where, first_line(guard.code or guard.verbose))
-    return Row(cells, place, lambda: Detail(_text(guard), "python"))
+    meaning = KIND_IN_WORDS.get(guard.kind) or first_line(guard.code or guard.verbose)
+    cells = (f"[{owner}]", guard.source or "everything", meaning, where, guard.kind)
+    return Row(cells, place, lambda: Detail(_text(guard)))
 
 
 def _text(guard: model.Guard) -> str:
-    where = f"# asked for by {guard.file}:{guard.line}" if guard.file else "# no user line is known for it"
+    where = f"asked for by {guard.file}:{guard.line}" if guard.file else "no line of yours is known to have asked for it"
     meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
-    texts = [where, f"# {guard.kind} on {guard.source}: {meaning}", "", guard.code]
+    texts = [f"{guard.kind} on {guard.source or 'everything'}: {meaning}", where, "", "torch checks", f"  {guard.code}"]
     if guard.verbose and guard.verbose != guard.code:
-        texts += ["", guard.verbose]
+        texts += [f"  {guard.verbose}"]
     return "\n".join(texts)
 
 

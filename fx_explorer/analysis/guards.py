@@ -33,6 +33,7 @@ KIND_IN_WORDS: dict[str, str] = {
     "MAPPING_KEYS_CHECK": "a mapping keeps its keys",
     "HASATTR": "an object keeps (or keeps lacking) an attribute",
     "NOT_PRESENT_IN_GENERIC_DICT": "an object keeps lacking an attribute of its own",
+    "EMPTY_NN_MODULE_HOOKS_DICT": "a module still has no hooks",
     "WEAKREF_ALIVE": "an object is still alive",
     "GRAD_MODE": "grad mode (torch.no_grad) stays as it was",
     "DETERMINISTIC_ALGORITHMS": "torch.use_deterministic_algorithms stays as it was",

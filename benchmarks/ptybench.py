@@ -72,8 +72,9 @@ class Terminal:
         self._unread = b""
         self._answered = False
         self.ended = False
-        self.output = b""
-        """Everything written so far, for messages when something goes wrong."""
+        self.size_bytes = 0
+        """How much was written so far."""
+        self._tail = b""
         self.frame_ends: list[float] = []
         self.frames: list[bytes] = []
         self._last_output_ms = self.started_ms
@@ -91,7 +92,8 @@ class Terminal:
             self.ended = True
             return False
         self._last_output_ms = now_ms()
-        self.output += data
+        self.size_bytes += len(data)
+        self._tail = (self._tail + data)[-2000:]
         self._unread += data
         if not self._answered and SYNC_QUERY in self._unread:
             self._answered = True
@@ -115,7 +117,7 @@ class Terminal:
                     return self.frame_ends[index] - self.started_ms
             seen = len(self.frames)
             self._pump(20)
-        raise TimeoutError(f"no frame with {text!r}; the last output was {self.output[-2000:]!r}")
+        raise TimeoutError(f"no frame with {text!r}; the last output was {self._tail!r}")
 
     def settle(self, quiet_ms: float = 200, timeout_ms: float = 60_000) -> None:
         """Wait until nothing was written for ``quiet_ms``."""
@@ -131,7 +133,7 @@ class Terminal:
         """Write ``key`` and wait until what it painted is complete."""
         self.frames.clear()
         self.frame_ends.clear()
-        before_bytes, before_cpu, start = len(self.output), cpu_ms(self.pid), now_ms()
+        before_bytes, before_cpu, start = self.size_bytes, cpu_ms(self.pid), now_ms()
         self.write(KEYS.get(key, key.encode()))
         while now_ms() < start + timeout_ms and not self.ended:
             self._pump(1)
@@ -139,7 +141,7 @@ class Terminal:
             if silence > (quiet_ms if self.frame_ends else 6 * quiet_ms):
                 break
         last = self.frame_ends[-1] - start if self.frame_ends else None
-        return Painted(last, cpu_ms(self.pid) - before_cpu, len(self.frames), len(self.output) - before_bytes)
+        return Painted(last, cpu_ms(self.pid) - before_cpu, len(self.frames), self.size_bytes - before_bytes)
 
     def close(self) -> None:
         """End the program: politely, then not."""

@@ -40,7 +40,18 @@ TICK_S = 0.1
 REST = 4
 """Between two looks at a growing session passes at least this many times what a look costs."""
 
+SETTLED_S = 1.0
+"""After the first paint, when nothing waits."""
+
 MakeCapture = Callable[[], CaptureLike]
+
+
+def _settle_memory() -> None:
+    """What exists now stays: keep the garbage collector from walking through it while the user moves about."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(20_000, 50, 1000)
 
 
 class ExplorerApp(App[int]):
@@ -96,11 +107,8 @@ class ExplorerApp(App[int]):
             self.capture()
         self.set_interval(TICK_S, self._tick)
         self._tick()
-        # What exists now stays: keep the garbage collector from walking through it while the user moves about.
-        gc.collect()
-        gc.freeze()
-        gc.enable()
-        gc.set_threshold(20_000, 50, 1000)
+        self.set_timer(SETTLED_S, _settle_memory)
+        # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
 
     def _clash_messages(self) -> list[str]:

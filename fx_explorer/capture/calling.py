@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
+import torch._dynamo
 
 from fx_explorer.capture.inputs import moved, with_grad
 from fx_explorer.capture.loss import find_loss
@@ -90,7 +91,10 @@ def compile_target(target: Target, job: Caller) -> Callable[..., Any]:
 
 
 def is_compiled(function: object) -> bool:
-    return isinstance(function, torch._dynamo.OptimizedModule) or hasattr(function, "_torchdynamo_orig_callable")
+    """Whether it came out of ``torch.compile``, or is a module whose ``compile()`` was called."""
+    if isinstance(function, torch.nn.Module):
+        return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
+    return hasattr(function, "_torchdynamo_orig_callable")
 
 
 def check_backend(name: str) -> None:

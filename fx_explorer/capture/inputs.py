@@ -34,9 +34,16 @@ class Arguments:
         return f"({', '.join(shown)})"
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
-        """The same arguments with every tensor replaced by ``change`` of it."""
-        args = tuple(_map_tensors(value, change) for value in self.args)
-        return Arguments(args, {k: _map_tensors(v, change) for k, v in self.keywords.items()}, self.origin)
+        """The same arguments with every tensor replaced by ``change`` of it; one that is passed twice stays one."""
+        changed: dict[int, torch.Tensor] = {}
+
+        def change_once(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) not in changed:
+                changed[id(tensor)] = change(tensor)
+            return changed[id(tensor)]
+
+        args = tuple(_map_tensors(value, change_once) for value in self.args)
+        return Arguments(args, {k: _map_tensors(v, change_once) for k, v in self.keywords.items()}, self.origin)
 
 
 def as_arguments(inputs: object, origin: str) -> Arguments:

@@ -34,8 +34,25 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
         name = f"fx_explorer_target_{name}"  # a target called types.py must not replace the real one
     module = new_module(name, path)
     sys.modules[name] = module
-    exec(compile_file(path), module.__dict__)
+    try:
+        exec(compile_file(path), module.__dict__)
+    except ImportError as error:
+        if "attempted relative import" not in str(error):
+            raise
+        root, dotted = package_of(path)
+        raise TargetError(
+            f"{path.name} imports relative to its package ({error}). Start in {root} and name it as a module: {dotted}:OBJECT."
+        ) from error
     return module
+
+
+def package_of(path: Path) -> tuple[Path, str]:
+    """The directory that holds the outermost package the file lies in, and the file's dotted name from there."""
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
 
 
 def load_module(name: str, arguments: Sequence[str]) -> ModuleType:

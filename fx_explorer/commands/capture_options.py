@@ -73,9 +73,10 @@ def option(text: str) -> tuple[str, Any]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not K=V, for example max_fusion_size=8")
     try:
-        return name, ast.literal_eval(value)
+        literal = ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
+    return name, literal if isinstance(literal, int | float | str | list | tuple | dict | None) else value
 
 
 def seconds(text: str) -> float:

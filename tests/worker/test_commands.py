@@ -91,7 +91,17 @@ def test_ctrl_c_ends_a_capture_and_keeps_what_there_is(tmp_path: Path) -> None:
 def test_options_become_the_request() -> None:
     assert request_of("m.py") == CaptureRequest("m.py", "")
     words = ["m.py:Net", "--call", "Net(3)", "--inputs", "1", "--no-train", "--backend", "eager", "--dynamic", "--build"]
-    words += ["--option", "max_fusion_size=8", "--option", "cpp.threads=1", "--option", "trace.enabled=true", "--use-caches"]
+    words += [
+        "--option",
+        "max_fusion_size=8",
+        "--option",
+        "cpp.threads=1",
+        "--option",
+        "trace.enabled=true",
+        "--option",
+        "set={1}",
+        "--use-caches",
+    ]
     assert request_of(*words, "--device", "cuda") == CaptureRequest(
         "m.py:Net",
         "",
@@ -100,7 +110,7 @@ def test_options_become_the_request() -> None:
         train=False,
         backend="eager",
         dynamic=True,
-        options={"max_fusion_size": 8, "cpp.threads": 1, "trace.enabled": True},
+        options={"max_fusion_size": 8, "cpp.threads": 1, "trace.enabled": True, "set": "{1}"},
         build=True,
         use_caches=True,
         device="cuda",

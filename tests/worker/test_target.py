@@ -184,6 +184,16 @@ def test_a_module_that_is_not_there_is_told_apart_from_one_that_fails_to_import(
         resolve_module("fx_broken:Net")
 
 
+def test_a_file_that_needs_its_package_is_told_how_to_be_named(tmp_path: Path) -> None:
+    package = tmp_path / "outer" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "nets.py").write_text("from . import other\n" + NET + "example_inputs = torch.ones(1, 8)")
+    with pytest.raises(TargetError, match=rf"Start in {tmp_path} .* outer\.inner\.nets:OBJECT"):
+        resolve_module(str(package / "nets.py"))
+
+
 def resolve_module(written: str) -> Target:
     request = CaptureRequest(written, "")
     return find_target(locate(request), request, lambda activity: None)

@@ -13,6 +13,7 @@ import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import MethodType
 from typing import Any
 
 import torch
@@ -20,7 +21,10 @@ import torch
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.shortcuts import shortcuts
 
-_BUILDERS = ("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas")
+_BUILDERS = (
+    *("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas"),
+    *("nv_universal_gemm", "multi_kernel", "size_hint_multi_kernel"),
+)
 """Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into something to call."""
 
 
@@ -53,6 +57,7 @@ def inspecting() -> Iterator[dict[str, str]]:
 def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     """``compile_fx`` (torch/_inductor/compile_fx.py) is looked up at call time: replacing the name is enough."""
     from torch._inductor import compile_fx as module
+    from torch._inductor.virtualized import V
 
     if not hasattr(module, "compile_fx"):
         notes["inspecting"] = "this torch release has no torch._inductor.compile_fx.compile_fx: everything is built"
@@ -61,8 +66,9 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
-            if getattr(inside, "is_nested", False) or not isinstance(model_, torch.fx.GraphModule):
-                return original(model_, *args, **kwargs)  # it calls itself to apply options
+            # It calls itself to apply options; and ahead of time the result is a file, which nothing else can stand for.
+            if getattr(inside, "is_nested", False) or V.aot_compilation is True or not isinstance(model_, torch.fx.GraphModule):
+                return original(model_, *args, **kwargs)
             eager = runnable_copy(model_)
             inside.is_nested = True
             try:
@@ -94,16 +100,28 @@ def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) 
 
 
 def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    from torch._inductor import config
+    from torch._inductor import codecache, config
     from torch._inductor.async_compile import AsyncCompile
-
-    def make(_: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: NotBuilt()
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     for name in _BUILDERS:
-        if hasattr(AsyncCompile, name):
-            stack.enter_context(patched(AsyncCompile, name, make))
+        _replace(stack, AsyncCompile, name, lambda *args, **kwargs: NotBuilt())
+    # The whole module, when the wrapper too is C++.
+    _replace(stack, getattr(codecache, "CppWrapperCodeCache", None), "load_pybinding", lambda *args, **kwargs: NotBuilt())
+    # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the middle of code generation.
+    _replace(stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None)
     stack.enter_context(config.patch(compile_threads=1))  # no pool of compile processes is started
+
+
+def _replace(stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+    """Put ``replacement`` in the place of a method, be it a class method or inherited, if the class has it at all."""
+    if not hasattr(owner, name):
+        return
+    if name in vars(owner):
+        stack.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        stack.callback(delattr, owner, name)
+    setattr(owner, name, staticmethod(replacement) if isinstance(getattr(owner, name), MethodType) else replacement)
 
 
 def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:

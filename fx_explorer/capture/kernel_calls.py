@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.kernel_text import Definition, definitions
+from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 
 LineNodes = tuple[tuple[int, str], ...]
@@ -27,6 +27,8 @@ class CallInProgress:
     buffers: set[str]
     """Names of the buffers it writes."""
     line_nodes: LineNodes = ()
+    source: str = ""
+    """What was generated, before its name was put in; empty for a library call."""
     first_line: int = 0
     end_line: int = 0
 
@@ -71,8 +73,8 @@ class LoweringInProgress:
     nested: list[LoweringInProgress] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _calls: list[CallInProgress] = field(default_factory=list)
-    _defined: dict[str, tuple[list[Any], LineNodes]] = field(default_factory=dict)
-    """Kernel → the scheduler nodes it was last generated for."""
+    _defined: dict[str, tuple[list[Any], LineNodes, str]] = field(default_factory=dict)
+    """Kernel → the scheduler nodes it was last generated for, the nodes of its lines, its source."""
     _extern: tuple[Any, list[CallInProgress]] | None = None
     _line_count: int = 0
 
@@ -88,13 +90,13 @@ class LoweringInProgress:
 
     # while code is generated
 
-    def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes) -> None:
-        self._defined[kernel] = list(node_schedule), line_nodes
+    def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes, source: str) -> None:
+        self._defined[kernel] = list(node_schedule), line_nodes, source
 
     def call(self, kernel: str) -> CallInProgress:
         """A call of a generated kernel: of the one just defined, else (user-written, multi-kernel) for the current node."""
-        scheduler_nodes, line_nodes = self._defined.get(kernel) or (self._current_nodes(), ())
-        call = CallInProgress(kernel, False, origins(scheduler_nodes), buffers(scheduler_nodes), line_nodes)
+        scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (self._current_nodes(), (), "")
+        call = CallInProgress(kernel, False, origins(scheduler_nodes), buffers(scheduler_nodes), line_nodes, source)
         self._calls.append(call)
         if self._extern:
             self._extern[1].append(call)
@@ -185,7 +187,7 @@ def _kernels(
         if group[0].is_extern:
             yield GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
         else:
-            definition = defined.get(name, Definition("python", "", 0))
+            definition = defined.get(name) or inlined(name, group[0].source, text)
             yield GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))
 
 

@@ -1,4 +1,7 @@
-"""Finding a generated kernel in the output code: ``name = async_compile.cpp_pybinding([…], r'''…''')``."""
+"""Finding a generated kernel in the output code.
+
+It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``, or, with Inductor's C++ wrapper, as it is.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +48,13 @@ def definitions(output_code: str) -> dict[str, Definition]:
         counted = start
         found[match[1]] = Definition(_LANGUAGES.get(match[2], "python"), output_code[start:closing], line)
     return found
+
+
+def inlined(name: str, source: str, output_code: str) -> Definition:
+    """A kernel that is no string of its own: ``source`` is what was generated, with placeholders for its name."""
+    for placeholder in ("KERNEL_NAME", "DESCRIPTIVE_NAME"):  # Placeholder, torch/_inductor/utils.py
+        source = source.replace(placeholder, name)
+    source = source.replace("#pragma CMT", "//").lstrip("\n")
+    language: KernelLanguage = "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"
+    at = output_code.find(source.rstrip()) if source.strip() else -1
+    return Definition(language, source, output_code.count("\n", 0, at) + 1 if at >= 0 else 0)

@@ -5,7 +5,7 @@ Several compilations share the bar: counts and seconds add up, and a step is run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -152,20 +152,27 @@ def _took(reader: SessionReader) -> dict[str, str]:
     return {name: seconds(duration_s) for name, duration_s in totals_s.items() if duration_s}
 
 
-def bar_text(states: Iterable[StepState], room: int) -> Sequence[tuple[StepState, str]]:
-    """What is written behind each step's name, shortened until the bar fits into ``room`` cells: first the times go, then the
-    counts."""
-    states = list(states)
-    for parts, has_took in ((9, True), (9, False), (2, False), (1, False), (0, False)):
-        texts = [(state, f"{' · '.join(state.found[:parts])} {state.took * has_took}".strip()) for state in states]
-        if _width(texts) <= room:
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What is written behind each step's name, and between the steps."""
+
+    texts: tuple[str, ...]
+    separator: str
+
+
+def bar_for(states: Sequence[StepState], room: int) -> Bar:
+    """Shortened until the bar fits into ``room`` cells: first the times go, then the less important counts, then all."""
+    for parts, has_took, separator in _LEVELS:
+        texts = tuple(f"{' · '.join(s.found[:parts])} {s.took * has_took}".strip() for s in states)
+        bar = Bar(texts, separator)
+        if _width(states, bar) <= room:
             break
-    return texts
+    return bar
 
 
-SEPARATOR = " ━━ "
+_LEVELS = ((9, True, " ━━ "), (9, False, " ━━ "), (2, False, " ━━ "), (1, False, " ━━ "), (1, False, " ━ "), (0, False, " ━━ "))
 
 
-def _width(texts: Sequence[tuple[StepState, str]]) -> int:
-    cells = [len(state.name) + 2 + (len(text) + 1 if text else 0) for state, text in texts]
-    return sum(cells) + len(SEPARATOR) * (len(cells) - 1)
+def _width(states: Sequence[StepState], bar: Bar) -> int:
+    cells = [len(state.name) + 2 + (len(text) + 1 if text else 0) for state, text in zip(states, bar.texts, strict=True)]
+    return sum(cells) + len(bar.separator) * (len(cells) - 1)

@@ -13,7 +13,7 @@ from fx_explorer.analysis.outline import OutlineEntry
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.header import conditions, ended_state, target_name
 from fx_explorer.tui.history import History
-from fx_explorer.tui.pipeline import bar_text, pipeline
+from fx_explorer.tui.pipeline import bar_for, pipeline
 from fx_explorer.tui.presets import MISSING, PRESETS, Material, document_for
 from fx_explorer.tui.saving import suggested_name
 from fx_explorer.tui.watching import FileWatch
@@ -108,8 +108,9 @@ def test_steps_wait_before_anything_happened(tmp_path: Path) -> None:
 def test_the_bar_is_shortened_until_it_fits(hand: Hand) -> None:
     with SessionReader(hand.path) as reader:
         steps = pipeline(reader)
-    assert "1.00 s" in bar_text(steps, 300)[0][1]
-    assert all(text == "" for _, text in bar_text(steps, 40))
+    assert "1.00 s" in bar_for(steps, 300).texts[0]
+    assert bar_for(steps, 80).texts == ("1 graph", "fwd 5", "5 ops", "3")
+    assert set(bar_for(steps, 40).texts) == {""}
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,11 @@ class LinkedPanes(Vertical):
     LinkedPanes > .pane-tabs { background: $panel; display: none; }
     LinkedPanes.-single > .pane-tabs { display: block; }
     LinkedPanes.-single .pane-title { display: none; }
-    LinkedPanes > Horizontal { height: 1fr; }
-    LinkedPanes Pane { border-left: solid $border; }
+    LinkedPanes > Horizontal { height: 1fr; visibility: hidden; }
+    LinkedPanes Pane { border-left: solid $border; visibility: visible; }
     LinkedPanes Pane.-first { border-left: none; }
     """
+    BLANK = True  # the panes cover it
 
     def __init__(self) -> None:
         super().__init__()

@@ -44,8 +44,9 @@ class FactList(LineView):
         self._width = 0
 
     def show(self, facts: Sequence[Fact]) -> None:
-        """Show these facts; the cursor stays on the fact it was on."""
-        if list(facts) == list(self._facts):
+        """Show these facts, where to start first; the cursor stays on the fact it was on."""
+        facts = sorted(facts, key=lambda fact: fact.topic != "next")
+        if facts == list(self._facts):
             return
         at = self.fact_index
         self._facts = facts
@@ -114,7 +115,7 @@ TOPIC_LABELS = {
     "kernels": "kernels",
     "memory": "memory",
     "time": "time",
-    "next": "look first",
+    "next": "start here",
 }
 
 

@@ -58,13 +58,16 @@ class ExplorerFrame(Screen[None]):
 
     DEFAULT_CSS = """
     ExplorerFrame > #header { background: $panel; }
-    ExplorerFrame > #body { height: 1fr; }
+    ExplorerFrame > #body { height: 1fr; visibility: hidden; }
+    ExplorerFrame > #body > * { visibility: visible; }
     ExplorerFrame #views { width: 1fr; height: 1fr; }
     ExplorerFrame #views.-beside { border-left: solid $border; }
     ExplorerFrame > #inspector { background: $surface; color: $text-muted; border-top: solid $border; height: 2; }
     ExplorerFrame Outline.-hidden { display: none; }
     """
     AUTO_FOCUS = ""
+    # Textual paints every container under a line that changed. What its children cover anyway is not painted at all, or plain.
+    BLANK = True
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()

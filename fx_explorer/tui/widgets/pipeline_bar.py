@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widget import Widget
 
-from fx_explorer.tui.pipeline import COLOURS, GLYPHS, SEPARATOR, StepState, bar_text
+from fx_explorer.tui.pipeline import COLOURS, GLYPHS, StepState, bar_for
 
 
 class PipelineBar(Widget):
@@ -35,8 +35,9 @@ class PipelineBar(Widget):
 
 
 def bar_content(states: Sequence[StepState], room: int) -> Content:
-    parts = [_step(state, text) for state, text in bar_text(states, room)]
-    return Content.styled(SEPARATOR, "$foreground 30%").join(parts)
+    bar = bar_for(states, room)
+    steps = [_step(state, text) for state, text in zip(states, bar.texts, strict=True)]
+    return Content.styled(bar.separator, "$foreground 30%").join(steps)
 
 
 def _step(state: StepState, text: str) -> Content:

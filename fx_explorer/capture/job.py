@@ -115,6 +115,9 @@ class Job:
             if os.getpid() != self.process:
                 # A child that the program forked came back from the program's code: it is no worker.
                 ending.leave(outcome.exit_code)
+        is_complete = not (self.fault or self.writer.failure)
+        if outcome.kind == "finished" and is_complete and not self.writer.count(Compilation):
+            return replace(outcome, message=nothing_compiled(self.place))
         return outcome
 
     def _record(self, until: contextlib.ExitStack) -> None:
@@ -147,7 +150,7 @@ class Job:
 
             self.say(f"importing {self.place.shown}")
             call_target(find_target(self.place, self.request, self.say), self)
-        return Outcome("finished", self._nothing_compiled())
+        return Outcome("finished")
 
     def _run_script(self, place: Place) -> None:
         assert place.file is not None
@@ -155,19 +158,6 @@ class Job:
         self._describe(name, "script", train=False)
         self.say(f"running {name}")
         loading.run_script(place.file, self.request.target, self.request.arguments)
-
-    def _nothing_compiled(self) -> str:
-        """What to say when all went well and yet nothing was compiled; empty otherwise."""
-        if self.writer.count(Compilation):
-            return ""
-        shown = self.place.shown
-        if self.place.is_script:
-            return (
-                f"{shown} ran to its end and compiled nothing: the script never called anything made by torch.compile. "
-                f"To compile a model or function of it: fx-explorer {shown}:NAME --inputs 'torch.randn(2, 8)', "
-                "or set example_inputs beside the model in the file."
-            )
-        return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
 
     def _explained(self, program: Callable[[], Outcome]) -> Outcome:
         """Whatever the user's program does, an outcome comes back; the traceback of one that raised is printed and stored."""
@@ -214,6 +204,19 @@ class Job:
             return outcome
         told = f"{problem} The program went on: {outcome.kind}"
         return Outcome("incomplete", f"{told} ({outcome.message})" if outcome.message else told, outcome.exit_code)
+
+
+def nothing_compiled(place: Place) -> str:
+    """What to say when all went well and yet nothing was compiled."""
+    if not place.is_script:
+        return (
+            f"{place.shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
+        )
+    return (
+        f"{place.shown} ran to its end and compiled nothing: the script never called anything made by torch.compile. "
+        f"To compile a model or function of it: fx-explorer {place.shown}:NAME --inputs 'torch.randn(2, 8)', "
+        "or set example_inputs beside the model in the file."
+    )
 
 
 def import_torch() -> None:

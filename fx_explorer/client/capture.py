@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
-import os
 import shutil
 import signal
 import sys
@@ -17,20 +15,13 @@ from pathlib import Path
 
 from fx_explorer import __version__
 from fx_explorer.client.console import Console
-from fx_explorer.client.judging import Remains, StopReason, failure_of, judge, with_problem
+from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
 from fx_explorer.client.placing import check_output, place_session
+from fx_explorer.client.process import GRACE_S, WorkerProcess
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CaptureRequest, Notice, Outcome
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.writer import finish_session
-
-WORKER = Path(__file__).resolve().parent.parent / "capture" / "worker.py"
-
-GRACE_S = 3.0
-"""Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""
-
-DRAIN_S = 1.0
-"""How long output is awaited when the worker is gone: a process that left its group may hold the pipe for ever."""
 
 
 class Capture:
@@ -64,8 +55,7 @@ class Capture:
         self.request = replace(request, session=str(self.session_path))
         self.outcome: Outcome | None = None
         self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
-        self._process: asyncio.subprocess.Process | None = None
-        self._stopped: StopReason = ""
+        self._worker = WorkerProcess(python)
         self._activity = ""
         self._last_words = ""
         self._last_output = b""
@@ -94,12 +84,12 @@ class Capture:
 
     async def cancel(self, grace_s: float = GRACE_S) -> Outcome:
         """Stop the worker: politely first, by force after ``grace_s``. Does nothing to one that has ended."""
-        await self._stop("cancelled", grace_s)
+        await self._worker.stop("cancelled", grace_s)
         return await self.wait()
 
     def interrupt(self) -> None:
         """What Ctrl-C does to a program that runs alone: KeyboardInterrupt in the user's program, which may handle it."""
-        self._signal(signal.SIGINT)
+        self._worker.signal(signal.SIGINT)
 
     def discard(self) -> None:
         """Delete the temporary session, when it was not moved to its place."""
@@ -113,8 +103,6 @@ class Capture:
             writer.set_meta("build", self.request.build)
             writer.set_meta("started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         return writer
-
-    # the life of the process
 
     async def _supervise(self) -> None:
         try:
@@ -131,75 +119,18 @@ class Capture:
             self._notices.put_nowait(None)
 
     async def _run(self) -> int:
-        """Run the worker to its end, and return its exit status. Leaves nothing running, whatever happens to us."""
-        async with contextlib.AsyncExitStack() as stack:
-            pipes = [await _reading_pipe(stack) for _ in range(3)]
-            (notices, notices_fd), (stdout, stdout_fd), (stderr, stderr_fd) = pipes
-            commands, commands_fd = await _writing_pipe(stack)
-            try:
-                self._process = process = await asyncio.create_subprocess_exec(
-                    *(self.python, str(WORKER), str(notices_fd), str(commands_fd)),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=stdout_fd,
-                    stderr=stderr_fd,
-                    pass_fds=(notices_fd, commands_fd),
-                    start_new_session=True,
-                )
-            finally:
-                for descriptor in (notices_fd, stdout_fd, stderr_fd, commands_fd):
-                    os.close(descriptor)
-            stack.callback(self._kill_group)
-            if self._stopped:  # cancelled while it was being started
-                self._kill_group()
-            commands.write(self.request.to_json().encode() + b"\n")
-            flusher = asyncio.create_task(self._console.keep_writing(), name="console writer")
-            stack.callback(flusher.cancel)
-            readers = [
-                asyncio.create_task(self._read_notices(notices), name="notices"),
-                asyncio.create_task(self._console.read("stdout", stdout), name="stdout"),
-                asyncio.create_task(self._console.read("stderr", stderr), name="stderr"),
-            ]
-            await self._wait_for(process)
-            self._kill_group()
-            _, unfinished = await asyncio.wait(readers, timeout=DRAIN_S)
-            for reader in unfinished:
-                reader.cancel()
-            if unfinished:
-                text = "a process that the program started, and that left its process group, still holds its output"
-                self._console.add("", [text])
-            assert process.returncode is not None
-            return process.returncode
-
-    async def _wait_for(self, process: asyncio.subprocess.Process) -> None:
+        """Run the worker to its end, and return its exit status."""
+        console_writer = asyncio.create_task(self._console.keep_writing(), name="console writer")
         try:
-            await asyncio.wait_for(process.wait(), self.timeout)
-        except asyncio.TimeoutError:
-            await self._stop("timed_out", GRACE_S)
-
-    async def _stop(self, reason: StopReason, grace_s: float) -> None:
-        process = self._process
-        if process is not None and process.returncode is not None:
-            return
-        self._stopped = self._stopped or reason
-        if process is None:
-            return
-        self._signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), grace_s)
-        except asyncio.TimeoutError:
-            self._kill_group()
-            await process.wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
-
-    def _kill_group(self) -> None:
-        """End the worker and everything it started: compilers, the program's children."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, when only zombies are left
-                os.killpg(self._process.pid, signal.SIGKILL)
+            return await self._worker.run(
+                self.request.to_json(),
+                self.timeout,
+                notices=self._read_notices,
+                stdout=lambda pipe: self._console.read("stdout", pipe),
+                stderr=lambda pipe: self._console.read("stderr", pipe),
+            )
+        finally:
+            console_writer.cancel()
 
     # what it says
 
@@ -233,11 +164,14 @@ class Capture:
             self._last_words,
             self._activity,
             stacks,
-            self._stopped,
+            self._worker.stopped,
             self.timeout or 0.0,
             self.python,
             said[-1] if said else "",
         )
+        if self._worker.left_output_open:
+            text = "a process that the program started, and that left its process group, still holds its output"
+            self._console.add("", [text])
         self.outcome = judge(remains)
         self._complete(self.outcome, remains)
 
@@ -284,24 +218,6 @@ def _temporary_directory() -> Path:
         raise SessionWriteError(
             f"cannot make a temporary directory in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR to one with room."
         ) from error
-
-
-async def _reading_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
-    """A reader for us and a descriptor for the worker."""
-    ours, theirs = os.pipe()
-    reader = asyncio.StreamReader(limit=1 << 20)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0))
-    stack.callback(transport.close)
-    return reader, theirs
-
-
-async def _writing_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.WriteTransport, int]:
-    theirs, ours = os.pipe()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
-    stack.callback(transport.close)
-    return transport, theirs
 
 
 def _read_if_there(file: Path) -> str:

@@ -1,0 +1,128 @@
+"""The worker as a process: its pipes, its signals, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+from fx_explorer.client.judging import StopReason
+
+WORKER = Path(__file__).resolve().parent.parent / "capture" / "worker.py"
+
+GRACE_S = 3.0
+"""Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""
+
+DRAIN_S = 1.0
+"""How long output is awaited when the worker is gone: a process that left its group may hold the pipe for ever."""
+
+LONGEST_NOTICE = 1 << 20
+
+Reading = Callable[[asyncio.StreamReader], Coroutine[object, object, None]]
+
+
+class WorkerProcess:
+    """One worker, in a session and process group of its own. It is ended with everything in its group, whatever happens to us:
+    also when the task that runs it is cancelled, and, by the closed command pipe, when this process is killed."""
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        self.stopped: StopReason = ""
+        """Why we ended it; empty when we did not."""
+        self.left_output_open = False
+        """Whether a process that left the group still held its output at the end."""
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self, request: str, timeout_s: float | None, *, notices: Reading, stdout: Reading, stderr: Reading) -> int:
+        """Run it to its end and return its exit status, or minus the signal's number. Raises OSError when it cannot start."""
+        async with contextlib.AsyncExitStack() as stack:
+            readers = [await _reading_pipe(stack) for _ in range(3)]
+            (_, notices_fd), (_, stdout_fd), (_, stderr_fd) = readers
+            commands, commands_fd = await _writing_pipe(stack)
+            try:
+                self._process = process = await asyncio.create_subprocess_exec(
+                    *(self.python, str(WORKER), str(notices_fd), str(commands_fd)),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=stdout_fd,
+                    stderr=stderr_fd,
+                    pass_fds=(notices_fd, commands_fd),
+                    start_new_session=True,
+                )
+            finally:
+                for descriptor in (notices_fd, stdout_fd, stderr_fd, commands_fd):
+                    os.close(descriptor)
+            stack.callback(self._kill_group)
+            if self.stopped:  # while it was being started
+                self._kill_group()
+            commands.write(request.encode() + b"\n")
+            tasks = [
+                asyncio.create_task(read(pipe)) for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
+            ]
+            await self._wait(process, timeout_s)
+            self._kill_group()
+            await self._drain(tasks)
+            assert process.returncode is not None
+            return process.returncode
+
+    async def stop(self, reason: StopReason, grace_s: float = GRACE_S) -> None:
+        """End it: politely first, by force after ``grace_s``. Does nothing to one that has ended."""
+        process = self._process
+        if process is not None and process.returncode is not None:
+            return
+        self.stopped = self.stopped or reason
+        if process is None:
+            return
+        self.signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except asyncio.TimeoutError:
+            self._kill_group()
+            await process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the worker alone; to nobody when it is gone."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def _wait(self, process: asyncio.subprocess.Process, timeout_s: float | None) -> None:
+        try:
+            await asyncio.wait_for(process.wait(), timeout_s)
+        except asyncio.TimeoutError:
+            await self.stop("timed_out")
+
+    async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Read what is still in the pipes."""
+        ended, unfinished = await asyncio.wait(tasks, timeout=DRAIN_S)
+        self.left_output_open = bool(unfinished)
+        for task in unfinished:
+            task.cancel()
+        for task in ended:
+            task.result()  # a fault in reading is ours and must show
+
+    def _kill_group(self) -> None:
+        """End the worker and everything it started: compilers, the program's children."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, when only zombies are left
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+
+async def _reading_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
+    """A reader for us and a descriptor for the worker."""
+    ours, theirs = os.pipe()
+    reader = asyncio.StreamReader(limit=LONGEST_NOTICE)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0))
+    stack.callback(transport.close)
+    return reader, theirs
+
+
+async def _writing_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.WriteTransport, int]:
+    theirs, ours = os.pipe()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
+    stack.callback(transport.close)
+    return transport, theirs

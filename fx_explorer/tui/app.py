@@ -5,7 +5,9 @@ It owns the capture, the config and the theme; what is on screen belongs to scre
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -105,11 +107,20 @@ class ExplorerApp(App[int]):
             self._show(SessionReader(self._session))
         if self._make_capture:
             self.capture()
+        self._leave_on_signals()
         self.set_interval(TICK_S, self._tick)
         self._tick()
         self.set_timer(SETTLED_S, _settle_memory)
         # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
+
+    def _leave_on_signals(self) -> None:
+        """A closed terminal or a kill ends like ``q``: the worker is stopped, temporary files go."""
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, lambda: self.call_later(self.action_quit))
 
     def _clash_messages(self) -> list[str]:
         found = clashes(COMMANDS, self.config.keys)

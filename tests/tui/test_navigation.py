@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.tui.clipboard import Copied
 from fx_explorer.tui.commands import VIEWS
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.screens.choose import Chooser
@@ -215,3 +216,33 @@ async def test_a_saved_session_can_be_saved_again_but_not_over_a_file(hand: Hand
         assert any("is there already" in message for message in messages)
     with SessionReader(target) as reader:
         assert reader.meta("target")["name"] == "mlp.py:MLP"
+
+
+async def test_lines_selected_with_the_mouse_are_copied_together(
+    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[str] = []
+    monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or Copied("tool", "test"))
+    async with open_app(hand.path) as driver:
+        await driver.press("2")
+        driver.explorer.linked.active.body.select(range(5, 7))
+        await driver.press("y")
+    assert copied == ["    def forward(self, x):\n        h = F.gelu(self.fc1(x))"]
+
+
+async def test_the_tabs_of_the_footer_can_be_clicked(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        footer = driver.explorer._footer
+        column = driver.screen.splitlines()[footer.region.y].index("5 guards")
+        await driver.pilot.click(footer, offset=(column, 0))
+        await driver.settle()
+        assert driver.explorer.view == "guards"
+
+
+async def test_panes_behind_tabs_can_be_clicked(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path, size=(80, 24)) as driver:
+        await driver.press("2")
+        column = driver.screen.splitlines()[2].index("Forward")
+        await driver.pilot.click(offset=(column + 2, 2))
+        await driver.settle()
+        assert driver.explorer.linked.active is driver.panes[1]

@@ -17,6 +17,7 @@ from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame, Stop
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.topics import Topic, topic_of
+from fx_explorer.tui.widgets.line_view import LineView
 
 
 class Explorer(ExplorerFrame):
@@ -200,7 +201,9 @@ class Explorer(ExplorerFrame):
 
     def action_copy(self) -> None:
         view = self.outline if self.outline.has_focus else self.body
-        text = self.get_selected_text() or (view.line_text(view.cursor) if view and view.line_count else "")
+        if isinstance(self.focused, LineView):
+            view = self.focused  # the detail below a list, too
+        text = view.text_to_copy() if view else ""
         if not text:
             self.notify("There is nothing to copy here.")
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -23,6 +24,10 @@ SIGNALS: dict[int, str] = {
     signal.SIGHUP: "SIGHUP: its terminal went away",
     signal.SIGINT: "SIGINT",
 }
+
+
+STACK_LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
+"""A frame as faulthandler writes it (CPython, Python/traceback.c, ``dump_frame``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +97,8 @@ def with_problem(outcome: Outcome, problem: str) -> Outcome:
 def _where(stacks: str) -> str:
     """ ", in function (file:line)" of the main thread's innermost frame; empty when there is none."""
     main = stacks.rpartition("Current thread")[2] or stacks
-    for line in main.splitlines():
-        if line.startswith("  File "):
-            return f", at {line.strip()}"
-    return ""
+    found = STACK_LINE.search(main)
+    return f", in {found['function']} ({found['file']}:{found['line']})" if found else ""
 
 
 def exit_code(outcome: Outcome, *, as_script: bool) -> int:

@@ -87,7 +87,6 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
 def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:
     """One or two lines: how it ended, and where the session is."""
     where = f"session: {session} (look at it with: fx-explorer {session})" if is_complete else f"session kept in: {session}"
-    words = {"finished": "done", "exited": "the program ended itself", "timed_out": "out of time"}
-    how = words.get(outcome.kind, outcome.kind)
-    said = f"{how}: {outcome.message}" if outcome.message else how
+    words = {"finished": "done", "raised": "the program raised", "incomplete": "the session is not complete"}
+    said = ": ".join(part for part in (words.get(outcome.kind, ""), outcome.message) if part)
     return f"{said}\n{where}"

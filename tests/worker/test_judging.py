@@ -28,7 +28,7 @@ def test_a_segfault_is_named_explained_and_placed() -> None:
     remains = Remains(-11, activity="calling MLP", stacks=SEGFAULT_STACK)
     outcome = judge(remains)
     assert (outcome.kind, outcome.exit_code) == ("killed", -11)
-    for part in ("SIGSEGV", "native code", "while calling MLP", "model.py", "line 7 in forward"):
+    for part in ("SIGSEGV", "native code", "while calling MLP", "in forward (/home/me/model.py:7)"):
         assert part in outcome.message
     failure = failure_of(outcome, remains)
     assert failure is not None

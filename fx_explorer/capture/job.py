@@ -21,7 +21,7 @@ from fx_explorer.capture.channel import Channel
 from fx_explorer.capture.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
 from fx_explorer.capture.guarded_writer import GuardedWriter
 from fx_explorer.capture.on_import import after_import
-from fx_explorer.capture.place import Place, locate
+from fx_explorer.capture.place import Place, locate, nothing_compiled
 from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
 
@@ -204,19 +204,6 @@ class Job:
             return outcome
         told = f"{problem} The program went on: {outcome.kind}"
         return Outcome("incomplete", f"{told} ({outcome.message})" if outcome.message else told, outcome.exit_code)
-
-
-def nothing_compiled(place: Place) -> str:
-    """What to say when all went well and yet nothing was compiled."""
-    if not place.is_script:
-        return (
-            f"{place.shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
-        )
-    return (
-        f"{place.shown} ran to its end and compiled nothing: the script never called anything made by torch.compile. "
-        f"To compile a model or function of it: fx-explorer {place.shown}:NAME --inputs 'torch.randn(2, 8)', "
-        "or set example_inputs beside the model in the file."
-    )
 
 
 def import_torch() -> None:

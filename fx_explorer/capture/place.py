@@ -77,3 +77,19 @@ def offers_target(file: Path) -> bool:
     names = top_level_names(file)
     has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
     return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
+
+
+def nothing_compiled(place: Place) -> str:
+    """What to say when all went well and yet nothing was compiled, with the names of what could be."""
+    shown = place.shown
+    if place.file is None or not place.is_script:
+        return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
+    names = top_level_names(place.file)
+    found = [name for name in ("model", "get_model") if name in names]
+    found += [name for name, kind in names.items() if kind in (ast.ClassDef, ast.FunctionDef) and name not in found]
+    defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
+    return (
+        f"{shown} ran to its end and compiled nothing: it never called anything made by torch.compile. {defined}"
+        f"To compile a model or function of it: fx-explorer {shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)', "
+        "or set example_inputs beside the model in the file."
+    )

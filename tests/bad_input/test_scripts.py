@@ -113,9 +113,9 @@ async def test_what_a_forked_child_compiles_stays_out_of_the_session(tmp_path: P
 
 async def test_a_script_that_compiles_nothing_says_so_and_what_would_help(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import torch\nprint(torch.ones(2).sum())\n")
+    script.write_text("import torch\nclass Net(torch.nn.Module): pass\nprint(torch.ones(2).sum())\n")
     ended = await capture(script)
     assert ended.outcome.kind == "finished"
     assert "compiled nothing" in ended.outcome.message
-    assert "--inputs" in ended.outcome.message
+    assert f"It defines Net. To compile a model or function of it: fx-explorer {script}:Net --inputs" in ended.outcome.message
     assert ended.printed() == ["tensor(2.)"]

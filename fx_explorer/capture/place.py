@@ -88,8 +88,8 @@ def nothing_compiled(place: Place) -> str:
     found = [name for name in ("model", "get_model") if name in names]
     found += [name for name, kind in names.items() if kind in (ast.ClassDef, ast.FunctionDef) and name not in found]
     defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
+    example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"
     return (
         f"{shown} ran to its end and compiled nothing: it never called anything made by torch.compile. {defined}"
-        f"To compile a model or function of it: fx-explorer {shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)', "
-        "or set example_inputs beside the model in the file."
+        f"To compile a model or function of it: fx-explorer {example}, or set example_inputs beside the model in the file."
     )

@@ -1,7 +1,7 @@
 """Models of all sizes, built from small configurations with random weights: the subjects of benchmarks and tests.
 
 Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
-Names: mlp, resnet, llamaN (N layers), bert, t5, vit, and of the samples: transformer, convnet.
+Names: mlp, resnet, llamaN (N layers), bert, t5, vit, and of the samples: transformer, convnet, regions.
 """
 
 from __future__ import annotations
@@ -116,19 +116,16 @@ def vit() -> nn.Module:
     return ViTForImageClassification(config)
 
 
-def transformer() -> nn.Module:
-    return runpy.run_path(str(SAMPLES / "transformer.py"))["Transformer"]()
+SAMPLE_CLASSES = {"transformer": "Transformer", "convnet": "ConvNet", "regions": "Marked"}
 
 
-def convnet() -> nn.Module:
-    return runpy.run_path(str(SAMPLES / "convnet.py"))["ConvNet"]()
+def sample(name: str) -> nn.Module:
+    return runpy.run_path(str(SAMPLES / f"{name}.py"))[SAMPLE_CLASSES[name]]()
 
 
 BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "mlp": MLP,
     "resnet": ResNet,
-    "transformer": transformer,
-    "convnet": convnet,
     "bert": bert,
     "t5": t5,
     "vit": vit,
@@ -139,8 +136,9 @@ def build(name: str) -> nn.Module:
     """The model called ``name``, in training mode, with the same random weights each time."""
     torch.manual_seed(0)
     layers = re.fullmatch(r"llama(\d+)", name)
-    model = llama(int(layers[1])) if layers else BUILDERS[name]()
-    return model.train()
+    if layers:
+        return llama(int(layers[1])).train()
+    return (sample(name) if name in SAMPLE_CLASSES else BUILDERS[name]()).train()
 
 
 def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
@@ -155,7 +153,8 @@ def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
         return {"input_ids": tokens, "labels": torch.tensor([0, 2])}
     if name == "vit":
         return {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([0, 2])}
-    return (torch.randn(4, 32),) if name == "mlp" else (torch.randn(2, 3, 16, 16),)
+    shape = {"mlp": (4, 32), "regions": (2, 8, 32)}.get(name, (2, 3, 16, 16))
+    return (torch.randn(shape),)
 
 
 def train_step(function: Callable[..., Any], example: dict[str, Any] | tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.common import cold_compile
 from benchmarks.compare_code import difference, recorded_code, without_comments, written_code
 
-CHEAP_MODELS = ["mlp", "convnet", "transformer", "llama1", "bert"]
+CHEAP_MODELS = ["mlp", "convnet", "transformer", "llama1", "regions"]
 
 
 @pytest.mark.parametrize("model", CHEAP_MODELS)

@@ -82,4 +82,6 @@ class Channel:
 
 def end_group() -> None:
     """End this process and everything it started (compilers, the program's own children)."""
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)  # the program has moved us into a group that is not ours

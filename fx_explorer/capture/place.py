@@ -85,7 +85,7 @@ def nothing_compiled(place: Place) -> str:
     if place.file is None or not place.is_script:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
     names = top_level_names(place.file)
-    found = [name for name in ("model", "get_model") if name in names]
+    found = [str(name) for name in ("model", "get_model") if name in names]
     found += [name for name, kind in names.items() if kind in (ast.ClassDef, ast.FunctionDef) and name not in found]
     defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
     example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"

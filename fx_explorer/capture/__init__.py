@@ -1,1 +1,1 @@
-"""The recorder and the worker: the code that runs in the user's interpreter. Standard library and torch only."""
+"""The recorder: everything torch.compile does, turned into rows of a session. Standard library and torch only."""

@@ -18,8 +18,9 @@ from fx_explorer.model import CaptureRequest
 
 
 def environment(request: CaptureRequest) -> dict[str, object]:
-    """For ``meta["environment"]``."""
-    cuda = torch.cuda.is_available()
+    """For ``meta["environment"]``; the GPU is known once the program has used it."""
+    # Asking earlier would initialise CUDA in the user's process, which must not happen before the program itself does it.
+    cuda = torch.cuda.is_initialized()
     return {
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -50,6 +50,7 @@ def recording(writer: SessionWriter, request: CaptureRequest, notify: Notify) ->
     before = _counters()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: writer.set_meta("counters", _difference(_counters(), before)))
+        stack.callback(lambda: writer.set_meta("environment", environment(request)))
         if not request.use_caches:
             stack.enter_context(inductor_config.patch(CACHES_OFF))
             stack.enter_context(functorch_config.patch(enable_autograd_cache=False))

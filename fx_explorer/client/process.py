@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fx_explorer.client.judging import StopReason
 
-WORKER = Path(__file__).resolve().parent.parent / "capture" / "worker.py"
+WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 
 GRACE_S = 3.0
 """Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from fx_explorer.capture.calling import call_target, is_compiled, on_device
-from fx_explorer.capture.inputs import Arguments
-from fx_explorer.capture.target import Target
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.calling import call_target, is_compiled, on_device
+from fx_explorer.worker.inputs import Arguments
+from fx_explorer.worker.target import Target
 
 
 @dataclass

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.capture.place import Place, locate
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.place import Place, locate
 
 CLASS_WITH_INPUTS = "class Net(torch.nn.Module): pass\nexample_inputs = 1\n"
 

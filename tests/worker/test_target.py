@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.capture.calling import check_backend, check_device, prepare_training
-from fx_explorer.capture.place import locate
-from fx_explorer.capture.target import Target, find_target
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.calling import check_backend, check_device, prepare_training
+from fx_explorer.worker.place import locate
+from fx_explorer.worker.target import Target, find_target
 
 Resolve = Callable[..., Target]
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import torch
 import torch._dynamo
 
-from fx_explorer.capture.inputs import moved, with_grad
-from fx_explorer.capture.loss import find_loss
-from fx_explorer.capture.target import Target
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.inputs import moved, with_grad
+from fx_explorer.worker.loss import find_loss
+from fx_explorer.worker.target import Target
 
 
 class Caller(Protocol):

@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fx_explorer.capture.loading import top_level_names
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.loading import top_level_names
 
 MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
 OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

@@ -1,4 +1,4 @@
-"""The worker process, started by path: ``python …/capture/worker.py NOTICES COMMANDS`` (two inherited pipe descriptors).
+"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS`` (two inherited pipe descriptors).
 
 It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the package is loaded from where
 this file lies, and nothing is added to ``sys.path``. This file only opens the door; ``job.py`` does the work. It keeps to
@@ -50,7 +50,7 @@ def start() -> None:
             notices, f"{sys.executable} is Python {found}; fx-explorer needs 3.10 or newer. Choose another one with --python."
         )
     load_package()
-    from fx_explorer.capture.job import main
+    from fx_explorer.worker.job import main
 
     main(notices, commands)
 

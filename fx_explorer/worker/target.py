@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import torch
 
-from fx_explorer.capture import loading
-from fx_explorer.capture.inputs import Arguments, as_arguments
-from fx_explorer.capture.place import Place
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.worker import loading
+from fx_explorer.worker.inputs import Arguments, as_arguments
+from fx_explorer.worker.place import Place
 
 Say = Callable[[str], None]
 

@@ -16,17 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.capture import ending, loading
-from fx_explorer.capture.channel import Channel
-from fx_explorer.capture.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
-from fx_explorer.capture.guarded_writer import GuardedWriter
-from fx_explorer.capture.on_import import after_import
-from fx_explorer.capture.place import Place, locate, nothing_compiled
 from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
+from fx_explorer.worker import ending, loading
+from fx_explorer.worker.channel import Channel
+from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
+from fx_explorer.worker.guarded_writer import GuardedWriter
+from fx_explorer.worker.on_import import after_import
+from fx_explorer.worker.place import Place, locate, nothing_compiled
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.target import Target
+    from fx_explorer.worker.target import Target
 
 
 def main(notices: int, commands: int) -> None:
@@ -145,8 +145,8 @@ class Job:
         if self.place.is_script:
             self._run_script(self.place)
         else:
-            from fx_explorer.capture.calling import call_target
-            from fx_explorer.capture.target import find_target
+            from fx_explorer.worker.calling import call_target
+            from fx_explorer.worker.target import find_target
 
             self.say(f"importing {self.place.shown}")
             call_target(find_target(self.place, self.request, self.say), self)

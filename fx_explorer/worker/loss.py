@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from fx_explorer.capture.inputs import tensors
+from fx_explorer.worker.inputs import tensors
 
 
 def find_loss(output: object) -> torch.Tensor | None:

@@ -38,6 +38,15 @@ def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
     assert {word for word in first_words if word not in COMMANDS} == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_of_ours_named_in_a_page_exist(page: Path) -> None:
+    named = re.findall(
+        r"`((?:fx_explorer|tui|session|analysis|capture|worker|client|tests|benchmarks|docs)/[\w/]*(?:\.py)?)`",
+        page.read_text(),
+    )
+    assert [name for name in named if not (ROOT / name).exists() and not (ROOT / "fx_explorer" / name).exists()] == []
+
+
 def test_every_command_is_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     assert [name for name in COMMANDS if name != "explore" and f"fx-explorer {name}" not in readme] == []

@@ -22,7 +22,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import editing, header
+from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, by_id
@@ -119,8 +119,13 @@ class ExplorerApp(App[int]):
         if self.is_headless:
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, lambda: self.call_later(self.action_quit))
+        loop.add_signal_handler(signal.SIGTERM, lambda: self.call_later(self.action_quit))
+        loop.add_signal_handler(signal.SIGHUP, self._leave_without_terminal)
+
+    @work(name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
+    async def _leave_without_terminal(self) -> None:
+        await self._stop_and_tidy()
+        hangup.leave_at_once()
 
     def _clash_messages(self) -> list[str]:
         found = clashes(COMMANDS, self.config.keys)
@@ -166,6 +171,9 @@ class ExplorerApp(App[int]):
 
     def _tick(self) -> None:
         """Header and pipeline are always right; views are made again when the session has grown."""
+        if not self.is_headless and hangup.terminal_is_gone():
+            self._leave_without_terminal()
+            return
         reader = self._incoming or self.explorer.reader
         live = self._live
         is_running = live is not None and not live.is_over
@@ -305,8 +313,11 @@ class ExplorerApp(App[int]):
 
     async def action_quit(self) -> None:
         """No process stays behind: the worker's whole group is ended before we leave."""
+        await self._stop_and_tidy()
+        self.exit(0)
+
+    async def _stop_and_tidy(self) -> None:
         if self._live and self.is_capturing:
             await self._live.stop(grace_s=0.0)
         for capture in self._captures:
             capture.discard()
-        self.exit(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.following import anchor_of, material_of, turned
+from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.presets import PRESETS, Material, Slot, document_for
@@ -95,9 +95,6 @@ class Arbiter:
             return None
         if not self._linked.panes:
             await self.show_preset("source")
-        if place.document.compilation and place.document.compilation != self._compilation:
-            self._compilation = place.document.compilation
-            self._material = material_of(self._reader, self._compilation)
         self._was_touched = True
         pane = self._pane_for(place.document)
         if pane.document != place.document:
@@ -128,6 +125,7 @@ class Arbiter:
         if self._reader is None:
             return
         self.selection = place
+        self._look_at(compilation_of(self._reader, place, self._compilation))
         panes = self._linked.panes
         for pane in panes:
             if pane is not origin and pane.slot:
@@ -138,6 +136,11 @@ class Arbiter:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
                 pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, lines))
+
+    def _look_at(self, compilation: int) -> None:
+        if self._reader is not None and compilation != self._compilation:
+            self._compilation = compilation
+            self._material = material_of(self._reader, compilation)
 
     def user_selected(self, place: Place, origin: Pane) -> None:
         self._was_touched = True

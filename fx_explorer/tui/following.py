@@ -14,9 +14,23 @@ def material_of(reader: SessionReader, compilation_id: int) -> Material:
     found = reader.by_ids(model.Compilation, [compilation_id])
     sources = source_documents(reader)
     if not found:
-        return Material(sources, ())
+        return Material(sources, (), compilation_id)
     own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
-    return Material(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]))
+    return Material(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
+
+
+def compilation_of(reader: SessionReader, place: Place, current: int) -> int:
+    """The compilation a place belongs to. For a source line: the ``current`` one if anything was made of the line there, else
+    the first where something was; ``current`` where nothing was."""
+    if place.document.compilation:
+        return place.document.compilation
+    found = reader.query(
+        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph",
+        (id_list(nodes_at(reader, place)),),
+    )
+    compilations = {row[0] for row in found}
+    return current if current in compilations or not compilations else min(compilations)
 
 
 def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Place, material: Material) -> Document | None:
@@ -25,12 +39,10 @@ def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Pla
         return _source(reader, place, shown)
     if slot == "kernel":
         return _kernel(reader, place, shown, material)
-    if slot == "graph":
-        direction = place.document.direction
-        if shown is None or (direction and shown.direction and shown.direction != direction) or _is_foreign(shown, place):
-            return document_for("graph", material, direction) or shown
-    elif slot and (shown is None or _is_foreign(shown, place)):
-        return document_for(slot, material) or shown
+    direction = place.document.direction if slot == "graph" else ""
+    is_elsewhere = shown is None or shown.compilation != material.compilation
+    if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
+        return document_for(slot, material, direction) or shown
     return shown
 
 
@@ -47,11 +59,6 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
         if found[0][0] is not None:
             return int(found[0][0])
     return min(lines)
-
-
-def _is_foreign(shown: Document, place: Place) -> bool:
-    """The selection is in another compilation."""
-    return bool(place.document.compilation) and shown.compilation != place.document.compilation
 
 
 def _source(reader: SessionReader, place: Place, shown: Document | None) -> Document | None:
@@ -76,4 +83,5 @@ def _kernel(reader: SessionReader, place: Place, shown: Document | None, materia
     own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
     if own:
         return own[0]
-    return document_for("kernel", material, place.document.direction) if shown is None or _is_foreign(shown, place) else shown
+    is_elsewhere = shown is None or shown.compilation != material.compilation
+    return document_for("kernel", material, place.document.direction) if is_elsewhere else shown

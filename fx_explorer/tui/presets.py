@@ -46,6 +46,8 @@ class Material:
     """The compilation's own file first."""
     documents: Sequence[Document]
     """Graphs and texts of the compilation, in stage order."""
+    compilation: int = 0
+    """Its id."""
 
 
 def document_for(slot: Slot, material: Material, direction: model.Direction = "") -> Document | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from fx_explorer import model
 from fx_explorer.client import Capture
 from fx_explorer.model import CaptureRequest
@@ -46,6 +48,24 @@ async def test_breaks_are_those_torch_counted(captured: Captured, open_app: Open
         assert "graph_breaks.py:" in driver.screen
 
 
+async def test_a_line_compiled_after_a_break_turns_the_panes_to_its_compilation(captured: Captured, open_app: OpenApp) -> None:
+    path = captured("graph_breaks")
+    with SessionReader(path) as reader:
+        later = reader.query(
+            "SELECT node.line, compilation.name FROM node JOIN graph ON graph.id = node.graph "
+            "JOIN compilation ON compilation.id = graph.compilation WHERE graph.stage='dynamo' AND node.op LIKE 'call_%' "
+            "AND compilation.name != '0/0' AND node.line NOT IN "
+            "(SELECT node.line FROM node JOIN graph ON graph.id = node.graph "
+            "WHERE graph.compilation = (SELECT min(id) FROM compilation)) ORDER BY 1 LIMIT 1"
+        )
+    (line, name) = later[0]
+    async with open_app(path) as driver:
+        await driver.press("2", "g", *["j"] * (line - 1))
+        assert driver.panes[1].document.owner == name
+        assert driver.panes[1].body.marks
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="processes are looked up in /proc")
 async def test_quitting_while_compiling_leaves_no_process(open_app: OpenApp) -> None:
     captures: list[Capture] = []
 
@@ -53,15 +73,25 @@ async def test_quitting_while_compiling_leaves_no_process(open_app: OpenApp) -> 
         captures.append(Capture(CaptureRequest(str(SAMPLES / "mlp.py"), "")))
         return captures[0]
 
+    before = children()
     async with open_app(make_capture=make_capture, target="mlp.py") as driver:
-        await driver.until(lambda: captures and captures[0]._process is not None)
-        process = captures[0]._process.pid
+        await driver.until(lambda: children() - before)
+        workers = children() - before
         await driver.pilot.press("q")
-    assert not _is_running(process)
+    assert not any(is_running(worker) for worker in workers)
     assert not captures[0].session_path.exists()
 
 
-def _is_running(process: int) -> bool:
+def children() -> set[int]:
+    """Process ids of what this process started."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        found |= set(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def is_running(process: int) -> bool:
+    """Whether anything of the process group is left."""
     try:
         os.killpg(process, 0)
     except ProcessLookupError:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
@@ -31,10 +35,14 @@ class LinkedPanes(Vertical):
     LinkedPanes.-single > .pane-tabs { display: block; }
     LinkedPanes.-single .pane-title { display: none; }
     LinkedPanes > Horizontal { height: 1fr; visibility: hidden; }
-    LinkedPanes Pane { border-left: solid $border; visibility: visible; }
+    LinkedPanes Pane { border-left: solid; visibility: hidden; }
+    LinkedPanes Pane > * { visibility: visible; }
+    LinkedPanes > .linked-panes--rule { color: $border; }
     LinkedPanes Pane.-first { border-left: none; }
     """
-    BLANK = True  # the panes cover it
+    # Textual paints each container under a line that changed: with four panes a quarter of a frame. So the containers between
+    # this one and the panes' contents are hidden, and what shows between the panes is painted here.
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"linked-panes--rule"}
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,6 +128,16 @@ class LinkedPanes(Vertical):
         tab = event.style.meta.get("tab")
         if tab is not None:
             self.activate(self.panes[tab])
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rules between the panes; the rest is covered by them."""
+        columns = {pane.body.region.x - 1 - self.region.x for pane in self.panes if pane.display}
+        style = self.get_component_rich_style("linked-panes--rule")
+        row = "".join("│" if column in columns else " " for column in range(crop.right))
+        strip = Strip([Segment(row[crop.x :], style)], crop.width)
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, self.background_colors[1])
+        return [strip] * crop.height
 
     def refresh_tabs(self) -> None:
         """A pane shows another document, or its cursor moved."""

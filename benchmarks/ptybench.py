@@ -93,7 +93,7 @@ class Terminal:
             return False
         self._last_output_ms = now_ms()
         self.size_bytes += len(data)
-        self._tail = (self._tail + data)[-2000:]
+        self._tail = (self._tail + data)[-300:]
         self._unread += data
         if not self._answered and SYNC_QUERY in self._unread:
             self._answered = True

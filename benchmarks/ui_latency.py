@@ -25,7 +25,7 @@ STEPS = (("down", 150), ("up", 60), ("pagedown", 60))
 
 def open_four_panes(terminal: Terminal) -> None:
     """By the keys a user would press."""
-    terminal.wait_for("look first")
+    terminal.wait_for("Dynamo graph")
     for key in ("2", "J"):
         terminal.press(key, quiet_ms=400)
     terminal.press("tab")

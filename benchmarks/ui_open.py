@@ -94,7 +94,7 @@ def starting_ms(path: Path, runs: int = 5) -> tuple[list[float], list[float], li
     for _ in range(runs):
         with Terminal([sys.executable, "-m", "fx_explorer", str(path)]) as terminal:
             shells.append(terminal.wait_for("fx-explorer"))
-            paints.append(terminal.wait_for("look first"))
+            paints.append(terminal.wait_for("Dynamo graph"))
             terminal.settle(500)
             sizes.append(memory_mb(terminal.pid))
     return shells, paints, sizes

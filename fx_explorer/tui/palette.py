@@ -49,7 +49,6 @@ KINDS: Mapping[str, Look] = {
     "mark-glyph": Look("warning"),
     "header": Look("foreground", 55, "bold"),
     "placeholder": Look("foreground", 55, "italic"),
-    "track": Look("foreground", 15),
     "thumb": Look("foreground", 50),
     "tick-mark": Look("warning", 100, "bold"),
     "tick-match": Look("accent", 100, "bold"),

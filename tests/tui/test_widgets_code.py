@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import typing
 
 import pytest
 from rich.style import Style
 from textual.pilot import Pilot
 
+from fx_explorer.highlight import Kind
+from fx_explorer.tui.palette import KINDS
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from tests.tui.lines_app import LinesApp
@@ -66,6 +69,10 @@ async def test_every_theme_shows_the_cursor_and_marks_apart_from_other_lines(the
         await pilot.pause()
         styles = [app.style_at(row, "line") for row in range(3)]
         assert len(set(styles)) == 3
+
+
+def test_every_kind_of_text_has_a_look() -> None:
+    assert set(typing.get_args(Kind)) <= set(KINDS)
 
 
 async def test_without_colours_cursor_and_marks_are_told_by_glyph(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,9 +225,9 @@ async def test_the_track_is_a_scroll_bar_for_the_mouse() -> None:
 
 async def test_the_track_shows_where_we_are_and_where_marks_are() -> None:
     async with app_of().run_test(size=SIZE) as pilot:
-        assert pilot.app.track() == "┃│││││││││"
+        assert pilot.app.track() == "┃         "
         pilot.app.view.marks = frozenset({45, 99})
-        assert pilot.app.track() == "┃│││╸││││╸"
+        assert pilot.app.track() == "┃   ╸    ╸"
 
 
 async def test_a_text_that_fits_has_no_track() -> None:

@@ -29,8 +29,7 @@ STRIPS_KEPT = 600
 """Each strip holds some caches of its own; a few pages of every pane are enough."""
 
 _TRACK_PARTS = {
-    scroll_track.EMPTY: "track",
-    scroll_track.TRACK: "track",
+    scroll_track.TRACK: "text",
     scroll_track.THUMB: "thumb",
     scroll_track.MARK: "tick-mark",
     scroll_track.MATCH: "tick-match",

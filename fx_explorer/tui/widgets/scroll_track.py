@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-EMPTY = " "
-TRACK = "│"
+TRACK = " "
+"""Nothing: panes have a rule between them already."""
+
 THUMB = "┃"
 MARK = "╸"
 MATCH = "·"
@@ -57,7 +58,7 @@ def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list
 def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) -> list[str]:
     """What stands in each row: a tick, else the thumb, else the track; nothing when everything is visible."""
     if line_count <= height:
-        column = [EMPTY] * height
+        column = [TRACK] * height
     else:
         size = thumb_size(height, line_count)
         first = top * (height - size) // (line_count - height)

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
-from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.documents import Document, Place, source_document
 from fx_explorer.analysis.guards import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
@@ -24,19 +24,21 @@ COLUMNS = (
 def guards_table(reader: SessionReader) -> Table:
     guards = reader.rows(model.Guard)
     names = compilation_names(reader)
+    # A model has thousands of guards and few files: each file is looked up once.
+    documents = {file.path: source_document(file) for file in reader.rows(model.SourceFile) if file.text}
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
         notice=_notice(reader, len(guards)),
         origin="torch's guard manager, one row a guard",
         columns=COLUMNS,
-        rows=[_row(reader, guard, names.get(guard.compilation, "")) for guard in guards],
+        rows=[_row(guard, names.get(guard.compilation, ""), documents.get(guard.file)) for guard in guards],
         empty=_why_empty(reader),
     )
 
 
-def _row(reader: SessionReader, guard: model.Guard, owner: str) -> Row:
+def _row(guard: model.Guard, owner: str, document: Document | None) -> Row:
     where = f"{PurePath(guard.file).name}:{guard.line}" if guard.file else ""
-    place = place_of_path(reader, guard.file, guard.line) if guard.file else None
+    place = Place(document, max(0, guard.line - 1)) if document else None
     meaning = KIND_IN_WORDS.get(guard.kind) or first_line(guard.code or guard.verbose)
     cells = (f"[{owner}]", guard.source or "everything", meaning, where, guard.kind)
     return Row(cells, place, lambda: Detail(_text(guard)))

@@ -13,6 +13,7 @@ from fx_explorer.commands.capture_options import add_capture_arguments, request_
 from fx_explorer.commands.report import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.curtain import curtain
 
 if TYPE_CHECKING:
     from fx_explorer.tui.app import ExplorerApp
@@ -44,13 +45,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     """The app. Its modules are imported here: textual costs 180 ms that nothing else needs."""
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
+    with curtain(f"fx-explorer  {arguments.target}  ▷ starting"):
+        app = _make_app(arguments, session)
+    app.run()
+    return app.return_code or 0
+
+
+def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerApp:
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import config_path, load_config
 
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        return _run_app(ExplorerApp(session=session, config=config))
+        return ExplorerApp(session=session, config=config)
     from fx_explorer.client import Capture
 
     request = request_from(arguments)
@@ -59,13 +67,7 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
         return Capture(request, arguments.python, arguments.timeout, output=arguments.output)
 
     watched = watched_files(arguments.target)
-    app = ExplorerApp(make_capture=make_capture, target=arguments.target, watched=watched, config=config)
-    return _run_app(app)
-
-
-def _run_app(app: ExplorerApp) -> int:
-    app.run()
-    return app.return_code or 0
+    return ExplorerApp(make_capture=make_capture, target=arguments.target, watched=watched, config=config)
 
 
 def watched_files(target: str) -> list[Path]:

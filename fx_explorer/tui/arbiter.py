@@ -57,6 +57,7 @@ class Arbiter:
         for pane in self._linked.panes:
             if pane.document is None or (pane.slot and not self._was_touched):
                 self._turn(pane, document_for(pane.slot, self._material))
+            pane.annotate(self._reader)
         if self.selection is None or not self._was_touched:
             self._select_something()
         self._linked.refresh_tabs()

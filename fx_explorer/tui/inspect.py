@@ -13,6 +13,7 @@ from fx_explorer.analysis.explain import Explanation, explain
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.annotations import remarks
 from fx_explorer.tui.graph_rows import value_text
 
 MANY_NODES = 400
@@ -37,13 +38,15 @@ def _node_summary(reader: SessionReader, node: model.Node) -> list[str]:
 def _line_summary(reader: SessionReader, place: Place) -> list[str]:
     nodes = nodes_at(reader, place)
     here = f"{place.document.title}:{place.line + 1}"
+    happened = [f"{remark.glyph} {remark.text}" for remark in remarks(reader, place.document).get(place.line, ())]
     if not nodes:
-        return [here, "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"]
+        why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
+        return [here, *(happened or [why])]
     names = _operation_names(reader, nodes)
     if place.document.kind != "source":
         return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
     words = f"became {counted(len(nodes), 'node')}" + (f": {listed(names, 5)}" if names else "")
-    return [here, *_kernel_words(reader, nodes), words]
+    return [here, *happened, *_kernel_words(reader, nodes), words]
 
 
 def _operation_names(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
@@ -88,7 +91,7 @@ class Entry:
 def entries(reader: SessionReader, place: Place) -> list[Entry]:
     """Everything known about a place, in the order of the questions asked of it."""
     node = node_at(reader, place)
-    facts = list(_node_entries(reader, node)) if node else [Entry("place", " · ".join(_line_summary(reader, place)))]
+    facts = list(_node_entries(reader, node)) if node else [Entry("line", part) for part in _line_summary(reader, place)]
     facts += [_link_entry(found) for found in explain(reader, place)]
     if node:
         facts += _neighbours(reader, "takes", reader.producers(node.id))

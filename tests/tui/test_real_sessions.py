@@ -48,6 +48,17 @@ async def test_breaks_are_those_torch_counted(captured: Captured, open_app: Open
         assert "graph_breaks.py:" in driver.screen
 
 
+async def test_a_line_that_broke_is_marked_and_says_why(captured: Captured, open_app: OpenApp) -> None:
+    path = captured("graph_breaks")
+    with SessionReader(path) as reader:
+        first = reader.rows(model.GraphBreak)[0]
+    async with open_app(path) as driver:
+        await driver.press("2", "g", *["j"] * (first.line - 1))
+        source = driver.panes[0].body
+        assert "✗" in "".join(text for text, _ in source.gutter_tokens(first.line - 1))
+        assert "✗ graph break:" in driver.screen
+
+
 async def test_a_line_compiled_after_a_break_turns_the_panes_to_its_compilation(captured: Captured, open_app: OpenApp) -> None:
     path = captured("graph_breaks")
     with SessionReader(path) as reader:

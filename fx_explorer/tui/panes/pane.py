@@ -10,6 +10,7 @@ from textual.message import Message
 from fx_explorer.analysis.documents import Document, Place, text_of
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.annotations import Remark, remarks
 from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
 from fx_explorer.tui.presets import MISSING, Slot
 from fx_explorer.tui.widgets.code_view import CodeView
@@ -53,6 +54,7 @@ class Pane(Vertical):
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
         self._rows.display = False
+        self._remarks: dict[int, list[Remark]] = {}
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -83,6 +85,8 @@ class Pane(Vertical):
         elif document:
             self._code.placeholder = "The text is empty."
             self._code.load(text_of(reader, document), document.language, line=line)
+            self._remarks = {}
+            self.annotate(reader)
         else:
             self._code.placeholder = MISSING[self.slot]
             self._code.load("")
@@ -92,6 +96,15 @@ class Pane(Vertical):
         self._rows.display = self.body is self._rows
         self._code.display = self.body is self._code
         self._show_title()
+
+    def annotate(self, reader: SessionReader) -> None:
+        """Mark the lines where something happened (a break, a recompile), as far as it is known by now."""
+        if self.document is None or self.document.kind != "source":
+            return
+        now = remarks(reader, self.document)
+        if now != self._remarks:
+            self._remarks = now
+            self._code.annotate({line: (found[0].glyph, found[0].kind) for line, found in now.items()})
 
     def move_to(self, line: int) -> None:
         self.body.move_to(line, center=True)

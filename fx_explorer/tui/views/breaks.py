@@ -12,10 +12,10 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
-    Column("what", "bad", min_width=12),
-    Column("where", "link", min_width=16),
+    Column("what", "bad", min_width=11),
+    Column("where", "link", min_width=22),
     Column("times", is_number=True, priority=2),
-    Column("why", min_width=24, max_width=60),
+    Column("why", min_width=34, max_width=60),
     Column("your line", "muted", min_width=16, max_width=90, priority=1),
 )
 
@@ -35,7 +35,7 @@ def breaks_table(reader: SessionReader) -> Table:
 
 def _break_row(reader: SessionReader, found: DistinctBreak) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else "unknown"
-    cells = ("✗ graph break", where, f"{found.count}×", found.in_words, found.code)
+    cells = ("✗ break", where, f"{found.count}×", found.in_words, found.code)
     return Row(cells, found.place, lambda: Detail(_break_text(reader, found)))
 
 

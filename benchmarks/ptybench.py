@@ -119,6 +119,15 @@ class Terminal:
             self._pump(20)
         raise TimeoutError(f"no frame with {text!r}; the last output was {self._tail!r}")
 
+    def first_output(self, text: str, timeout_ms: float = 60_000) -> float:
+        """Milliseconds from the start until ``text`` was written, inside a frame or not. Raises TimeoutError."""
+        deadline = now_ms() + timeout_ms
+        while text.encode() not in self._tail and now_ms() < deadline and not self.ended:
+            self._pump(5)
+        if text.encode() not in self._tail:
+            raise TimeoutError(f"{text!r} was not written; the last output was {self._tail!r}")
+        return self._last_output_ms - self.started_ms
+
     def settle(self, quiet_ms: float = 200, timeout_ms: float = 60_000) -> None:
         """Wait until nothing was written for ``quiet_ms``."""
         deadline = now_ms() + timeout_ms

@@ -3,8 +3,8 @@
     python -m benchmarks.ui_open
 
 Three questions: a 100,000-node graph and a 100,000-line text, from the session file to the strips of the first page (in this
-process); the app on a session in a 200×50 pseudo-terminal, from the command to the shell and to the first full paint; and the
-memory of that process.
+process); the app on a session in a 200×50 pseudo-terminal, from the command to the first words and to the first full paint; and
+the memory of that process. CPU time is given beside wall time because it is steadier where other programs run on the machine.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from benchmarks.ptybench import Terminal, memory_mb
+from benchmarks.ptybench import Terminal, cpu_ms, memory_mb
 from benchmarks.synthetic import llama_session
 from benchmarks.synthetic_code import kernel_code
 from fx_explorer import model
@@ -36,7 +37,7 @@ LARGE_LAYERS = 500
 """Its joint graph has 100,001 nodes."""
 
 TEXT_LINES = 100_000
-OPEN_BUDGET_MS, SHELL_BUDGET_MS, PAINT_BUDGET_MS, MEMORY_BUDGET_MB = 100, 300, 500, 150
+OPEN_BUDGET_MS, WORDS_BUDGET_MS, PAINT_BUDGET_MS, MEMORY_BUDGET_MB = 100, 300, 500, 150
 
 
 class Panes(App[None]):
@@ -88,16 +89,32 @@ def add_long_text(path: Path) -> None:
     finish_session(path)
 
 
-def starting_ms(path: Path, runs: int = 5) -> tuple[list[float], list[float], list[float]]:
-    """(shell, first full paint, memory in MB) of each run."""
-    shells, paints, sizes = [], [], []
+class Start(NamedTuple):
+    """One start of the app."""
+
+    words_ms: float
+    paint_ms: float
+    paint_cpu_ms: float
+    memory_mb: float
+
+
+def starts(path: Path, runs: int = 5) -> list[Start]:
+    found = []
     for _ in range(runs):
         with Terminal([sys.executable, "-m", "fx_explorer", str(path)]) as terminal:
-            shells.append(terminal.wait_for("fx-explorer"))
-            paints.append(terminal.wait_for("Dynamo graph"))
+            words = terminal.first_output("fx-explorer")
+            paint = terminal.wait_for("Dynamo graph")
+            cpu = cpu_ms(terminal.pid)
             terminal.settle(500)
-            sizes.append(memory_mb(terminal.pid))
-    return shells, paints, sizes
+            found.append(Start(words, paint, cpu, memory_mb(terminal.pid)))
+    return found
+
+
+def report_starts(name: str, found: list[Start]) -> None:
+    print(line(f"{name}: start to first words", [s.words_ms for s in found], "ms", WORDS_BUDGET_MS))
+    print(line(f"{name}: start to first full paint", [s.paint_ms for s in found], "ms", PAINT_BUDGET_MS))
+    print(line(f"{name}: the same, CPU time", [s.paint_cpu_ms for s in found], "ms", PAINT_BUDGET_MS))
+    print(line(f"{name}: memory", [s.memory_mb for s in found], "MB", MEMORY_BUDGET_MB))
 
 
 def line(what: str, values: list[float], unit: str, budget: float) -> str:
@@ -114,13 +131,8 @@ def main() -> None:
         add_long_text(large)
         for name, values in asyncio.run(opening_ms(large)).items():
             print(line(f"{name}: open to first page", values, "ms", OPEN_BUDGET_MS))
-        shells, paints, sizes = starting_ms(usual)
-        print(line("48-layer Llama: start to shell", shells, "ms", SHELL_BUDGET_MS))
-        print(line("48-layer Llama: start to first full paint", paints, "ms", PAINT_BUDGET_MS))
-        print(line("48-layer Llama: memory", sizes, "MB", MEMORY_BUDGET_MB))
-        shells, paints, sizes = starting_ms(large, runs=3)
-        print(line(f"{written.nodes:,} nodes: start to first full paint", paints, "ms", PAINT_BUDGET_MS))
-        print(line(f"{written.nodes:,} nodes: memory", sizes, "MB", MEMORY_BUDGET_MB))
+        report_starts("48-layer Llama", starts(usual))
+        report_starts(f"{written.nodes:,} nodes", starts(large, runs=3))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,27 @@
+"""The words on screen before the app is."""
+
+from __future__ import annotations
+
+import pytest
+
+from fx_explorer.tui.curtain import LOWER, RAISE, curtain
+
+
+def test_the_first_words_are_shown_at_once_and_stay_for_the_app(capsys: pytest.CaptureFixture[str]) -> None:
+    with curtain("fx-explorer  mlp.py"):
+        shown = capsys.readouterr().out
+    assert shown.startswith(RAISE)
+    assert "fx-explorer  mlp.py" in shown
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failure_gives_the_screen_back_so_that_its_message_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="no such file"), curtain("fx-explorer"):
+        raise ValueError("no such file")
+    assert capsys.readouterr().out.endswith(LOWER)
+
+
+def test_a_target_with_escape_sequences_is_shown_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    with curtain("\x1b]0;owned\x07.py"):
+        pass
+    assert "␛]0;owned␇.py" in capsys.readouterr().out

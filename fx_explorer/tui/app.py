@@ -128,7 +128,7 @@ class ExplorerApp(App[int]):
         hangup.leave_at_once()
 
     def _clash_messages(self) -> list[str]:
-        found = clashes(COMMANDS, self.config.keys)
+        found = clashes([command for command in COMMANDS if command.scope != "dialog"], self.config.keys)
         return [f"the key {key} is given to {' and '.join(c.id for c in commands)}" for key, commands in found.items()]
 
     # the capture
@@ -260,14 +260,15 @@ class ExplorerApp(App[int]):
     async def action_run_command(self, command_id: str) -> None:
         """A click in the footer, or a choice in the palette."""
         command = by_id(command_id)
-        namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": self.focused or self.explorer}
+        focused = self.focused or self.explorer
+        namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused, "dialog": focused}
         await self.run_action(command.action, namespaces[command.scope])  # type: ignore[arg-type]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our own commands."""
         for command in COMMANDS:
             key = first_key(command, self.config.keys)
-            if command.id != "app.palette":
+            if command.id != "app.palette" and command.scope != "dialog":
                 yield SystemCommand(
                     f"{command.title} ({key})", command.help, lambda id=command.id: self.call_later(self.action_run_command, id)
                 )

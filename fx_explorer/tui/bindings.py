@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.binding import Binding, BindingType
 
-from fx_explorer.tui.commands import Command, Keymap, Scope, key_label, keys_of, of_scope
+from fx_explorer.tui.commands import Command, Keymap, Scope, by_id, key_label, keys_of, of_scope
 
 
 def bindings_of(*scopes: Scope) -> list[BindingType]:
@@ -25,6 +25,11 @@ def _binding(command: Command) -> Binding:
         tooltip=command.help,
         id=command.id,
     )
+
+
+def closing_bindings(*command_ids: str) -> list[BindingType]:
+    """For a dialog: the keys that opened it close it too, however the user has mapped them."""
+    return [Binding(",".join(by_id(i).keys), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)]
 
 
 def textual_keymap(keymap: Keymap) -> dict[str, str]:

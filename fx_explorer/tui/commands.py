@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Scope = Literal["app", "explorer", "lines"]
-"""Who carries the command out: the app, the main screen, or whatever list or text has the focus."""
+Scope = Literal["app", "explorer", "lines", "dialog"]
+"""Who carries the command out: the app, the main screen, whatever list or text has the focus, or what is open on top."""
 
-Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Application"]
+Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Dialogs", "Application"]
 
-GROUPS: tuple[Group, ...] = ("Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Application")
+GROUPS: tuple[Group, ...] = ("Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Dialogs", "Application")
 
 Keymap = Mapping[str, Sequence[str]]
 """Command id → the keys the user's config file gives it."""
@@ -77,10 +77,26 @@ _LINES: tuple[tuple[str, str, str, str, str], ...] = (
 """What every list and text answers to: (id, keys, action, title, sentence). Their bindings stand in widgets/line_view.py."""
 
 
+_DIALOG: tuple[tuple[str, str, str, str, str], ...] = (
+    ("dialog.close", "escape", "leave", "close", "Close what is open on top; in the find line, end the find."),
+    ("dialog.down", "down", "move(1)", "next line", "Go to the next line, or the next match, while typing."),
+    ("dialog.up", "up", "move(-1)", "line before", "Go to the line, or the match, before."),
+    ("dialog.page_down", "pagedown", "move(10)", "page down", "Go ten lines down while typing."),
+    ("dialog.page_up", "pageup", "move(-10)", "page up", "Go ten lines up while typing."),
+)
+"""What everything with a line to type in answers to."""
+
+
 def _line_commands() -> tuple[Command, ...]:
     return tuple(
         Command(id, tuple(keys.split(",")), action, title, sentence, "lines", "Moving")
         for id, keys, action, title, sentence in _LINES
+    )
+
+
+def _dialog_commands() -> tuple[Command, ...]:
+    return tuple(
+        Command(id, (key,), action, title, sentence, "dialog", "Dialogs") for id, key, action, title, sentence in _DIALOG
     )
 
 
@@ -263,6 +279,7 @@ COMMANDS: tuple[Command, ...] = (
         "app",
         "Capture",
     ),
+    *_dialog_commands(),
     Command(
         "app.theme",
         ("t",),

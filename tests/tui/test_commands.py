@@ -13,10 +13,16 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.bindings import clashes, first_key
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Command, by_id, key_label
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
+from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.choose import Chooser
 from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.outline import Outline
 
-CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView}
+CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView, "dialog": Chooser}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
@@ -29,7 +35,7 @@ def test_every_command_is_carried_out_by_its_scope(command: Command) -> None:
 
 def test_ids_are_unique_and_no_two_commands_share_a_key() -> None:
     assert len({command.id for command in COMMANDS}) == len(COMMANDS)
-    assert clashes(COMMANDS, {}) == {}
+    assert clashes([c for c in COMMANDS if c.scope != "dialog"], {}) == {}
 
 
 def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
@@ -40,6 +46,13 @@ def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
     declared = {c.id: (c.keys, c.action) for c in COMMANDS if c.scope == "lines"}
     assert {command_id: bound.get(command_id) for command_id in declared} == declared
     assert set(bound) == set(declared)
+
+
+@pytest.mark.parametrize("owner", [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask])
+def test_every_binding_has_the_id_of_a_command(owner: type) -> None:
+    known = {command.id for command in COMMANDS}
+    own = owner.__dict__.get("BINDINGS", [])
+    assert {binding.id for binding in own} <= known
 
 
 def test_the_footer_shows_the_key_the_user_chose() -> None:

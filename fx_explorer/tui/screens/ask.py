@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
+
+from fx_explorer.tui.bindings import closing_bindings
 
 
 class Ask(ModalScreen[str]):
@@ -19,7 +21,7 @@ class Ask(ModalScreen[str]):
     Ask > Vertical { width: 80%; max-width: 90; height: 3; background: $surface; border: round $border; padding: 0 1; }
     Ask Input { background: $surface; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
     def __init__(self, question: str, suggestion: str) -> None:
         super().__init__()

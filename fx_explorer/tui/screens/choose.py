@@ -8,12 +8,13 @@ from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
@@ -58,13 +59,7 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
     Chooser RowList { height: 18; max-height: 100%; background: $surface; }
     Chooser OneLine { padding: 0; color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Close", show=False),
-        Binding("down", "move(1)", show=False),
-        Binding("up", "move(-1)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of("dialog")
 
     def __init__(self, title: str, search: Search[ValueT]) -> None:
         super().__init__()

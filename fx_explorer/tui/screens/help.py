@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from fx_explorer.tui.bindings import keys_text
+from fx_explorer.tui.bindings import closing_bindings, keys_text
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
 from fx_explorer.tui.topics import Topic
 from fx_explorer.tui.widgets.row_list import GAP, Column, Row, RowList, Rows
@@ -26,7 +26,7 @@ class Help(ModalScreen[None]):
     Help > Vertical { width: 94%; max-width: 120; height: 90%; background: $surface; border: round $border; padding: 0 1; }
     Help RowList { height: 1fr; background: $surface; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "leave", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings("app.help", "app.quit")
 
     def __init__(self, topic: Topic, keymap: Keymap) -> None:
         super().__init__()

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.inspect import Entry
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -33,7 +34,7 @@ class Inspector(ModalScreen[Place | None]):
     Inspector RowList { height: 1fr; background: $surface; }
     Inspector OneLine { padding: 0; color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,i,q", "leave", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings("place.inspect", "app.quit")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Input
 
 from fx_explorer.analysis.words import counted
+from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 
@@ -25,11 +26,7 @@ class FindBar(Horizontal):
     FindBar > .find-prompt { width: 3; }
     FindBar > .find-count { width: 1fr; color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "end", "End find", show=False),
-        Binding("up", "previous", show=False),
-        Binding("down", "next", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of("dialog")
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,18 +71,16 @@ class FindBar(Horizontal):
         event.stop()
         self._close()
 
-    def action_end(self) -> None:
+    def action_leave(self) -> None:
         if self._view:
             self._view.find("")
         self._close()
 
-    def action_next(self) -> None:
+    def action_move(self, lines: int) -> None:
+        """To the next match, or the one before."""
         if self._view:
-            self._view.find_next()
-
-    def action_previous(self) -> None:
-        if self._view:
-            self._view.find_previous()
+            step = self._view.find_next if lines > 0 else self._view.find_previous
+            step()
 
     def _close(self) -> None:
         self.remove_class("-open")

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.shortcuts import shortcuts
 
 _BUILDERS = (
     *("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas"),
@@ -45,7 +44,6 @@ def inspecting() -> Iterator[dict[str, str]]:
     """
     notes: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(shortcuts())
         _run_segments_eagerly(stack, notes)
         _lower_backward_at_once(stack, notes)
         _build_nothing(stack, notes)

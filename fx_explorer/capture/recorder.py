@@ -20,6 +20,7 @@ import torch._inductor.config as inductor_config
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording import Notify, Recording
+from fx_explorer.capture.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
@@ -54,14 +55,23 @@ def recording(writer: SessionWriter, request: CaptureRequest, notify: Notify) ->
         if not request.use_caches:
             stack.enter_context(inductor_config.patch(CACHES_OFF))
             stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
+            stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
-            for what, reason in stack.enter_context(inspecting()).items():
-                state.unavailable(what, reason)
+            stack.enter_context(_noted_inspecting(state))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
         with state.noting("the settings in force"):
             state.add_artifact("config", "dynamo", changed_settings(), title="settings in force", language="json")
         yield state
+
+
+@contextlib.contextmanager
+def _noted_inspecting(state: Recording) -> Iterator[None]:
+    """Inspect, and say in the session what a build would have shown more; some of it is known only at the end."""
+    with inspecting() as notes:
+        yield
+    for what, reason in notes.items():
+        state.unavailable(what, reason)
 
 
 def _install(stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]) -> None:

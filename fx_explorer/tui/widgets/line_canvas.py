@@ -90,8 +90,14 @@ class LineCanvas(ScrollView):
         self.refresh()
 
     def ticks_changed(self) -> None:
-        self._ticks = None
-        self.refresh(Region(self.size.width - 1, 0, 1, self.size.height))
+        """Only rows whose tick differs: Textual writes a pane's whole row for each one that is refreshed."""
+        if self._ticks is None:
+            self.refresh(Region(self.size.width - 1, 0, 1, self.size.height))
+            return
+        before, self._ticks = self._ticks, self.track_ticks()
+        for row in before.keys() | self._ticks.keys():
+            if before.get(row) != self._ticks.get(row):
+                self.refresh(Region(self.size.width - 1, row + self._header_height, 1, 1))
 
     def redraw(self, lines: Iterable[int]) -> None:
         """These lines are lit differently; the ones off screen cost nothing."""

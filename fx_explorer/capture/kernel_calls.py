@@ -18,6 +18,9 @@ LineNodes = tuple[tuple[int, str], ...]
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
 
+_CALLS_NOTHING = ("MultiOutput", "AssertScalar")
+"""Scheduled as library calls, but none: one takes a result out of an earlier call, one checks a size (torch/_inductor/ir.py)."""
+
 
 @dataclass
 class CallInProgress:
@@ -119,7 +122,7 @@ class LoweringInProgress:
     def extern_call(self, scheduler_node: Any, wrapper_lines: list[Any], first: int, mark: Callable[..., Any]) -> None:
         """Note the library call among ``wrapper_lines[first:]``, which were written for ``scheduler_node``."""
         ir_node = scheduler_node.node
-        if type(ir_node).__name__ == "MultiOutput":  # takes one result out of a call made before
+        if type(ir_node).__name__ in _CALLS_NOTHING:
             return
         at = next((i for i in range(first, len(wrapper_lines)) if _is_call(wrapper_lines[i])), None)
         if at is None:

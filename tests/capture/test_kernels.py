@@ -110,6 +110,18 @@ def test_library_calls_name_the_function_and_its_node() -> None:
     assert calls == {"torch.ops.aten.linalg_qr.default": ("linalg_qr",), "extern_kernels.mm": ("mm",)}
 
 
+def test_a_check_of_a_size_is_no_library_call() -> None:
+    def count(x: torch.Tensor) -> torch.Tensor:
+        size = x.sum().item()
+        torch._check(size >= 2)
+        return torch.zeros(size) + 1
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        (graph,) = lower(lambda f: f(torch.ones(4, dtype=torch.int64)), count)
+    assert "raise RuntimeError(" in graph.output_code
+    assert all(call.nodes for kernel in graph.kernels for call in kernel.calls)
+
+
 def branches(x: torch.Tensor, y: torch.Tensor) -> Any:
     return torch.cond(x.sum() > 0, lambda x, y: (x @ y).relu(), lambda x, y: x.sin() + y, (x, y))
 

@@ -23,7 +23,14 @@ _USER_STACK = re.compile(
 )
 _FROM_USER_CODE = re.compile(r"^from user code:\n(?P<stack>.*)", re.M | re.S)
 _ATTEMPT = re.compile(
-    r"^(?:Encountered graph break when attempting to trace |Failed to handle graph break gracefully)[^\n]*:\n+"
+    r"^(?:Encountered graph break (?:when attempting to trace|that we cannot resume from)"
+    r"|Failed to handle graph break gracefully)[^\n]*:\n+"
+)
+
+_GIVEN_UP = re.compile(
+    r"^(?:Graph Break Reason: Failed to handle graph break gracefully"
+    r"|Graph break: torch\.compile cannot properly resume from this graph break)",
+    re.M,
 )
 
 
@@ -38,6 +45,8 @@ class BreakReport:
     """The user's stack, outermost first."""
     file: str
     line: int
+    is_given_up: bool
+    """Says that the whole function is skipped; torch may have reported the break itself before."""
 
 
 def parse_break(report: str) -> BreakReport:
@@ -59,6 +68,7 @@ def parse_break(report: str) -> BreakReport:
         frames=frames,
         file=file,
         line=line,
+        is_given_up=_GIVEN_UP.search(report) is not None,
     )
 
 

@@ -50,7 +50,8 @@ _VIEWS = {
     "inductor.view.default",
 }
 _NOT_COMPUTING = re.compile(
-    r"^(aten\.sym_|prims\.inductor_force|_operator\.|math\.|torch\.sym_|aten\._assert|aten\._local_scalar)"
+    r"^(aten\.sym_|prims\.inductor_force|_operator\.|math\.|torch\.sym_|aten\._assert|aten\._local_scalar"
+    r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.)"  # memory without values: no kernel is generated for it
 )
 
 
@@ -124,7 +125,7 @@ def has_tensor(value: Any) -> bool:
 
 
 def computes_nothing(node: torch.fx.Node, target: str) -> bool:
-    """Views, getitems, sizes: nodes for which no kernel can be expected. Inputs and the output too."""
+    """Views, getitems, sizes, memory not yet written: nodes for which no kernel can be expected. Inputs and the output too."""
     if node.op not in CALLS or target in _VIEWS or target == "operator.getitem" or _NOT_COMPUTING.match(target):
         return True
     if isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:

@@ -96,6 +96,8 @@ class Recording:
         """Backend in use, by compilation."""
         self.broke: dict[str, bool] = {}
         """Compilations that ended at a graph break."""
+        self.break_causes: dict[str, set[str]] = {}
+        """Why they did."""
         self.guard_trees: dict[str, str] = {}
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were lowered here."""
@@ -103,8 +105,8 @@ class Recording:
         self.errors: dict[str, BackendError] = {}
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
         self._by_name: tuple[dict[str, Any], ...] = (
-            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.guard_trees, self.cache_events,
-            self.errors,
+            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes, self.guard_trees,
+            self.cache_events, self.errors,
         )  # fmt: skip
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
@@ -119,9 +121,9 @@ class Recording:
         return "" if compile_id is None else str(compile_id)
 
     def compilation_id(self, name: str | None = None) -> int:
-        """Row of the compilation (default: the current one), added when torch has not announced it."""
+        """Row of the compilation (default: the current one), added when torch has not announced it; 0 outside any."""
         name = self.compilation_name() if name is None else name
-        if not name:
+        if not _is_a_frame(name):
             return 0
         if name not in self.compilations:
             self.add_compilation(name, Compilation(0, name, *_frame_numbers(name), "", "", 0))
@@ -259,7 +261,12 @@ def one_line(text: str) -> str:
     return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"
 
 
+def _is_a_frame(name: str) -> bool:
+    """Not so for a bare ``!2``: there compiled autograd only collects the backward, which is compiled as ``!2/0/0``."""
+    return "/" in name
+
+
 def _frame_numbers(name: str) -> tuple[int, int]:
-    """(frame, recompile) of ``0/1`` or ``!2/0/1``; (-1, 0) for a bare compiled-autograd id."""
-    numbers = [part for part in name.split("/") if part.isdigit()]
-    return (int(numbers[-2]), int(numbers[-1])) if len(numbers) >= 2 else (-1, 0)
+    """(frame, recompile) of ``0/1`` or ``!2/0/1``."""
+    frame, recompile = name.split("/")[-2:]
+    return int(frame), int(recompile)

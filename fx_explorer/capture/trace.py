@@ -173,6 +173,10 @@ class _Handler(logging.Handler):
     def _graph_break(self, name: str, _: Any, payload: str) -> None:
         recording = self._recording
         report = parse_break(payload)
+        causes, cause = recording.break_causes.setdefault(name, set()), report.registry_id or report.reason
+        if report.is_given_up and cause in causes:
+            return
+        causes.add(cause)
         code = report.frames[-1].code if report.frames else ""
         user = recording.sources.user_frame(report.frames)
         file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)

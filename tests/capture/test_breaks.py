@@ -31,3 +31,11 @@ def test_a_report_in_no_known_form_keeps_its_first_line() -> None:
     found = parse_break("Something else went wrong\nand more")
     assert found.reason == "Something else went wrong"
     assert (found.registry_id, found.file, found.line, found.hints) == ("", "", 0, ())
+
+
+def test_the_reason_is_the_breaks_own_and_not_what_torch_did_about_it() -> None:
+    report = next(text for text in REPORTS if "\nGraph Break Reason: Encountered graph break when attempting to trace" in text)
+    start = report.index("Encountered graph break")
+    about = "Encountered graph break that we cannot resume from. Graph break encountered:"
+    other = report[:start] + about + report[report.index("\n", start) :]
+    assert parse_break(other).reason == parse_break(report).reason

@@ -367,3 +367,29 @@ def test_an_attempt_that_dynamo_gave_up_stands_apart_and_is_no_failure(tmp_path:
     assert [graph.compilation for graph in reader.rows(Graph)] == [2, 1]
     assert reader.rows(Failure) == []
     assert reader.meta("counters")["stats"]["unique_graphs"] == 1
+
+
+def test_a_break_that_skips_its_function_is_one_hit_as_torch_counts_it(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", lambda compile_: compile_(nn.LSTM(2, 2))(torch.ones(3, 2)))
+    assert len(reader.rows(GraphBreak)) == sum(reader.meta("counters")["graph_break"].values()) == 1
+    assert [row.status for row in reader.rows(Compilation)] == ["skipped"]
+
+
+def test_a_backward_collected_by_compiled_autograd_is_the_compilation_torch_makes_of_it(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        with torch._dynamo.compiled_autograd._enable(compile_):
+            (torch.ones(3, requires_grad=True) * 2).sum().backward()
+
+    torch._dynamo.utils.clear_compilation_metrics()
+    reader = record(tmp_path / "a.fxs", program)
+    compiled = [metrics.compile_id for metrics in torch._dynamo.utils.get_compilation_metrics() if metrics.frame_key]
+    assert [(row.name, row.status) for row in reader.rows(Compilation)] == [(name, "ok") for name in compiled]
+
+
+def test_memory_that_is_only_allocated_is_no_computation(tmp_path: Path) -> None:
+    def allocate(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.new_empty(3), torch.empty_like(x), x + 1
+
+    reader = record(tmp_path / "e.fxs", lambda compile_: compile_(allocate)(torch.ones(3)))
+    (graph,) = reader.rows(Graph, stage="post_grad")
+    assert [node.target for node in reader.nodes(graph) if not node.is_view] == ["aten.add.Tensor"]

@@ -19,7 +19,7 @@ _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "Mul
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
 
 _CALLS_NOTHING = ("MultiOutput", "AssertScalar")
-"""Scheduled as library calls, but none: one takes a result out of an earlier call, one checks a size (torch/_inductor/ir.py)."""
+"""Scheduled as library calls, but none: one takes a result out of another, one checks a size (torch/_inductor/ir.py)."""
 
 
 @dataclass

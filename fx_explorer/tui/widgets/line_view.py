@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -21,7 +22,7 @@ from fx_explorer.tui.widgets.line_finder import LineFinder
 WHEEL_LINES = 3
 WHEEL_COLUMNS = 8
 
-HOPS = 24
+HOPS = 16
 """Rounds of the event loop that a message needs to get from a line to the screen, and the answer back, with room to spare."""
 
 
@@ -36,7 +37,8 @@ class LineView(LineCanvas, can_focus=True):
     ``view.find_next()``. Lines count from 0. What a subclass overrides stands in LineCanvas.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings_of("lines")]
+    # With priority a key is not first offered to every container around the view: 1 ms of each cursor move.
+    BINDINGS: ClassVar[list[BindingType]] = [dataclasses.replace(binding, priority=True) for binding in bindings_of("lines")]
 
     class LineMessage(Message):
         """About line ``line`` of ``view``."""

@@ -10,13 +10,14 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from textual import work
 from textual.app import App, SystemCommand
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.worker import Worker, WorkerState
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
@@ -24,10 +25,11 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
+from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.live import CaptureLike, LiveCapture
+from fx_explorer.tui.live import LiveCapture
 from fx_explorer.tui.pipeline import pipeline
 from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask
@@ -44,8 +46,6 @@ REST = 4
 
 SETTLED_S = 1.0
 """After the first paint, when nothing waits."""
-
-MakeCapture = Callable[[], CaptureLike]
 
 
 def _settle_memory() -> None:
@@ -77,17 +77,14 @@ class ExplorerApp(App[int]):
         super().__init__()
         self.config = config or Config()
         self._session = session
-        self._make_capture = make_capture
+        self._captures = Captures(make_capture)
         self._target = target or (session.name if session else "")
         self._watched = tuple(watched)
-        self._live: LiveCapture | None = None
-        self._incoming: SessionReader | None = None
         self._data_version = -1
         self._next_look = 0.0
         self._watch: FileWatch | None = None
         self._problem = ""
-        self._captures: list[CaptureLike] = []
-        """Their temporary sessions go when nothing shows them any more."""
+        """Why the last capture could not be made."""
         self.explorer = Explorer(self.config.keys)
 
     # start
@@ -105,7 +102,7 @@ class ExplorerApp(App[int]):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
             self._show(SessionReader(self._session))
-        if self._make_capture:
+        if self._captures.can_run:
             self.capture()
         self._leave_on_signals()
         self.set_interval(TICK_S, self._tick)
@@ -124,7 +121,7 @@ class ExplorerApp(App[int]):
 
     @work(name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
     async def _leave_without_terminal(self) -> None:
-        await self._stop_and_tidy()
+        await self._captures.stop_and_tidy()
         hangup.leave_at_once()
 
     def _clash_messages(self) -> list[str]:
@@ -136,54 +133,36 @@ class ExplorerApp(App[int]):
     @work(name="capture", group="capture", exclusive=True, exit_on_error=False, description="capture the target")
     async def capture(self) -> None:
         """Run the capture from beginning to end; the screen follows it."""
-        assert self._make_capture is not None
         self._problem = ""
-        try:
-            live = LiveCapture(self._make_capture())
-            self._captures.append(live.capture)
-            self._live = live
-            await live.start()
-            self._incoming = SessionReader(live.session_path)
-            if self.explorer.reader is None:
-                self._show(self._incoming)
-            await live.follow()
-            self._finish(live)
-        except FxExplorerError as error:
-            self._live = None
-            self._problem = str(error)
-            self.notify(str(error), title="the capture could not be made", severity="error", timeout=15)
-
-    def _finish(self, live: LiveCapture) -> None:
-        """The session is complete, and may have been moved to its place."""
-        self._live = live
-        self._incoming = None
-        self._show(SessionReader(live.session_path))
-        for older in self._captures[:-1]:
-            older.discard()
-        del self._captures[:-1]
-        for note in live.notes:
+        for note in await self._captures.run(self._show, show_from_the_start=self.explorer.reader is None):
             self.notify(note, timeout=10)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What goes wrong beside the screen is told on it."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and event.worker.name == "capture" and error:
+            self._problem = str(error) if isinstance(error, FxExplorerError) else f"{type(error).__name__}: {error}"
+            self.notify(self._problem, title="the capture could not be made", severity="error", timeout=15)
 
     def _show(self, reader: SessionReader) -> None:
         self._data_version = reader.data_version()
         self.explorer.open(reader)
-        self.explorer.show_pipeline(pipeline(reader, self._live.running_stages if self._live else ()))
+        self.explorer.show_pipeline(pipeline(reader, self._captures.running_stages))
 
     def _tick(self) -> None:
         """Header and pipeline are always right; views are made again when the session has grown."""
         if not self.is_headless and hangup.terminal_is_gone():
             self._leave_without_terminal()
             return
-        reader = self._incoming or self.explorer.reader
-        live = self._live
-        is_running = live is not None and not live.is_over
-        self.explorer.show_header(*self._header(reader, live if is_running else None))
+        reader = self._captures.incoming or self.explorer.reader
+        is_running = self._captures.is_running
+        self.explorer.show_header(*self._header(reader, self._captures.live if is_running else None))
         if reader is None:
             return
         version = reader.data_version()
         if (version != self._data_version or is_running) and time.monotonic() >= self._next_look:
             began = time.monotonic()
-            self.explorer.show_pipeline(pipeline(reader, live.running_stages if live and is_running else ()))
+            self.explorer.show_pipeline(pipeline(reader, self._captures.running_stages))
             if version != self._data_version and reader is self.explorer.reader:
                 self.explorer.refresh_session()
             self._data_version = version
@@ -205,20 +184,16 @@ class ExplorerApp(App[int]):
             state = header.State(state.glyph, f"{state.words} · watching", state.tone)
         return name, header.conditions(reader) if reader else "", state
 
-    @property
-    def is_capturing(self) -> bool:
-        return self._live is not None and not self._live.is_over
-
     def action_capture_again(self) -> None:
-        if self._make_capture is None:
+        if not self._captures.can_run:
             self.notify("This is a saved session: there is nothing to run again. Open its target with fx-explorer TARGET.")
-        elif self.is_capturing:
+        elif self._captures.is_running:
             self.notify("A capture is running already; escape stops it.")
         else:
             self.capture()
 
     def action_watch(self) -> None:
-        if self._make_capture is None or not self._watched:
+        if not self._captures.can_run or not self._watched:
             self.notify("There is no file to watch: this is a saved session, or a target that is no file.")
         elif self._watch:
             self._watch = None
@@ -233,8 +208,8 @@ class ExplorerApp(App[int]):
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
-        elif self._live and self.is_capturing:
-            await self._live.stop()
+        elif self._captures.is_running:
+            await self._captures.stop()
             self.notify("Stopped; everything found so far is kept. r captures again.")
 
     @work(name="save", group="save", exclusive=True, description="save the session")
@@ -243,7 +218,7 @@ class ExplorerApp(App[int]):
         if reader is None:
             self.notify("There is no session to save yet.")
             return
-        if self.is_capturing:
+        if self._captures.is_running:
             self.notify("The capture is still running: save it when it is over.")
             return
         name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
@@ -314,11 +289,5 @@ class ExplorerApp(App[int]):
 
     async def action_quit(self) -> None:
         """No process stays behind: the worker's whole group is ended before we leave."""
-        await self._stop_and_tidy()
+        await self._captures.stop_and_tidy()
         self.exit(0)
-
-    async def _stop_and_tidy(self) -> None:
-        if self._live and self.is_capturing:
-            await self._live.stop(grace_s=0.0)
-        for capture in self._captures:
-            capture.discard()

@@ -53,6 +53,11 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
 """(name, footer label, sentence), in the order of the keys 1 to 9."""
 
 
+def sentence_of(view: str) -> str:
+    """What a view shows; empty for what is none."""
+    return next((sentence for name, _, sentence in VIEWS if name == view), "")
+
+
 def _view_commands() -> tuple[Command, ...]:
     return tuple(
         Command(f"view.{name}", (str(i),), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=True)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from fx_explorer.analysis.documents import Place
 
 StopT = TypeVar("StopT")
 
 MAX_STOPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where back and forward lead."""
+
+    view: str
+    place: Place | None = None
+    """In the linked panes: what the cursor was on."""
 
 
 class History(Generic[StopT]):

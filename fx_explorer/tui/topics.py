@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fx_explorer.tui.commands import VIEWS, Group
+from fx_explorer.tui.commands import Group, sentence_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +50,4 @@ _TEXTS: dict[str, tuple[str, Group]] = {
 def topic_of(view: str) -> Topic:
     """The topic of a view, or of the outline."""
     text, first = _TEXTS[view]
-    sentence = next((sentence for name, _, sentence in VIEWS if name == view), "Compilations, their graphs, texts and kernels.")
-    return Topic(view, f"{sentence}\n{text}", first)
+    return Topic(view, f"{sentence_of(view) or 'Compilations, their graphs, texts and kernels.'}\n{text}", first)

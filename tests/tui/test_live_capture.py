@@ -151,6 +151,17 @@ async def test_a_capture_that_cannot_start_is_told(open_app: OpenApp, tmp_path: 
         await driver.until(lambda: "✗ cannot create the session file" in driver.header)
 
 
+async def test_a_fault_of_ours_while_following_is_told_and_the_app_stays(open_app: OpenApp, tmp_path: Path) -> None:
+    class Faulty(FakeCapture):
+        async def start(self) -> None:
+            raise RuntimeError("something nobody thought of")
+
+    async with open_app(make_capture=lambda: Faulty(tmp_path / "s.fxs", nothing), target="mlp.py") as driver:
+        await driver.until(lambda: "✗ RuntimeError: something nobody thought of" in driver.header)
+        await driver.press("2")
+        assert driver.explorer.view == "source"
+
+
 async def test_capturing_again_keeps_the_place(open_app: OpenApp, tmp_path: Path) -> None:
     captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
     made = iter(captures)

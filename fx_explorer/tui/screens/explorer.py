@@ -12,9 +12,10 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.history import Stop
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
-from fx_explorer.tui.screens.frame import ExplorerFrame, Stop
+from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.topics import Topic, topic_of
 from fx_explorer.tui.widgets.line_view import LineView

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -25,8 +24,8 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import header, inspect
 from fx_explorer.tui.arbiter import Arbiter
-from fx_explorer.tui.commands import VIEWS, Keymap
-from fx_explorer.tui.history import History
+from fx_explorer.tui.commands import Keymap, sentence_of
+from fx_explorer.tui.history import History, Stop
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
@@ -43,14 +42,6 @@ MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
 COMFORTABLE_PANE_CELLS = 34
 """Linked panes need the room more than the outline does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Where back and forward lead."""
-
-    view: str
-    place: Place | None = None
 
 
 class ExplorerFrame(Screen[None]):
@@ -298,10 +289,6 @@ class ExplorerFrame(Screen[None]):
         is_shown = fits if self.outline_wish is None else self.outline_wish
         self.outline.set_class(not is_shown, "-hidden")
         self._views.set_class(is_shown, "-beside")
-
-
-def sentence_of(view: str) -> str:
-    return next((sentence for name, _, sentence in VIEWS if name == view), "")
 
 
 def inspector_content(parts: list[str]) -> Content:

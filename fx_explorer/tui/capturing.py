@@ -1,0 +1,79 @@
+"""One capture after another for the app: the running one, the session it writes, and the temporary files it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fx_explorer.model import Stage
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.live import CaptureLike, LiveCapture
+
+MakeCapture = Callable[[], CaptureLike]
+
+Show = Callable[[SessionReader], None]
+"""Puts a session on screen."""
+
+
+class Captures:
+    """Runs what ``make_capture`` makes, one at a time. Knows no screen: it is told how to show a session."""
+
+    def __init__(self, make_capture: MakeCapture | None) -> None:
+        """None: there is nothing to run, the app shows a saved session."""
+        self._make_capture = make_capture
+        self._made: list[CaptureLike] = []
+        """Those whose temporary session may still be shown."""
+        self.live: LiveCapture | None = None
+        """The running capture, or the last one."""
+        self.incoming: SessionReader | None = None
+        """The session of the running capture."""
+
+    @property
+    def can_run(self) -> bool:
+        return self._make_capture is not None
+
+    @property
+    def is_running(self) -> bool:
+        return self.live is not None and not self.live.is_over
+
+    @property
+    def running_stages(self) -> frozenset[Stage]:
+        return self.live.running_stages if self.live else frozenset()
+
+    async def run(self, show: Show, *, show_from_the_start: bool) -> list[str]:
+        """Run a capture to its end, show its session, and return what else the user should know.
+
+        ``show_from_the_start``: show it while it grows; else whatever is on screen stays until this one is complete. Raises
+        FxExplorerError when the capture cannot be made.
+        """
+        assert self._make_capture is not None
+        try:
+            live = LiveCapture(self._make_capture())
+            self._made.append(live.capture)
+            self.live = live
+            await live.start()
+            self.incoming = SessionReader(live.session_path)
+            if show_from_the_start:
+                show(self.incoming)
+            await live.follow()
+        except BaseException:
+            self.live = self.incoming = None
+            raise
+        self.incoming = None
+        show(SessionReader(live.session_path))  # it may have been moved to its place
+        self._discard(self._made[:-1])
+        return live.notes
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """End the running capture, if there is one; what it found is kept."""
+        if self.live and self.is_running:
+            await self.live.stop(grace_s)
+
+    async def stop_and_tidy(self) -> None:
+        """Leave no process and no temporary file."""
+        await self.stop(grace_s=0.0)
+        self._discard(self._made)
+
+    def _discard(self, captures: list[CaptureLike]) -> None:
+        for capture in captures:
+            capture.discard()
+        self._made = [capture for capture in self._made if capture not in captures]

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from fx_explorer.tui.bindings import bindings_of
@@ -26,6 +26,11 @@ HOPS = 16
 """Rounds of the event loop that a message needs to get from a line to the screen, and the answer back, with room to spare."""
 
 
+def _at_once(binding: Binding) -> Binding:
+    """With priority a key is not first offered to every container around the view: a millisecond of each cursor move."""
+    return dataclasses.replace(binding, priority=True)
+
+
 class LineView(LineCanvas, can_focus=True):
     """Lines the user can move through, search, and follow.
 
@@ -37,8 +42,7 @@ class LineView(LineCanvas, can_focus=True):
     ``view.find_next()``. Lines count from 0. What a subclass overrides stands in LineCanvas.
     """
 
-    # With priority a key is not first offered to every container around the view: 1 ms of each cursor move.
-    BINDINGS: ClassVar[list[BindingType]] = [dataclasses.replace(binding, priority=True) for binding in bindings_of("lines")]
+    BINDINGS: ClassVar[list[BindingType]] = [_at_once(binding) for binding in bindings_of("lines")]
 
     class LineMessage(Message):
         """About line ``line`` of ``view``."""

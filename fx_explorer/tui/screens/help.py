@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widgets import Label
 
 from fx_explorer.tui.bindings import closing_bindings, keys_text
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
@@ -24,6 +25,7 @@ class Help(ModalScreen[None]):
     DEFAULT_CSS = """
     Help { align: center middle; }
     Help > Vertical { width: 94%; max-width: 120; height: 90%; background: $surface; border: round $border; padding: 0 1; }
+    Help Label { width: 1fr; padding: 0 1 1 1; }
     Help RowList { height: 1fr; background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings("app.help", "app.quit")
@@ -39,6 +41,7 @@ class Help(ModalScreen[None]):
         with Vertical() as box:
             box.border_title = f"Help · {self._topic.title}"
             box.border_subtitle = "esc closes"
+            yield Label(self._topic.text, markup=False)
             yield self._list
 
     def on_mount(self) -> None:
@@ -58,10 +61,10 @@ class Help(ModalScreen[None]):
 
 
 def help_rows(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
-    """The topic's text, then the groups of commands, the most useful first; sentences wrapped to ``width`` cells."""
-    rows: list[Row] = [("", row) for line in topic.text.splitlines() for row in wrapped(line, width)]
+    """The groups of commands, the most useful first; sentences wrapped to ``width`` cells."""
+    rows: list[Row] = []
     for group in sorted(GROUPS, key=lambda group: group != topic.first):
-        rows += [("", ""), ((group, "strong"), "")]
+        rows += [*([("", "")] if rows else []), ((group, "strong"), "")]
         for command in COMMANDS:
             if command.group == group:
                 first, *rest = wrapped(command.help, width)

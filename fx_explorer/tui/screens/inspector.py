@@ -50,10 +50,16 @@ class Inspector(ModalScreen[Place | None]):
 
     def on_mount(self) -> None:
         self._list.focus()
-        self._hint.show(Content("⏎ goes where a line with → leads · esc closes"))
+        self._show_hint(0)
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
+        self._show_hint(event.line)
+
+    def _show_hint(self, line: int) -> None:
+        """How the entry is known, as there may be no room for it beside the others."""
+        note = self._entries[line].note if line < len(self._entries) else ""
+        self._hint.show(Content(note or "⏎ goes where a line with → leads"), Content("esc closes"))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()

@@ -26,9 +26,9 @@ HOPS = 16
 """Rounds of the event loop that a message needs to get from a line to the screen, and the answer back, with room to spare."""
 
 
-def _at_once(binding: Binding) -> Binding:
+def _at_once(binding: BindingType) -> BindingType:
     """With priority a key is not first offered to every container around the view: a millisecond of each cursor move."""
-    return dataclasses.replace(binding, priority=True)
+    return dataclasses.replace(binding, priority=True) if isinstance(binding, Binding) else binding
 
 
 class LineView(LineCanvas, can_focus=True):

@@ -50,7 +50,7 @@ _VIEWS = {
     "inductor.view.default",
 }
 _NOT_COMPUTING = re.compile(
-    r"^(aten\.sym_|prims\.inductor_force|_operator\.|math\.|torch\.sym_|aten\._assert|aten\._local_scalar"
+    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens)|_operator\.|math\.|torch\.sym_"
     r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.)"  # memory without values: no kernel is generated for it
 )
 

@@ -85,7 +85,28 @@ def runnable_copy(module: torch.fx.GraphModule) -> Callable[..., Any]:
 
     Tensors and parameters are shared, so that mutation and gradients reach the user's own; only the graph is copied.
     """
-    return torch.fx.GraphModule(module, copy.deepcopy(module.graph)).forward
+    return _runnable_module(module).forward
+
+
+def _runnable_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A nested compile region becomes a plain call: the op itself has no eager backward (invoke_subgraph.py, ``backward``)."""
+    copied = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    regions = [node for node in copied.graph.nodes if _is_region(node.target)]
+    for node in regions:
+        name = node.args[0].target
+        setattr(copied, name, _runnable_module(getattr(module, name)))
+        node.target = call_region
+    if regions:
+        copied.recompile()
+    return copied
+
+
+def _is_region(target: object) -> bool:
+    return isinstance(target, torch._ops.HigherOrderOperator) and target.name() == "invoke_subgraph"
+
+
+def call_region(subgraph: Callable[..., Any], identifier: str, *operands: Any) -> Any:
+    return subgraph(*operands)
 
 
 def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:

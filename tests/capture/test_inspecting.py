@@ -76,6 +76,20 @@ def test_a_segment_behaves_as_without_torch_compile(function: Callable[..., Any]
         assert result.untyped_storage().data_ptr() == mine.untyped_storage().data_ptr()
 
 
+def test_a_training_step_of_nested_compile_regions_runs() -> None:
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        return inner(x * 2) + 1
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    plain, x = outer, torch.ones(3, requires_grad=True)
+    (expected,) = torch.autograd.grad(plain(plain(x)).sum(), x)
+    inner, region = torch.compiler.nested_compile_region(inner), torch.compiler.nested_compile_region(outer)
+    inspected(lambda x: region(region(x)).sum(), x).backward()
+    assert torch.equal(x.grad, expected)
+
+
 def test_a_second_shape_is_recompiled_and_runs() -> None:
     with fresh_compiler(), inspecting():
         compiled = torch.compile(lambda x: x.sin() * x.shape[0])

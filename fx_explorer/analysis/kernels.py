@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -70,18 +71,19 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
 
 
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
-    computed = kernel_nodes(reader)
-    kernels = reader.rows(model.Kernel)
+    fused = dict(
+        reader.query(
+            "SELECT kernel.direction, count(DISTINCT line_node.node) FROM kernel "
+            "JOIN line_node ON line_node.artifact = kernel.artifact WHERE kernel.artifact GROUP BY 1"
+        )
+    )
+    kernels = reader.query("SELECT direction, language = 'extern', name FROM kernel ORDER BY id")
     found = []
     for direction in model.DIRECTIONS:
-        members = [k for k in kernels if k.direction == direction]
-        library = [k for k in members if k.language == "extern"]
-        fused = {node for k in members if k.language != "extern" for node in computed.get(k.id, ())}
+        members = [(is_library, name) for of, is_library, name in kernels if of == direction]
+        library = Counter(name for is_library, name in members if is_library)
+        calls = sum(library.values())
         if members:
-            names = _most_frequent([k.name for k in library])
-            found.append(DirectionKernels(direction, len(members) - len(library), len(library), len(fused), names))
+            names = tuple(sorted(library, key=lambda name: (-library[name], name)))
+            found.append(DirectionKernels(direction, len(members) - calls, calls, fused.get(direction, 0), names))
     return found
-
-
-def _most_frequent(names: list[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(names), key=lambda name: (-names.count(name), name)))

@@ -43,16 +43,46 @@ def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
     logger = logging.getLogger(TRACE_LOGGER)
     level, handler = logger.level, _Handler(recording)
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
+    with _steady(logger, handler):
+        logger.setLevel(logging.DEBUG)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+    handler.flush_spans()
+    with recording.noting("code from torch's cache"):
+        handler.add_cached_code()
+
+
+@contextlib.contextmanager
+def _steady(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
+    """``handler`` hears ``logger`` in the block, whatever the program's ``logging.config`` does to loggers that exist.
+
+    By default it disables them; one below a configured logger (``torch``) loses its handlers, and starts to propagate: then the
+    records that only we asked for would show up in the program's output. What the program sets is in force again afterwards.
+    """
+    settings = vars(logger)
+
+    def handlers(_: logging.Logger) -> list[logging.Handler]:
+        if handler not in settings["handlers"]:
+            settings["handlers"].append(handler)
+        return settings["handlers"]
+
+    def keep(name: str, value: Callable[[logging.Logger], object]) -> property:
+        return property(value, lambda _, set_to: settings.__setitem__(name, set_to))
+
+    held = {
+        "handlers": keep("handlers", handlers),
+        "disabled": keep("disabled", lambda _: False),
+        "propagate": keep("propagate", lambda _: False),
+    }
+    original = type(logger)
+    logger.__class__ = type(original.__name__, (original,), held)
     try:
         yield
     finally:
+        logger.__class__ = original
         logger.removeHandler(handler)
-        logger.setLevel(level)
-        handler.flush_spans()
-        with recording.noting("code from torch's cache"):
-            handler.add_cached_code()
 
 
 class _Handler(logging.Handler):

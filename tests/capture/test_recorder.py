@@ -2,6 +2,8 @@
 
 import dis
 import json
+import logging
+import logging.config
 from pathlib import Path
 
 import pytest
@@ -393,3 +395,34 @@ def test_memory_that_is_only_allocated_is_no_computation(tmp_path: Path) -> None
     reader = record(tmp_path / "e.fxs", lambda compile_: compile_(allocate)(torch.ones(3)))
     (graph,) = reader.rows(Graph, stage="post_grad")
     assert [node.target for node in reader.nodes(graph) if not node.is_view] == ["aten.add.Tensor"]
+
+
+@pytest.mark.parametrize("loggers", [{}, {"torch": {"level": "WARNING"}}])
+def test_a_program_that_configures_its_logging_is_recorded_all_the_same(
+    tmp_path: Path, loggers: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default ``logging.config`` disables every logger there is."""
+    trace = logging.getLogger("torch.__trace")
+    before = {name: (vars(logger).copy(), logger.handlers[:]) for name, logger in _loggers().items()}
+
+    def program(compile_: Compile) -> None:
+        logging.config.dictConfig({"version": 1, "loggers": loggers})
+        compile_(broken)(torch.ones(3))
+
+    try:
+        reader = record(tmp_path / "l.fxs", program)
+        assert trace.disabled != bool(loggers), "as the program set it"
+        assert type(trace) is logging.Logger
+    finally:
+        for name, logger in _loggers().items():
+            if name in before:
+                vars(logger).update(before[name][0])
+                logger.handlers[:] = before[name][1]
+    assert len(reader.rows(GraphBreak)) == 3
+    assert "running" not in {row.status for row in reader.rows(Compilation)}
+    assert "dynamo_start" not in capsys.readouterr().err
+
+
+def _loggers() -> dict[str, logging.Logger]:
+    found = logging.root.manager.loggerDict
+    return {name: logger for name, logger in found.items() if isinstance(logger, logging.Logger)}

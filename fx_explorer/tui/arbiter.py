@@ -9,7 +9,7 @@ from __future__ import annotations
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned
+from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned, why_missing
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.presets import PRESETS, Material, Slot, document_for
@@ -72,7 +72,8 @@ class Arbiter:
         if self._reader is None:
             return
         for pane in panes:
-            pane.show(self._reader, document_for(pane.slot, self._material, direction))
+            document = document_for(pane.slot, self._material, direction)
+            pane.show(self._reader, document, why=why_missing(self._reader, pane.slot, self._compilation))
         if selection:
             self.select(selection)
             self._put_cursors()

@@ -33,6 +33,22 @@ def compilation_of(reader: SessionReader, place: Place, current: int) -> int:
     return current if current in compilations or not compilations else min(compilations)
 
 
+STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
+    "graph": ("dynamo",),
+    "kernel": ("kernel", "output_code"),
+    "forward": ("forward",),
+    "backward": ("backward",),
+    "joint": ("joint",),
+}
+
+
+def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
+    """What the capture says about a stage this compilation does not have; empty when it says nothing."""
+    found = reader.by_ids(model.Compilation, [compilation_id])
+    reasons = (found[0].missing_stages or {}) if found else {}
+    return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
+
+
 def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Place, material: Material) -> Document | None:
     """What a pane in ``slot`` that shows ``shown`` should show now that ``place`` is selected; ``shown`` itself to stay."""
     if slot == "source":

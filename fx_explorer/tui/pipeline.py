@@ -163,11 +163,18 @@ class Bar:
 def bar_for(states: Sequence[StepState], room: int) -> Bar:
     """Shortened until the bar fits into ``room`` cells: first the times go, then the less important counts, then all."""
     for parts, has_took, separator in _LEVELS:
-        texts = tuple(f"{' · '.join(s.found[:parts])} {s.took * has_took}".strip() for s in states)
+        texts = tuple(f"{_shortened(s, parts)} {s.took * has_took}".strip() for s in states)
         bar = Bar(texts, separator)
         if _width(states, bar) <= room:
             break
     return bar
+
+
+def _shortened(state: StepState, parts: int) -> str:
+    """The most important ``parts``; why a step is missing is a sentence, and the first to go."""
+    if state.state == "missing" and 0 < parts < 9:
+        return "none"
+    return " · ".join(state.found[:parts])
 
 
 _LEVELS = ((9, True, " ━━ "), (9, False, " ━━ "), (2, False, " ━━ "), (1, False, " ━━ "), (1, False, " ━ "), (0, False, " ━━ "))

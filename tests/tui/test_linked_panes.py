@@ -133,6 +133,21 @@ async def test_the_inspector_line_tells_the_facts_of_the_selected_node(hand: Han
         assert "mlp.py:7 · kernel kernel" in driver.screen
 
 
+async def test_an_empty_pane_gives_the_reason_the_capture_recorded(open_app: OpenApp, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from fx_explorer import model
+    from fx_explorer.session import SessionWriter
+
+    path = tmp_path / "eager.fxs"
+    reason = "backend eager does not use Inductor"
+    with SessionWriter(path) as writer:
+        missing = {"kernel": reason, "output_code": reason}
+        writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/f.py", 1, status="ok", missing_stages=missing))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+    async with open_app(path) as driver:
+        await driver.press("2")
+        assert reason in driver.panes[2].body.placeholder
+
+
 async def test_an_empty_pane_says_why(hand: Hand, open_app: OpenApp, tmp_path) -> None:  # type: ignore[no-untyped-def]
     from fx_explorer import model
     from fx_explorer.session import SessionWriter

@@ -17,7 +17,7 @@ from fx_explorer.tui.pipeline import bar_for, pipeline
 from fx_explorer.tui.presets import MISSING, PRESETS, Material, document_for
 from fx_explorer.tui.saving import suggested_name
 from fx_explorer.tui.watching import FileWatch
-from fx_explorer.tui.widgets.outline import entry_paths, folded_at_first, visible_entries
+from fx_explorer.tui.widgets.outline import entry_paths, folded_at_first, merged_missing, visible_entries
 from fx_explorer.tui.wrapping import wrapped, wrapped_text
 from tests.sessions import Hand
 
@@ -97,6 +97,7 @@ def test_a_step_the_backend_lacks_says_why(tmp_path: Path) -> None:
     with session(tmp_path / "s.fxs", compilation(status="ok", missing_stages=missing), outcome="finished") as reader:
         inductor = pipeline(reader)[2]
     assert (inductor.state, inductor.found) == ("missing", ("backend eager does not use Inductor",))
+    assert bar_for([inductor], 20).texts == ("none",)
 
 
 def test_steps_wait_before_anything_happened(tmp_path: Path) -> None:
@@ -174,6 +175,13 @@ def test_a_long_group_of_the_outline_starts_folded_and_its_neighbours_stay() -> 
     folded = folded_at_first(ENTRIES, paths)
     shown = [ENTRIES[i].title for i in visible_entries(paths, folded)]
     assert shown == ["[0/0] f", "Kernels", "[1/0] g", "Dynamo graph"]
+
+
+def test_stages_missing_for_one_reason_are_one_entry_of_the_outline() -> None:
+    reason = "backend eager does not use Inductor"
+    stages = [OutlineEntry(1, stage, reason, "missing") for stage in ("schedule", "kernel")]
+    (entry,) = merged_missing(stages)
+    assert (entry.title, entry.detail) == (reason, "no schedule, kernel")
 
 
 def test_entries_of_the_same_name_have_paths_of_their_own() -> None:

@@ -76,8 +76,8 @@ class Pane(Vertical):
         """Where the cursor is."""
         return Place(self.document, self.body.cursor) if self.document else None
 
-    def show(self, reader: SessionReader, document: Document | None, line: int = 0) -> None:
-        """Show a document with the cursor on ``line``; None: nothing, saying why."""
+    def show(self, reader: SessionReader, document: Document | None, line: int = 0, why: str = "") -> None:
+        """Show a document with the cursor on ``line``; None: nothing, saying ``why`` if that is known."""
         had_focus = self.body.has_focus
         self.document = document
         if document and document.kind == "graph":
@@ -88,7 +88,7 @@ class Pane(Vertical):
             self._remarks = {}
             self.annotate(reader)
         else:
-            self._code.placeholder = MISSING[self.slot]
+            self._code.placeholder = f"Nothing to show here: {why}." if why else MISSING[self.slot]
             self._code.load("")
         self.body.display = True
         if had_focus:

@@ -246,7 +246,8 @@ class ExplorerFrame(Screen[None]):
         await self.go(event.place)
 
     @on(LineView.Moved)
-    def fact_moved(self) -> None:
+    def line_moved(self) -> None:
+        """In the overview or the outline; the others tell about themselves."""
         self.show_inspector()
 
     @on(LineView.Followed)
@@ -268,7 +269,9 @@ class ExplorerFrame(Screen[None]):
         place = self.place
         if self.reader is None:
             return
-        if isinstance(self._view_widgets.get(self.view), FactList) and self.facts.fact:
+        if self.outline.has_focus:
+            self._inspector.show(Content(printable(self.outline.text)))
+        elif isinstance(self._view_widgets.get(self.view), FactList) and self.facts.fact:
             lead = leads_to(self.facts.fact)
             self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
         elif place:

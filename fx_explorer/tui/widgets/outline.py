@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.message import Message
 
@@ -47,20 +48,27 @@ class Outline(RowList):
 
     def __init__(self) -> None:
         super().__init__(COLUMNS, placeholder="Nothing has been compiled yet.", header=False)
-        self._entries: Sequence[OutlineEntry] = ()
+        self._entries: list[OutlineEntry] = []
         self._folded: set[str] = set()
         self._known: set[str] = set()
         self._shown: list[int] = []
 
     def show(self, entries: Sequence[OutlineEntry]) -> None:
         """Show these entries; what was folded stays folded, and the cursor stays on its entry."""
-        if list(entries) == list(self._entries):
+        entries = merged_missing(entries)
+        if entries == self._entries:
             return
         paths = entry_paths(entries)
         self._folded |= {path for path in folded_at_first(entries, paths) if path not in self._known}
         self._known |= set(paths)
         self._entries = entries
         self._rebuild()
+
+    @property
+    def text(self) -> str:
+        """The entry under the cursor in full; there is no room for that in its row."""
+        entry = self._entries[self._shown[self.cursor]] if self._shown else OutlineEntry(0, "")
+        return f"{entry.title} · {entry.detail}" if entry.detail else entry.title
 
     @property
     def place(self) -> Place | None:
@@ -79,8 +87,6 @@ class Outline(RowList):
         glyph = GLYPHS.get(entry.status, ("", "text")) if entry.depth == 0 or entry.status not in ("", "ok") else ("", "text")
         kind = "strong" if entry.depth == 0 else "muted" if entry.status == "missing" else "text"
         title: list[Piece] = [(" " * entry.depth + arrow, "muted"), glyph, (entry.title, kind)]
-        if entry.status == "missing":
-            return [*title, (f" {entry.detail}", "muted")], ""
         return title, (short_detail(entry), "muted")
 
     def action_columns_by(self, columns: int) -> None:
@@ -100,15 +106,26 @@ class Outline(RowList):
             self._folded.discard(paths[at])
         self._rebuild()
 
-    def on_line_view_moved(self, event: LineView.Moved) -> None:
-        event.stop()
-
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
         if self.place:
             self.post_message(self.Chosen(self.place))
         elif self._shown:
             self._fold(entry_paths(self._entries)[self._shown[self.cursor]] not in self._folded)
+
+
+def merged_missing(entries: Sequence[OutlineEntry]) -> list[OutlineEntry]:
+    """Stages that are missing for one reason as one entry: the reason, then the stages."""
+    merged: list[OutlineEntry] = []
+    for entry in entries:
+        last = merged[-1] if merged else None
+        if entry.status != "missing":
+            merged.append(entry)
+        elif last and last.status == "missing" and last.title == entry.detail:
+            merged[-1] = replace(last, detail=f"{last.detail}, {entry.title}")
+        else:
+            merged.append(replace(entry, title=entry.detail, detail=f"no {entry.title}"))
+    return merged
 
 
 def short_detail(entry: OutlineEntry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
@@ -94,11 +95,17 @@ def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):
-        return type(value)((name, _map_tensors(inner, change)) for name, inner in value.items())
+        changed = copy.copy(value)  # not built anew: a defaultdict takes other arguments
+        changed.update((name, _map_tensors(inner, change)) for name, inner in value.items())
+        return changed
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_map_tensors(inner, change) for inner in value))
     if isinstance(value, tuple | list):
         return type(value)(_map_tensors(inner, change) for inner in value)
+    if is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
+        copied = copy.copy(value)
+        vars(copied).update((name, _map_tensors(inner, change)) for name, inner in vars(value).items())
+        return copied
     return value
 
 

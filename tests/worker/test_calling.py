@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -90,3 +92,28 @@ def test_a_device_takes_parameters_and_nested_inputs_and_keeps_what_is_shared() 
     assert moved.arguments.args[0] is moved.arguments.keywords["labels"]
     new_scale = moved.arguments.args[1][0]
     assert (new_scale.requires_grad, new_scale.is_leaf) == (True, True)
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    ids: torch.Tensor
+
+
+X = torch.ones(1)
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [[X], (X,), Pair(X, 1), {"a": X}, OrderedDict(a=X), defaultdict(list, a=X), Batch(X)],
+    ids=lambda h: type(h).__name__,
+)
+def test_inputs_are_moved_wherever_they_are_held_and_what_holds_them_stays_what_it_is(holder: object) -> None:
+    moved = on_device(Target("f", len, Arguments((holder,))), "meta").arguments
+    assert [tensor.device.type for tensor in moved.tensors()] == ["meta"]
+    assert type(moved.args[0]) is type(holder)
+    assert list(Arguments((holder,)).tensors()) == [X], "the program's own stay where they are"

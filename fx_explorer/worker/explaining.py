@@ -24,12 +24,16 @@ def print_traceback(error: BaseException) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """``ValueError: first line of the message``."""
+    """``ValueError: first line of the message``, and the line it announces when it ends with a colon."""
     try:
         message = str(error).strip()
     except Exception:  # noqa: BLE001 - a message that cannot be made is shown as missing
         message = "(its message cannot be shown: str() of it fails)"
-    return f"{type(error).__name__}: {message.splitlines()[0]}" if message else type(error).__name__
+    if not message:
+        return type(error).__name__
+    first, *rest = (line.strip() for line in message.splitlines() if line.strip())
+    announced = f" {rest[0]}" if rest and first.endswith(":") else ""
+    return f"{type(error).__name__}: {first}{announced}"
 
 
 def whole_text(error: BaseException) -> str:

@@ -12,6 +12,7 @@ import torch
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.calling import call_target, is_compiled, on_device
+from fx_explorer.worker.explaining import one_line
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.target import Target
 
@@ -117,3 +118,12 @@ def test_inputs_are_moved_wherever_they_are_held_and_what_holds_them_stays_what_
     assert [tensor.device.type for tensor in moved.tensors()] == ["meta"]
     assert type(moved.args[0]) is type(holder)
     assert list(Arguments((holder,)).tensors()) == [X], "the program's own stay where they are"
+
+
+def test_an_error_in_one_line_tells_its_cause() -> None:
+    """As torch's BackendCompilerFailed puts it."""
+    assert one_line(RuntimeError("backend='x' raised:\nImportError: no x\n\nmore")) == (
+        "RuntimeError: backend='x' raised: ImportError: no x"
+    )
+    assert one_line(ValueError("a shape\nis wrong")) == "ValueError: a shape"
+    assert one_line(KeyError()) == "KeyError"

@@ -113,9 +113,13 @@ def _trace_back(
         for entry in reversed(node.meta.get(key) or []):
             if entry[0] in earlier.by_name:
                 return (earlier.by_name[entry[0]],), key
-    if node.meta.get("seq_nr") in seq_parents:
-        return seq_parents[node.meta["seq_nr"]], "seq_nr"
-    return tuple(by_line.get(node.meta.get("stack_trace") or "", ())), "stack_trace"
+    same_call = seq_parents.get(node.meta.get("seq_nr", -1), ())
+    if same_call and not node.meta.get("is_gradient_acc"):
+        return same_call, "seq_nr"
+    # The sum of two gradients carries the number of some call, but the line of a use of the tensor, and a remark below it
+    # (torch/fx/traceback.py).
+    line, _, _ = (node.meta.get("stack_trace") or "").partition("Gradient addition node")
+    return tuple(by_line.get(line, ())), "stack_trace"
 
 
 def _from_node_names(node: torch.fx.Node) -> Iterator[str]:

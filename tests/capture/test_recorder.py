@@ -426,3 +426,17 @@ def test_a_program_that_configures_its_logging_is_recorded_all_the_same(
 def _loggers() -> dict[str, logging.Logger]:
     found = logging.root.manager.loggerDict
     return {name: logger for name, logger in found.items() if isinstance(logger, logging.Logger)}
+
+
+def test_the_sum_of_two_gradients_is_of_a_line_that_uses_the_tensor(tmp_path: Path) -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        a = x.sin()
+        b = a * x
+        return b.sum()
+
+    reader = record(tmp_path / "g.fxs", lambda compile_: compile_(twice)(torch.ones(3, requires_grad=True)).backward())
+    (joint,) = reader.rows(Graph, stage="joint")
+    (add,) = [node for node in reader.nodes(joint) if node.target == "aten.add.Tensor"]
+    parents = reader.by_ids(Node, [link.parent for link in reader.parents([add.id])])
+    assert parents
+    assert {node.target for node in parents} <= {"sin", "_operator.mul"}

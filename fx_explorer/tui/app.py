@@ -78,6 +78,8 @@ class ExplorerApp(App[int]):
         self.config = config or Config()
         self._session = session
         self._captures = Captures(make_capture)
+        self._told: tuple[object, ...] | None = None
+        """What the header says already."""
         self._target = target or (session.name if session else "")
         self._watched = tuple(watched)
         self._data_version = -1
@@ -156,19 +158,29 @@ class ExplorerApp(App[int]):
             return
         reader = self._captures.incoming or self.explorer.reader
         is_running = self._captures.is_running
-        self.explorer.show_header(*self._header(reader, self._captures.live if is_running else None))
-        if reader is None:
-            return
-        version = reader.data_version()
-        if (version != self._data_version or is_running) and time.monotonic() >= self._next_look:
-            began = time.monotonic()
-            self.explorer.show_pipeline(pipeline(reader, self._captures.running_stages))
-            if version != self._data_version and reader is self.explorer.reader:
-                self.explorer.refresh_session()
-            self._data_version = version
-            self._next_look = time.monotonic() + REST * (time.monotonic() - began)
+        version = reader.data_version() if reader else 0
+        told = (reader, version, self._problem, bool(self._watch))
+        if is_running or told != self._told:  # a finished session costs nothing to leave open
+            self._told = told
+            self.explorer.show_header(*self._header(reader, self._captures.live if is_running else None))
+            if reader:
+                self._look(reader, version, is_running)
         if self._watch and not is_running and self._watch.has_changed():
             self.capture()
+
+    def _look(self, reader: SessionReader, version: int, is_running: bool) -> None:
+        """Pipeline and views from what is in the session now, with pauses as long as it took."""
+        if version == self._data_version and not is_running:
+            return
+        if time.monotonic() < self._next_look:
+            self._told = None  # look again at the next tick
+            return
+        began = time.monotonic()
+        self.explorer.show_pipeline(pipeline(reader, self._captures.running_stages))
+        if version != self._data_version and reader is self.explorer.reader:
+            self.explorer.refresh_session()
+        self._data_version = version
+        self._next_look = time.monotonic() + REST * (time.monotonic() - began)
 
     def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.State]:
         name = header.target_name(reader) if reader else printable(Path(self._target).name)

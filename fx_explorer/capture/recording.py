@@ -73,6 +73,12 @@ class Segment:
         return self.pre_grad or self.dynamo
 
 
+AUTOGRAD_WHILE_INSPECTING = (
+    "while inspecting, segments run eagerly, so what it compiles is the backward of eager autograd; capture with --build for "
+    "the backward of the compiled segments"
+)
+
+
 class BackendError(NamedTuple):
     """``stage`` is how far the compilation had come."""
 
@@ -112,6 +118,7 @@ class Recording:
         self._attempts: dict[str, int] = {}
         self._local = threading.local()
         self._broken = False
+        self._told_of_autograd = False
 
     # which compilation, which direction
 
@@ -132,6 +139,9 @@ class Recording:
     def add_compilation(self, name: str, row: Compilation) -> None:
         row = replace(row, start_s=self.elapsed())
         self.compilations[name] = replace(row, id=self.writer.add(row))
+        if name.startswith("!") and not self.request.build and not self._told_of_autograd:
+            self._told_of_autograd = True
+            self.unavailable("compiled autograd", AUTOGRAD_WHILE_INSPECTING)
         self.notify(Notice("compilation", compilation=name))
 
     def change_compilation(self, name: str, **changes: object) -> None:

@@ -440,3 +440,18 @@ def test_the_sum_of_two_gradients_is_of_a_line_that_uses_the_tensor(tmp_path: Pa
     parents = reader.by_ids(Node, [link.parent for link in reader.parents([add.id])])
     assert parents
     assert {node.target for node in parents} <= {"sin", "_operator.mul"}
+
+
+def test_compiled_autograd_while_inspecting_says_what_it_sees(tmp_path: Path) -> None:
+    def step(model: MLP, x: torch.Tensor) -> None:
+        model(x).sum().backward()
+
+    def program(compile_: Compile) -> None:
+        with torch._dynamo.config.patch(compiled_autograd=True):
+            compile_(step)(MLP(), torch.randn(4, 8))
+
+    reader = record(tmp_path / "x.fxs", program)
+    assert any(compilation.name.startswith("!") for compilation in reader.rows(Compilation))
+    (failure,) = reader.rows(Failure)
+    assert "compiled autograd" in failure.message
+    assert "--build" in failure.message

@@ -42,17 +42,34 @@ def _line_summary(reader: SessionReader, place: Place) -> list[str]:
     if not nodes:
         why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
         return [here, *(happened or [why])]
-    names = _operation_names(reader, nodes)
     if place.document.kind != "source":
+        names = _operation_names(reader, nodes)
         return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
-    words = f"became {counted(len(nodes), 'node')}" + (f": {listed(names, 5)}" if names else "")
+    traced = _operation_names(reader, nodes, "WHERE stage = 'dynamo'")
+    words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
     return [here, *happened, *_kernel_words(reader, nodes), words]
 
 
-def _operation_names(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
-    """Names of those that are operations, each once. In SQL: this runs on every move of the cursor."""
+def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
+    """``became 9 forward and 13 backward operations``: counted in the last graphs there are, since each stage has its own."""
     found = reader.query(
-        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value WHERE node.op LIKE 'call_%'",
+        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
+        (id_list(nodes),),
+    )
+    if not found:
+        return f"became {counted(len(nodes), 'node')}"
+    last = max((stage for stage, _, _ in found), key=model.STAGES.index)
+    counts = {direction: count for stage, direction, count in found if stage == last}
+    shown = [f"{counts[direction]} {direction}".strip() for direction in model.DIRECTIONS if direction in counts]
+    return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
+
+
+def _operation_names(reader: SessionReader, nodes: Sequence[int], graphs: str = "") -> list[str]:
+    """Names of those that are operations (of some graphs), each once. In SQL: this runs on every move of the cursor."""
+    found = reader.query(
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+        f"WHERE node.op LIKE 'call_%' AND node.graph IN (SELECT id FROM graph {graphs})",
         (id_list(nodes),),
     )
     return [row[0] for row in found]

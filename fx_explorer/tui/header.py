@@ -8,7 +8,7 @@ from typing import Literal
 
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
-from fx_explorer.model import Outcome
+from fx_explorer.model import Graph, Outcome
 from fx_explorer.session import SessionReader
 
 Tone = Literal["muted", "running", "good", "notice", "problem"]
@@ -49,7 +49,9 @@ def conditions(reader: SessionReader) -> str:
     torch = environment.get("torch")
     parts = [f"torch {torch}" if torch else "", str(environment.get("gpu") or environment.get("device") or "")]
     if "train" in target:
-        parts.append("training" if target["train"] else "inference")
+        # A script says nothing beforehand: it trains if something of it was compiled for a backward.
+        trains = target["train"] or reader.count(Graph, stage="backward") > 0
+        parts.append("training" if trains else "inference")
     if target.get("parameters"):
         parts.append(counted(int(target["parameters"]), "parameter"))
     return printable(" · ".join(part for part in parts if part))

@@ -127,7 +127,7 @@ def _aot_found(reader: SessionReader) -> tuple[str, ...]:
     nodes = dict(
         reader.query("SELECT direction, sum(node_count) FROM graph WHERE stage IN ('forward', 'backward') GROUP BY direction")
     )
-    names = (("inference", "inference"), ("forward", "fwd"), ("backward", "bwd"))
+    names = (("forward", "fwd"), ("backward", "bwd"), ("inference", "inference"))
     counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
     saved = saved_total(reader)
     return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")

@@ -10,6 +10,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.outline import OutlineEntry
+from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.header import conditions, ended_state, target_name
 from fx_explorer.tui.history import History
@@ -134,6 +135,16 @@ def test_the_header_names_target_and_conditions(hand: Hand) -> None:
     with SessionReader(hand.path) as reader:
         assert target_name(reader) == "mlp.py:MLP"
         assert conditions(reader) == "torch 2.13.0 · cpu · training"
+
+
+def test_a_script_trains_if_something_of_it_has_a_backward(tmp_path: Path) -> None:
+    path = tmp_path / "script.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("target", {"name": "train.py", "kind": "script", "train": False})
+        with SessionReader(path) as reader:
+            assert conditions(reader) == "inference"
+            writer.add_graph(Graph(0, 1, "backward", "backward"), [], [])
+            assert conditions(reader) == "training"
 
 
 def test_a_file_counts_as_saved_once_it_has_come_to_rest(tmp_path: Path) -> None:

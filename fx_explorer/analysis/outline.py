@@ -20,7 +20,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
 
-EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "missing"]
+EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"]
 
 
 @dataclass(frozen=True, slots=True)

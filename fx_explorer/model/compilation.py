@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer.model.stage import Direction, Stage
+from fx_explorer.model.steering import Gate
 
-Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted"]
+Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
 """``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python. ``restarted``: an attempt
-that left a compiled graph behind before Dynamo began the compilation anew; the one that counts has its name without ``_N``."""
+that left a compiled graph behind before Dynamo began the compilation anew; the one that counts has its name without ``_N``.
+``left``: at a gate the user took another way, ran the graph eagerly or aborted; everything up to there is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Compilation:
     id: int
     name: str
     """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2`` when the program called
-    ``torch._dynamo.reset()`` and torch gave the number a second time."""
+    ``torch._dynamo.reset()`` and torch gave the number a second time; ``0/1~2`` for the second branch of ``0/1``."""
     frame: int
     recompile: int
     function: str
@@ -42,6 +44,16 @@ class Compilation:
     duration_s: float = 0.0
     missing_stages: dict[str, str] | None = None
     """Stage → why this backend or run does not have it."""
+    branch_of: str = ""
+    """Name of the compilation this is another way of; empty for a first way."""
+    branch_from: Gate | None = None
+    """The gate this way set out from; what came before is shared with the way it branched off, and not repeated."""
+    changes: dict[str, object] | None = None
+    """``Changes.to_json()`` of this way; None for a first way."""
+    in_use: bool = True
+    """Whether this is the way the program took. Exactly one of a compilation's ways is, unless it was aborted."""
+    saved_s: float = 0.0
+    """Seconds that what this way shares had taken the first time."""
 
 
 ArtifactKind = Literal[

@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fx_explorer.model.stage import Stage
+from fx_explorer.model.stage import Direction, Stage
+from fx_explorer.model.steering import Changes, Gate, Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class CaptureRequest:
     """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the graphs eagerly."""
     use_caches: bool = False
     device: str = ""
+    pause: Pause = ""
+    stay: bool = False
+    """When the program has ended, keep the live objects of every stage and wait for commands (``again``, ``quit``)."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -73,7 +77,44 @@ class Outcome:
         return cls(**fields)
 
 
-NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "outcome"]
+CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "quit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a client may ask of a worker that waits at a gate; one JSON line each.
+
+    ``go``: on, without stopping again. ``step``: on to the next gate. ``run_to``: on to the next gate called ``gate``.
+    ``skip``: run this graph eagerly. ``abort``: give up what is being compiled; the worker stays usable. ``set``:
+    ``changes.settings`` hold for what follows. ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply
+    ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a new way; at any gate, and when the
+    program has ended. ``quit``: end the worker; the session is completed.
+
+    Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark`` and
+    ``pass``, the worker is still at the gate. ``abort`` and ``quit`` are obeyed at any time.
+    """
+
+    kind: CommandKind
+    gate: Gate | None = None
+    compilation: str = ""
+    """Name of a compilation or branch; empty: the one at the gate."""
+    direction: Direction = ""
+    """``again`` from ``partition`` or later: lower this direction only; empty: all."""
+    region: str = ""
+    """``again`` from ``partition``: lower this region only, the others are answered from before; empty: all."""
+    changes: Changes = dataclasses.field(default_factory=Changes)
+
+    def to_json(self) -> str:
+        return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Command:
+        """Raises ValueError, TypeError or KeyError for what is no command."""
+        fields = json.loads(text)
+        return cls(**{**fields, "changes": Changes.from_json(fields.get("changes", {}))})
+
+
+NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "gate", "done", "refused", "outcome"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +123,10 @@ class Notice:
 
     ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``: ``stage`` began (``state``
     ``begin``) or ended (``end``). ``compilation``: a row was added or changed. ``artifact``: something of ``stage`` is ready to
-    read. ``note``: something the user should know (``text``). ``outcome``: how the capture ended, the last notice.
+    read. ``note``: something the user should know (``text``). ``gate``: the worker waits after ``gate`` of ``compilation``
+    (state ``begin``; without ``compilation``, after that gate of all graphs; without ``gate`` the program has ended and all its
+    graphs are at hand), or goes on (``end``). ``done``, ``refused``: the answer to a command; ``text`` says what was done, or why
+    not and what to do. ``outcome``: how the capture ended, the last notice.
     """
 
     kind: NoticeKind
@@ -92,6 +136,8 @@ class Notice:
     compilation: str = ""
     """Name of the compilation (``0/0``)."""
     seconds: float = 0.0
+    gate: Gate | None = None
+    direction: Direction = ""
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None, 0.0)})

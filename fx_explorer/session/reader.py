@@ -36,6 +36,7 @@ class SessionReader:
             raise SessionError(f"no session file at {self.path}")
         self._db = self._connect()
         self._check()
+        self._fill_in_what_is_new()
         self.text = lru_cache(maxsize=64)(self._text)
 
     def _connect(self) -> sqlite3.Connection:
@@ -63,6 +64,20 @@ class SessionReader:
                 f"{self.path} was written by a newer fx-explorer (schema {version}, this one reads up to "
                 f"{schema.SCHEMA_VERSION}); upgrade with: pip install -U fx-explorer"
             )
+
+    def _fill_in_what_is_new(self) -> None:
+        """An older file lacks tables and columns of today: views of this connection alone give them their default values."""
+        if self.meta("schema_version") == schema.SCHEMA_VERSION:
+            return
+        for row_type, table in schema.TABLES.items():
+            there = {row[1] for row in self._query(f"PRAGMA main.table_info({table})")}
+            if there >= {column.name for column in schema.columns(row_type)}:
+                continue
+            names = ", ".join(
+                f'"{c.name}"' if c.name in there else f'{schema.default_sql(c)} AS "{c.name}"' for c in schema.columns(row_type)
+            )
+            source = f"main.{table}" if there else "(SELECT 1) WHERE 0"
+            self._query(f"CREATE TEMP VIEW {table} AS SELECT {names} FROM {source}")
 
     # meta and texts
 

@@ -18,7 +18,7 @@ from fx_explorer import model
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -53,6 +53,9 @@ TABLES: dict[type, str] = {
     model.Metric: "metric",
     model.ConsoleLine: "console",
     model.Failure: "failure",
+    model.Setting: "setting",
+    model.Intervention: "intervention",
+    model.RegionLowering: "region_lowering",
 }
 
 FIXED_SQL = """
@@ -109,6 +112,16 @@ def _column(field: dataclasses.Field[object]) -> Column:
     sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}.get(declared, "TEXT")
     default = None if field.default is dataclasses.MISSING else field.default
     return Column(field.name, sql_type, is_json, default)
+
+
+def default_sql(column: Column) -> str:
+    """The default of a field as SQL; NULL when it has none."""
+    if column.default is None:
+        return "NULL"
+    if isinstance(column.default, int | float):
+        return str(float(column.default) if column.sql_type == "REAL" else int(column.default))
+    text = _to_json(column.default) if column.is_json else str(column.default)
+    return "'" + text.replace("'", "''") + "'"
 
 
 def create_sql() -> str:

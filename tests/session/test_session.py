@@ -206,6 +206,21 @@ def test_a_newer_session_is_refused_and_says_how_to_upgrade(tmp_path: Path) -> N
         SessionReader(tmp_path / "s.fxs")
 
 
+def test_an_older_session_is_read_with_defaults_for_what_it_lacks(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add(model.Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
+        writer.set_meta("schema_version", 1)
+    finish_session(tmp_path / "s.fxs")
+    with sqlite3.connect(tmp_path / "s.fxs") as older:
+        older.execute("ALTER TABLE compilation DROP COLUMN in_use")
+        older.execute("ALTER TABLE compilation DROP COLUMN branch_of")
+        older.execute("DROP TABLE intervention")
+    older.close()
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.get(model.Compilation, 1) == model.Compilation(1, "0/0", 0, 0, "f", "f.py", 1)
+        assert reader.rows(model.Intervention) == []
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(SessionWriteError, match=r"cannot create the session file .*-o FILE"):
         SessionWriter(tmp_path / "missing" / "s.fxs")

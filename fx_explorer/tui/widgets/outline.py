@@ -20,6 +20,7 @@ GLYPHS: dict[EntryStatus, Piece] = {
     "failed": ("✗ ", "bad"),
     "skipped": ("– ", "muted"),
     "restarted": ("↻ ", "muted"),
+    "left": ("↰ ", "muted"),
     "missing": ("– ", "muted"),
 }
 

@@ -1,0 +1,175 @@
+"""Driving a compilation: where it can pause, what can be changed there, and what was.
+
+A *way* is one run through the stages after Dynamo. The first way of ``[0/0]`` is its Compilation row; every other one is a
+*branch*, a Compilation row of its own (``0/0~1``) that holds only what came after the gate it set out from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fx_explorer.model.stage import Direction
+
+Gate = Literal[
+    "dynamo", "pre_grad", "joint", "partition", "post_grad", "pre_fusion", "post_fusion", "output_code"
+]  # fmt: skip
+"""A point where compilation can pause, named for what has just been finished. ``partition`` comes before each lowering, so
+once for the forward and once for the backward graph; what follows it too. An inference graph has no ``joint``."""
+
+GATES: tuple[Gate, ...] = (
+    "dynamo",
+    "pre_grad",
+    "joint",
+    "partition",
+    "post_grad",
+    "pre_fusion",
+    "post_fusion",
+    "output_code",
+)
+"""In the order they are reached."""
+
+GATE_WORDS: dict[Gate, str] = {
+    "dynamo": "Dynamo",
+    "pre_grad": "the pre-grad passes",
+    "joint": "the joint graph",
+    "partition": "the partition",
+    "post_grad": "the post-grad passes",
+    "pre_fusion": "lowering, before fusion",
+    "post_fusion": "fusion",
+    "output_code": "code generation",
+}
+"""Completes “paused after …”."""
+
+GRAPH_GATES: tuple[Gate, ...] = ("dynamo", "pre_grad", "joint", "partition", "post_grad")
+"""Gates at which an FX graph can be edited; from ``pre_fusion`` on there is only Inductor's IR."""
+
+Pause = Literal["", "dynamo", "step"]
+"""Where a capture pauses by itself: nowhere, once Dynamo is through, or at every gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A region marked by hand. The nodes of the Dynamo graph that ``nodes``, ``module`` and the lines name, taken together."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    """Names of nodes of the Dynamo graph."""
+    module: str = ""
+    """Module path, ``layers.0.mlp``; what lies below it belongs to it."""
+    file: str = ""
+    first_line: int = 0
+    last_line: int = 0
+    """Source lines of ``file``, both included."""
+    configs: dict[str, object] = dataclasses.field(default_factory=dict)
+    """``torch._inductor.config`` entries for this region alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassFile:
+    """A Python file with a function ``pass_(gm)``, to be applied to the graph at ``gate``."""
+
+    gate: Gate
+    path: str
+    direction: Direction = ""
+    """Which graph, where a gate is reached for several; empty: each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What makes a way differ from the one before."""
+
+    settings: dict[str, object] = dataclasses.field(default_factory=dict)
+    """By full name: ``inductor.max_fusion_size``, ``compile.backend`` (see Setting)."""
+    marks: tuple[Mark, ...] = ()
+    passes: tuple[PassFile, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.settings or self.marks or self.passes)
+
+    def to_json(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Changes:
+        """Raises TypeError or KeyError for fields that are none of ours."""
+        return cls(
+            dict(fields.get("settings", {})),
+            tuple(Mark(**{**mark, "nodes": tuple(mark.get("nodes", ()))}) for mark in fields.get("marks", ())),
+            tuple(PassFile(**one) for one in fields.get("passes", ())),
+        )
+
+
+SettingGroup = Literal["compile", "inductor", "dynamo", "functorch"]
+"""``compile``: the arguments of torch.compile itself; the others are ``torch._inductor.config`` and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option of the compiler, as the torch in use has it."""
+
+    id: int
+    group: SettingGroup
+    name: str
+    """Within its group: ``triton.cudagraphs``."""
+    type: str
+    """As a person writes it: ``bool``, ``int``, ``str | None``, ``Literal['default', 'always']``; empty when it is not plain
+    data (a function, say) and cannot be set from here."""
+    default: str
+    """JSON."""
+    value: str
+    """JSON: in force when the capture began."""
+    help: str
+    """torch's own words: the comment or docstring beside the entry; empty when there is none."""
+    choices: tuple[str, ...] = ()
+    """JSON of each allowed value, when the type has few."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.group}.{self.name}"
+
+
+InterventionKind = Literal["setting", "mark", "pass", "skip", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """Something the user changed at a gate: from here on the compilation is no longer what torch alone would have done."""
+
+    id: int
+    compilation: int
+    """0: for everything that follows."""
+    gate: Gate | None
+    direction: Direction
+    kind: InterventionKind
+    title: str
+    """``inductor.max_fusion_size = 8``, ``pass_ of fold.py``, ``region "mlp": 12 nodes``."""
+    before: int = 0
+    """Graph before a pass or mark; 0 where no graph was changed."""
+    after: int = 0
+    """The Graph it became."""
+    text: int = 0
+    """The text of the pass file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionLowering:
+    """A region in one direction: whether ``regional_inductor`` compiled it, and as what."""
+
+    id: int
+    compilation: int
+    direction: Direction
+    name: str
+    """Name of the region; empty for nodes marked without one."""
+    subgraph: str
+    """torch's name for the submodule, ``__marked_inductor_submod0``; a Kernel's ``subgraph`` refers to it. Empty when the
+    region was not compiled."""
+    nodes: int
+    """Nodes of the forward or backward graph in it."""
+    configs: dict[str, object] | None = None
+    is_reused: bool = False
+    """Answered from an earlier way: this region had not changed."""
+    duration_s: float = 0.0
+    reason: str = ""
+    """Why it was not compiled."""

@@ -87,8 +87,8 @@ class Command:
     ``go``: on, without stopping again. ``step``: on to the next gate. ``run_to``: on to the next gate called ``gate``.
     ``skip``: run this graph eagerly. ``abort``: give up what is being compiled; the worker stays usable. ``set``:
     ``changes.settings`` hold for what follows. ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply
-    ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a new way; at any gate, and when the
-    program has ended. ``quit``: end the worker; the session is completed.
+    ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
+    new way; at any gate, and when the program has ended. ``quit``: end the worker; the session is completed.
 
     Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark`` and
     ``pass``, the worker is still at the gate. ``abort`` and ``quit`` are obeyed at any time.
@@ -121,12 +121,12 @@ NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "gate
 class Notice:
     """One small message from the worker: something happened; the data is in the session file.
 
-    ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``: ``stage`` began (``state``
-    ``begin``) or ended (``end``). ``compilation``: a row was added or changed. ``artifact``: something of ``stage`` is ready to
-    read. ``note``: something the user should know (``text``). ``gate``: the worker waits after ``gate`` of ``compilation``
-    (state ``begin``; without ``compilation``, after that gate of all graphs; without ``gate`` the program has ended and all its
-    graphs are at hand), or goes on (``end``). ``done``, ``refused``: the answer to a command; ``text`` says what was done, or why
-    not and what to do. ``outcome``: how the capture ended, the last notice.
+    ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``: ``stage`` began
+    (``state`` ``begin``) or ended (``end``). ``compilation``: a row was added or changed. ``artifact``: something of
+    ``stage`` is ready to read. ``note``: something the user should know (``text``). ``gate``: the worker waits after
+    ``gate`` of ``compilation`` (state ``begin``; without ``compilation``, after that gate of all graphs; without ``gate``
+    the program has ended and all its graphs are at hand), or goes on (``end``). ``done``, ``refused``: the answer to a
+    command; ``text`` says what was done, or why not and what to do. ``outcome``: how the capture ended, the last notice.
     """
 
     kind: NoticeKind

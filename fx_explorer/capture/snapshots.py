@@ -1,0 +1,74 @@
+"""Copies of graphs that torch goes on to change: what stands at a gate can be taken up again, and edited, any number of times.
+
+``copy.deepcopy`` would copy parameters and fake tensors too, and fails on Dynamo's graphs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+from torch.fx import Graph, GraphModule, Node
+
+_OWN_TO_A_MODULE = (
+    "_graph",
+    "_code",
+    "_lineno_map",
+    "_prologue_start",
+    "_modules",
+    "_parameters",
+    "_buffers",
+    "forward",
+    "meta",
+)
+"""Attributes of a GraphModule that follow from its graph, or are copied in a way of their own."""
+
+
+def snapshot(module: GraphModule) -> GraphModule:
+    """The graph as it is now, with the same names and meta; nested graphs of higher-order ops are copied with it.
+
+    Parameters, buffers and the values in ``node.meta`` are shared, so mutation and gradients reach the user's own.
+    """
+    return _snapshot(module, {})
+
+
+def _snapshot(module: GraphModule, done: dict[int, GraphModule]) -> GraphModule:
+    if id(module) in done:
+        return done[id(module)]
+    copied = GraphModule(module, snapshot_graph(module.graph), type(module).__name__)
+    done[id(module)] = copied
+    _copy_attributes(module, copied)
+    for name in _nested(module):
+        setattr(copied, name, _snapshot(getattr(module, name), done))
+    return copied
+
+
+def snapshot_graph(graph: Graph) -> Graph:
+    """The nodes alone; ``_dynamo_source`` of a placeholder ties it to a parameter (torch/_functorch, ``frontend_utils.py``)."""
+    copied = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
+    found: dict[Node, Node] = {}
+    for node in graph.nodes:
+        found[node] = twin = copied.node_copy(node, found.__getitem__)
+        twin.name = node.name
+        if isinstance(node.meta.get("custom"), dict):
+            twin.meta["custom"] = dict(node.meta["custom"])
+        if hasattr(node, "_dynamo_source"):
+            twin._dynamo_source = node._dynamo_source
+    copied._codegen = copy.copy(graph._codegen)
+    return copied
+
+
+def _copy_attributes(module: GraphModule, copied: GraphModule) -> None:
+    """All that the constructor does not: ``meta``, ``compile_subgraph_reason``, ``_param_name_to_source``, unused constants."""
+    copied.meta = dict(module.meta)
+    for name, value in vars(module).items():
+        if name not in _OWN_TO_A_MODULE:
+            vars(copied).setdefault(name, value)
+    for kind in ("_parameters", "_buffers", "_modules"):
+        for name, value in getattr(module, kind).items():
+            getattr(copied, kind).setdefault(name, value)
+
+
+def _nested(module: GraphModule) -> Iterable[str]:
+    """Names of the graphs inside this one."""
+    return [name for name, child in module.named_children() if isinstance(child, GraphModule)]

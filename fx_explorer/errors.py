@@ -4,7 +4,8 @@
 
     FxExplorerError                 exit code
     ├── UsageError                      2      the command line or the target does not say what to do
-    │   └── TargetError                 2      the target was not found, or does not say what to compile
+    │   ├── TargetError                 2      the target was not found, or does not say what to compile
+    │   └── PassProblem                 2      a pass file cannot be used, or leaves a graph that cannot be compiled
     ├── ProgramError                    3      the user's own program raised; its traceback is in the session
     ├── WorkerError                     4      the worker process died, timed out or could not be started
     ├── SessionError                    5      a session or log cannot be read
@@ -29,6 +30,10 @@ class UsageError(FxExplorerError):
 
 
 class TargetError(UsageError):
+    pass
+
+
+class PassProblem(UsageError):
     pass
 
 

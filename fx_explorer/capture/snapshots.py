@@ -37,7 +37,7 @@ def _snapshot(module: GraphModule, done: dict[int, GraphModule]) -> GraphModule:
         return done[id(module)]
     copied = GraphModule(module, snapshot_graph(module.graph), type(module).__name__)
     done[id(module)] = copied
-    _copy_attributes(module, copied)
+    copy_attributes(module, copied)
     for name in _nested(module):
         setattr(copied, name, _snapshot(getattr(module, name), done))
     return copied
@@ -58,9 +58,9 @@ def snapshot_graph(graph: Graph) -> Graph:
     return copied
 
 
-def _copy_attributes(module: GraphModule, copied: GraphModule) -> None:
+def copy_attributes(module: GraphModule, copied: GraphModule) -> None:
     """All that the constructor does not: ``meta``, ``compile_subgraph_reason``, ``_param_name_to_source``, unused constants."""
-    copied.meta = dict(module.meta)
+    copied.meta = {**module.meta, **copied.meta}
     for name, value in vars(module).items():
         if name not in _OWN_TO_A_MODULE:
             vars(copied).setdefault(name, value)
@@ -72,3 +72,16 @@ def _copy_attributes(module: GraphModule, copied: GraphModule) -> None:
 def _nested(module: GraphModule) -> Iterable[str]:
     """Names of the graphs inside this one."""
     return [name for name, child in module.named_children() if isinstance(child, GraphModule)]
+
+
+def become(module: GraphModule, other: GraphModule) -> None:
+    """Give ``module`` the graph of ``other``, whose own stays untouched: whoever holds ``module`` sees the new graph."""
+    source = snapshot(other)
+    module.graph = source.graph
+    for kind in ("_parameters", "_buffers", "_modules"):
+        getattr(module, kind).update(getattr(source, kind))
+    for name, value in vars(source).items():
+        if name not in _OWN_TO_A_MODULE:
+            vars(module).setdefault(name, value)
+    module.meta.update(source.meta)
+    module.recompile()

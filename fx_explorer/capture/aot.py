@@ -19,6 +19,7 @@ from fx_explorer.capture.graphs import describe_value, node_value, short_dtype, 
 from fx_explorer.capture.links import copied_links, traced_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording, Segment
+from fx_explorer.capture.regional import traced_region
 from fx_explorer.model import Direction, SavedTensor
 
 _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
@@ -37,7 +38,7 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 kwargs["inference_compiler"] = _recording_compiler(
                     recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
                 )
-            if kwargs.get("partition_fn") is not None:
+            if kwargs.get("partition_fn") is not None and not segment.subgraph:
                 kwargs["partition_fn"] = _recording_partition(recording, segment, kwargs["partition_fn"])
             return original(module, inputs, *args, **kwargs)
 
@@ -53,6 +54,10 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
 
     @functools.wraps(compile_graph, updated=())
     def compile_and_record(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        if segment.subgraph:
+            with recording.noting(f"the graph of region {segment.subgraph}", "forward"):
+                _add_region(recording, segment, module)
+            return compile_graph(module, *args, **kwargs)
         with recording.compiling(direction):
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
@@ -78,6 +83,13 @@ def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.Grap
     segment.aot[direction] = recorded
     earlier = segment.joint
     recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))
+
+
+def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
+    """It is only passed through: what was compiled is the part of the outer graph, in that graph's direction."""
+    traced = traced_region(segment, module)
+    if traced is not None:
+        segment.aot[recording.direction] = traced
 
 
 def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ from fx_explorer.capture.kernels import LoweredKernels, kernel_recording
 from fx_explorer.capture.links import copied_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording
+from fx_explorer.capture.regional import as_traced
 from fx_explorer.model import ArtifactKind, LineNode
 
 
@@ -64,6 +65,8 @@ def _pass_hook(name: str, after: Callable[[torch.fx.GraphModule], None]) -> cont
 def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
     with recording.noting("the pre-grad graph", "pre_grad"):
         segment = recording.segment()
+        if segment.subgraph:
+            return
         segment.pre_grad = recording.add_graph(module, "pre_grad")
         recording.writer.add_all(copied_links(segment.pre_grad, segment.dynamo))
 
@@ -71,9 +74,11 @@ def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
 def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
     with recording.noting("the post-grad graph", "post_grad"):
         segment, direction = recording.segment(), recording.direction
-        recorded = recording.add_graph(module, "post_grad", direction)
+        earlier = segment.aot.get(direction)
+        parent = earlier.graph.id if earlier and segment.subgraph else 0
+        recorded = recording.add_graph(module, "post_grad", direction, name=segment.subgraph, parent=parent)
         segment.post_grad[direction] = recorded
-        recording.writer.add_all(copied_links(recorded, segment.aot.get(direction)))
+        recording.writer.add_all(as_traced(segment, copied_links(recorded, earlier)))
 
 
 def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -94,9 +99,10 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
     text, line_nodes = ir.describe(nodes)
-    direction = recording.direction
+    direction, segment = recording.direction, recording.segment()
+    title = f"{title} {segment.subgraph}".strip()
     artifact = recording.add_artifact(kind, "schedule", text, title=title, language="ir", direction=direction)
-    graph = recording.segment().post_grad.get(direction)
+    graph = segment.post_grad.get(direction)
     if graph is not None:
         recording.writer.add_all(_ir_lines(artifact, line_nodes, graph))
 

@@ -60,24 +60,35 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
     if not hasattr(module, "compile_fx"):
         notes["inspecting"] = "this torch release has no torch._inductor.compile_fx.compile_fx: everything is built"
         return
-    inside = threading.local()
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
             # It calls itself to apply options; and ahead of time the result is a file, which nothing else can stand for.
-            if getattr(inside, "is_nested", False) or V.aot_compilation is True or not isinstance(model_, torch.fx.GraphModule):
+            is_nested = getattr(_inside, "is_nested", False)
+            if is_nested or V.aot_compilation is True or not isinstance(model_, torch.fx.GraphModule):
                 return original(model_, *args, **kwargs)
             eager = runnable_copy(model_)
-            inside.is_nested = True
-            try:
+            with lowering_for_real():
                 original(model_, *args, **kwargs)
-            finally:
-                inside.is_nested = False
             return eager
 
         return compile_fx
 
     stack.enter_context(patched(module, "compile_fx", make))
+
+
+_inside = threading.local()
+
+
+@contextlib.contextmanager
+def lowering_for_real() -> Iterator[None]:
+    """Inside the block ``compile_fx`` returns what Inductor made: whoever calls it sees to it that nothing of that is run."""
+    before = getattr(_inside, "is_nested", False)
+    _inside.is_nested = True
+    try:
+        yield
+    finally:
+        _inside.is_nested = before
 
 
 def runnable_copy(module: torch.fx.GraphModule) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ A library call has no code of its own: it is the line of the output code that ma
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.recording import RecordedGraph, Recording
@@ -14,7 +15,9 @@ from fx_explorer.model import Artifact, Direction, Kernel, KernelCall, LineNode,
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     """Store everything one graph became. A graph that was never recorded (a foreign caller of Inductor) is recorded here."""
-    direction = _direction(lowered)
+    inside = recording.segment().subgraph
+    direction = recording.direction if inside else _direction(lowered)
+    lowered = replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
     graph = _graph(recording, lowered, direction)
     with recording.writer.transaction():
         output_code = _output_code(recording, lowered, direction)

@@ -33,6 +33,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Dynamo's graphs": ("dynamo", "graph_hook"),
     "bytecode": ("dynamo", "bytecode_hook"),
     "guards": ("dynamo", "guard_hook"),
+    "regions": ("regional", "regional_backend"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
 

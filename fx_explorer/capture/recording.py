@@ -33,6 +33,7 @@ from fx_explorer.model import (
     Notice,
     Stage,
 )
+from fx_explorer.model.link import How
 from fx_explorer.session import SessionWriter
 
 Notify = Callable[[Notice], None]
@@ -66,6 +67,11 @@ class Segment:
     post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
+    subgraph: str = ""
+    """torch's name of the region (regional.py) these graphs are of; then ``dynamo`` is the part of the forward or backward
+    graph that was cut out, and ``aot`` the graph traced of it: rows of neither are added. Empty for the whole."""
+    traced_how: dict[int, How] = field(default_factory=dict)
+    """For a region: row of the outer graph → how a node traced of it is known to be that one."""
 
     @property
     def traced(self) -> RecordedGraph | None:
@@ -180,7 +186,18 @@ class Recording:
         return next((stage for stage in reversed(STAGES) if stage in seen), None)
 
     def segment(self) -> Segment:
-        return self.segments.setdefault(self.compilation_name(), Segment())
+        inner: Segment | None = getattr(self._local, "segment", None)
+        return inner or self.segments.setdefault(self.compilation_name(), Segment())
+
+    @contextlib.contextmanager
+    def inside(self, segment: Segment) -> Iterator[None]:
+        """Inside the block, what is compiled in this thread belongs to ``segment``, a part of the current one."""
+        before = getattr(self._local, "segment", None)
+        self._local.segment = segment
+        try:
+            yield
+        finally:
+            self._local.segment = before
 
     @property
     def direction(self) -> Direction:

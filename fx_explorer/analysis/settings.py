@@ -1,0 +1,58 @@
+"""Options of the compiler by what a person types: words of their names and of torch's help. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+from fx_explorer.model import Setting
+from fx_explorer.model.setting_values import plain_type
+from fx_explorer.session import SessionReader
+
+
+def read_settings(reader: SessionReader) -> list[Setting]:
+    """Every option of the torch that was captured with; none for a session of an older fx-explorer.
+
+    A row that is not what our writer writes is left out: a session may come from anywhere.
+    """
+    return [setting for setting in reader.rows(Setting) if _is_sound(setting)]
+
+
+def _is_sound(setting: Setting) -> bool:
+    try:
+        for text in (setting.default, setting.value, *setting.choices):
+            json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return not setting.type or plain_type(setting.type) == setting.type
+
+
+def is_changed(setting: Setting) -> bool:
+    """Whether it was not at its default when the capture began."""
+    return setting.value != setting.default
+
+
+def search(settings: Sequence[Setting], typed: str, chosen: Collection[str] = ()) -> list[Setting]:
+    """Options whose name or help has every word of ``typed`` (upper and lower case alike); all of them for no words.
+
+    First what is ``chosen`` (full names) or changed, then matches of the name before matches of the help, then torch's order.
+    """
+    words = typed.casefold().split()
+    found = [(_rank(setting, words), setting) for setting in settings]
+    matching = [(rank, setting) for rank, setting in found if rank < _NO_MATCH]
+    matching.sort(key=lambda one: (one[1].full_name not in chosen, not is_changed(one[1]), one[0]))
+    return [setting for _, setting in matching]
+
+
+_NO_MATCH = 4
+
+
+def _rank(setting: Setting, words: list[str]) -> int:
+    """0: it is what was typed, 1: its name begins with it, 2: its name has every word, 3: name and help have."""
+    name = setting.full_name.casefold()
+    if all(word in name for word in words):
+        own_name = setting.name.casefold()
+        first = words[0] if words else ""
+        return 0 if first in (own_name, name) else 1 if own_name.startswith(first) else 2
+    whole = f"{name} {setting.help.casefold()}"
+    return 3 if all(word in whole for word in words) else _NO_MATCH

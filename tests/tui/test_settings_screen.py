@@ -1,0 +1,198 @@
+"""The dialog of the compiler's options, driven by keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from fx_explorer.analysis.settings import read_settings, search
+from fx_explorer.model import Setting
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.screens.settings import Chosen, SettingsDialog
+from fx_explorer.tui.theme import THEMES
+
+POOLS = ('"none"', '"intermediates"', '"outputs"')
+
+SETTINGS = [
+    Setting(1, "compile", "backend", "str", '"inductor"', '"inductor"', "backend to be used", ('"eager"', '"inductor"')),
+    Setting(2, "inductor", "max_fusion_size", "int", "64", "64", "how many nodes to allow into a single fusion"),
+    Setting(3, "inductor", "debug", "bool", "false", "false", "add some debug printouts", ("true", "false")),
+    Setting(4, "inductor", "memory_pool", "Literal['none', 'intermediates', 'outputs']", POOLS[1], POOLS[1], "Memory.", POOLS),
+    Setting(5, "inductor", "custom_partitioner_fn", "", "null", "null", "A function."),
+    Setting(6, "inductor", "max_autotune_gemm_backends", "str", '"ATEN,TRITON"', '"ATEN,TRITON"', "comma separated\x1b[31m"),
+    Setting(7, "dynamo", "recompile_limit", "int", "8", "3", "fusion of words"),
+    Setting(8, "functorch", "memory_budget", "float | None", "1.0", "1.0", ""),
+]
+
+
+class OneDialog(App[None]):
+    def __init__(self, settings: list[Setting], chosen: Mapping[str, object]) -> None:
+        super().__init__()
+        self.dialog = SettingsDialog(settings, chosen)
+        self.answers: list[Chosen | None] = []
+
+    def on_mount(self) -> None:
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = "fx-dark"
+        self.push_screen(self.dialog, self.answers.append)
+
+
+class Hands:
+    def __init__(self, app: OneDialog, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause(0.1)
+
+    async def type(self, text: str) -> None:
+        """Into the line that has the focus, in place of what was there."""
+        line = self.app.focused
+        assert isinstance(line, Input)
+        line.value = text
+        await self.press()
+
+    @property
+    def screen(self) -> str:
+        width, height = self.app.size
+        return "\n".join(strip.text[:width].rstrip() for strip in self.app.screen._compositor.render_strips()[:height])
+
+    @property
+    def options(self) -> list[str]:
+        """The names of the list, top to bottom."""
+        shown = self.app.dialog._list
+        return [shown.line_text(line).split()[1] for line in range(shown.line_count)]
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    settings: list[Setting] = SETTINGS, size: tuple[int, int] = (120, 36), chosen: Mapping[str, object] | None = None
+) -> AsyncIterator[Hands]:
+    app = OneDialog(settings, chosen or {})
+    async with app.run_test(size=size) as pilot:
+        hands = Hands(app, pilot)
+        await hands.press()
+        yield hands
+
+
+def test_search_takes_words_of_name_and_help_and_puts_changed_options_first() -> None:
+    names = [setting.name for setting in search(SETTINGS, "fusion")]
+    assert names == ["recompile_limit", "max_fusion_size"]
+    assert [setting.name for setting in search(SETTINGS, "MAX size")] == ["max_fusion_size"]
+    assert search(SETTINGS, "")[0].name == "recompile_limit"
+    assert search(SETTINGS, "", {"functorch.memory_budget"})[0].name == "memory_budget"
+    assert [setting.name for setting in search(SETTINGS, "memory")] == ["memory_pool", "memory_budget"]
+    assert search(SETTINGS, "debug nowhere") == []
+    assert len(search(SETTINGS, "")) == len(SETTINGS)
+
+
+def test_rows_of_a_session_that_no_writer_of_ours_made_are_left_out(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with SessionWriter(tmp_path / "one.fxs") as writer:
+        writer.add_all(
+            [*SETTINGS, Setting(0, "inductor", "a", "int | (", "1", "1", ""), Setting(0, "inductor", "b", "int", "", "1", "")]
+        )
+    with SessionReader(tmp_path / "one.fxs") as reader:
+        assert read_settings(reader) == SETTINGS
+
+
+async def test_two_options_are_found_changed_and_handed_over() -> None:
+    async with opened() as hands:
+        await hands.type("max_fusion")
+        assert hands.options == ["max_fusion_size"]
+        assert "how many nodes to allow into a single fusion" in hands.screen
+        await hands.press("enter")
+        await hands.type("8")
+        assert "✓ a whole number" in hands.screen
+        await hands.press("enter")
+        assert "inductor.max_fusion_size = 8" in hands.screen
+        await hands.type("back")
+        await hands.press("enter", "up", "enter")
+        assert "inductor.max_fusion_size = 8" in hands.screen
+        assert 'compile.backend = "eager"' in hands.screen
+        await hands.press("enter")
+        assert hands.app.answers == [{"inductor.max_fusion_size": 8, "compile.backend": "eager"}]
+
+
+async def test_a_wrong_value_is_said_while_it_is_typed_and_not_taken() -> None:
+    async with opened() as hands:
+        await hands.type("max_fusion")
+        await hands.press("enter")
+        await hands.type("lots")
+        assert 'inductor.max_fusion_size takes a whole number, not the text "lots"' in hands.screen
+        await hands.press("enter")
+        assert hands.app.dialog.edited is not None
+        await hands.press("escape", "escape")
+        assert hands.app.answers == [{}]
+
+
+async def test_allowed_values_are_listed_and_gone_through_by_key() -> None:
+    async with opened() as hands:
+        await hands.type("pool")
+        assert 'Allowed: "none", "intermediates", "outputs"' in hands.screen
+        await hands.press("enter", "down", "down")
+        assert "none" in hands.app.dialog._value.value
+        await hands.press("enter", "enter")
+        assert hands.app.answers == [{"inductor.memory_pool": "none"}]
+
+
+async def test_a_value_put_back_is_no_change() -> None:
+    async with opened(chosen={"inductor.max_fusion_size": 8}) as hands:
+        assert hands.options[1] == "max_fusion_size"
+        await hands.press("down", "enter")
+        await hands.type("64")
+        await hands.press("enter")
+        assert hands.options[0] == "recompile_limit"
+        await hands.press("escape")
+        assert hands.app.answers == [{}]
+
+
+async def test_an_option_that_holds_an_object_says_so_and_does_not_open() -> None:
+    async with opened() as hands:
+        await hands.type("partitioner")
+        assert "It cannot be set from here, only in your own program." in hands.screen
+        await hands.press("enter")
+        assert hands.app.dialog.edited is None
+
+
+async def test_enter_right_after_typing_takes_what_was_typed() -> None:
+    async with opened() as hands:
+        await hands.pilot.press("d", "e", "b", "u", "g", "enter")
+        assert hands.app.dialog.edited is not None
+        assert hands.app.dialog.edited.name == "debug"
+
+
+async def test_words_of_a_session_cannot_steer_the_terminal() -> None:
+    async with opened() as hands:
+        await hands.type("gemm")
+        assert "comma separated␛[31m" in hands.screen
+
+
+async def test_a_session_without_options_says_why() -> None:
+    async with opened([]) as hands:
+        assert "This session has no list of options" in hands.screen
+        await hands.press("enter", "escape")
+        assert hands.app.answers == [{}]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 16), (30, 10)])
+async def test_it_can_be_used_on_a_small_terminal(size: tuple[int, int]) -> None:
+    async with opened(size=size) as hands:
+        await hands.type("max_fusion")
+        await hands.press("enter")
+        await hands.type("8")
+        await hands.press("enter", "enter")
+        assert hands.app.answers == [{"inductor.max_fusion_size": 8}]
+
+
+async def test_a_double_click_opens_an_option() -> None:
+    async with opened() as hands:
+        await hands.pilot.double_click(hands.app.dialog._list, offset=(20, 2))
+        await hands.press()
+        assert hands.app.dialog.edited is not None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fx_explorer.capture.record import record
+    from fx_explorer.precompile import Precompile
 
-__all__ = ["__version__", "record"]
+__all__ = ["Precompile", "__version__", "record"]
 
 __version__ = "0.1.0"
 
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> object:
         from fx_explorer.capture.record import record
 
         return record
+    if name == "Precompile":
+        from fx_explorer.precompile import Precompile
+
+        return Precompile
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,241 @@
+"""``Precompile``: the phases of torch.compile as functions: Dynamo, then AOTAutograd with a compiler, then save."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo import convert_frame
+from torch._dynamo.exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported
+
+from fx_explorer.precompile import compilers, saving
+from fx_explorer.precompile.breaks import graph_break_error
+from fx_explorer.precompile.compiled import Captured, CompiledFunction, measured
+from fx_explorer.precompile.errors import PrecompileError, PrecompileWarning
+from fx_explorer.precompile.guards import Guards
+
+
+class Precompile:
+    """Compile a model ahead of time, one phase after the other, and look at, or change, what is between them.
+
+    >>> import torch
+    >>> from fx_explorer import Precompile
+    >>> model = torch.nn.Linear(4, 2)
+    >>> gm, bytecode, guards, example_inputs = Precompile.dynamo(model, torch.ones(3, 4))
+    >>> compiled_fn, guards = Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: graph.forward)
+    >>> torch.equal(compiled_fn(example_inputs), model(*example_inputs))
+    True
+    >>> compiled_fn(example_inputs).sum().backward()
+    >>> model.bias.grad
+    tensor([3., 3.])
+
+    Without ``compiler=`` Inductor compiles. Nothing is ever compiled behind your back: other inputs than the guards allow
+    are an error.
+    """
+
+    @staticmethod
+    def dynamo(
+        model: Callable[..., Any], *example_inputs: object, kwargs: dict[str, object] | None = None, dynamic: bool | None = None
+    ) -> tuple[torch.fx.GraphModule, types.CodeType, Guards, tuple[object, ...]]:
+        """Capture ``model`` as one graph, by tracing it with ``example_inputs``. The inputs are not computed with.
+
+        Args:
+            model: an ``nn.Module``, a function or a bound method. A compiled one stands for what it was made from.
+            example_inputs: its positional inputs.
+            kwargs: its keyword inputs.
+            dynamic: True makes every size symbolic, False none, None those marked with ``torch._dynamo.mark_dynamic``.
+
+        Returns:
+            ``(gm, bytecode, guards, example_inputs)``:
+            the ``GraphModule``, called with the inputs of the model, gives what the model gives; annotations made with
+            ``torch.fx.traceback.annotate`` are in ``meta["custom"]`` of its nodes, and its graph may be edited;
+            the code object that Dynamo made to call the graph (for ``dis.dis``);
+            the ``Guards``, which print, check and explain;
+            the positional inputs as a tuple, as ``compiled_fn`` takes them.
+
+        Raises:
+            GraphBreakError: the model is not one graph. To list all breaks, a deep copy of the model is **run** with copies
+                of the inputs, so its side effects outside of the model happen (once more), and Dynamo's caches are emptied.
+            PrecompileError: there is nothing to capture.
+            Exception: what the model itself raises for these inputs.
+
+        >>> import torch
+        >>> def model(x, scale):
+        ...     return x * scale
+        >>> gm, bytecode, guards, example_inputs = Precompile.dynamo(model, torch.ones(2), kwargs={"scale": 3})
+        >>> [node.name for node in gm.graph.nodes if node.op == "call_function"]
+        ['mul']
+        >>> gm(torch.ones(2), 3)
+        tensor([3., 3.])
+        """
+        model = _uncompiled(model)
+        keywords = dict(kwargs or {})
+        is_grad_enabled = torch.is_grad_enabled()
+        output = _capture(model, example_inputs, keywords, dynamic)
+        captured = Captured(model, example_inputs, keywords, output, is_grad_enabled)
+        with captured.compiling("build_guards"):
+            guards = captured.guards()
+        gm = _callable_graph(captured)
+        gm.meta["precompile"] = captured
+        return gm, output.graph_capture_output.bytecode, guards, example_inputs
+
+    @staticmethod
+    def aot_autograd(
+        gm: torch.fx.GraphModule, guards: Guards, compiler: compilers.Compiler | None = None
+    ) -> tuple[CompiledFunction, Guards]:
+        """Trace forward and backward of a captured graph and compile both, now.
+
+        Args:
+            gm: the graph of ``Precompile.dynamo``, edited or not. It is copied, so it can be compiled again, otherwise.
+            guards: the guards that came with it.
+            compiler: None for Inductor; ``torch.fx.passes.regional_inductor.regional_inductor`` to compile only what is
+                annotated; or any callable that takes a graph of ATen operations and its inputs, and returns a callable that
+                takes those inputs. It is called for the forward graph and for the backward graph.
+
+        Returns:
+            ``(compiled_fn, guards)``: ``compiled_fn(example_inputs)`` gives what the model gives, with gradients to the
+            parameters of the model; the guards are those of Dynamo and what compiling added, such as bounds on sizes.
+
+        Raises:
+            PrecompileError: ``gm`` or ``guards`` are not from ``Precompile.dynamo``, or not of one capture.
+            CompilerError: ``compiler`` raised, returned something that cannot be called, or left a graph that is broken.
+
+        Warns:
+            PrecompileWarning: ``regional_inductor`` found nothing annotated, so nothing was compiled.
+
+        For ``regional_inductor``, regions with different names, or different ``inductor_configs``, stay regions of their own,
+        also where torch would merge them because they touch.
+
+        >>> import torch
+        >>> gm, _, guards, example_inputs = Precompile.dynamo(lambda x: x * 2 + 1, torch.ones(3))
+        >>> def printing(graph, inputs):
+        ...     print([node.name for node in graph.graph.nodes])
+        ...     return graph.forward
+        >>> compiled_fn, guards = Precompile.aot_autograd(gm, guards, compiler=printing)
+        ['arg0_1', 'mul', 'add', 'output']
+        >>> compiled_fn(example_inputs)
+        tensor([3., 3., 3.])
+        """
+        captured = _captured(gm, guards)
+        graph = compilers.copied(gm)
+        with captured.compiling("backend_compile"):
+            with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
+                compiled = compilers.lower(compiler, compilers.copied(graph), captured.inputs)
+            rebuilt = captured.guards()
+        return CompiledFunction(captured, graph, compiler, captured.bound(compiled), rebuilt), rebuilt
+
+    @staticmethod
+    def save(compiled_fn: CompiledFunction, path: str | Path) -> Path:
+        """Write ``compiled_fn`` to a file that another process can load without compiling.
+
+        torch can serialise what is made for it: the graph is lowered once more (Inductor's kernels come out of its cache).
+        Guards on the identity of objects and on globals cannot be saved, and are left out, as in torch's own AOT compile.
+
+        Raises:
+            SaveError: the compiler is not Inductor or ``regional_inductor``, torch cannot serialise this model, or is too old.
+
+        >>> import torch
+        >>> gm, _, guards, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
+        >>> compiled_fn, _ = Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: graph.forward)
+        >>> Precompile.save(compiled_fn, "doubled.pt2")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        fx_explorer.precompile.errors.SaveError: torch cannot save what the compiler <lambda> returned
+        """
+        if not isinstance(compiled_fn, CompiledFunction):
+            raise PrecompileError(f"save takes the compiled_fn of Precompile.aot_autograd, not {compiled_fn!r:.80}")
+        return saving.save(compiled_fn, Path(path))
+
+    @staticmethod
+    def load(path: str | Path, model: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        """A compiled function from a file of ``Precompile.save``. Nothing is compiled.
+
+        It is called as ``compiled_fn(example_inputs)``; keyword inputs must be given.
+
+        Args:
+            path: the file. It is a pickle: **loading can run any code that its author put in**, so load only what you trust
+                as much as a program. This function does nothing with it but hand it to torch.
+            model: the module that was saved (the weights are its own, not in the file); for a function, itself, when it uses
+                globals, else nothing.
+
+        Raises:
+            SaveError: the file is not of ``Precompile.save``, is for another torch or machine, or needs its model.
+            GuardError: at a call, with inputs that the function was not compiled for.
+        """
+        return saving.load(Path(path), None if model is None else _uncompiled(model))
+
+
+def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch.compile was given, for what it returned."""
+    model = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+    try:
+        convert_frame.get_traced_fn(model)
+    except (RuntimeError, AttributeError):
+        raise PrecompileError(f"cannot capture {model!r:.80}: give an nn.Module, a Python function or a bound method") from None
+    return model
+
+
+def _capture(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None) -> Any:
+    output = _captured_or_broken(model, args, kwargs, dynamic)
+    if isinstance(
+        output, Exception
+    ):  # the other breaks are looked for outside of any except: torch would repeat this one in each
+        raise graph_break_error(model, args, kwargs, output) from output
+    if output.backend_input is None:
+        raise PrecompileError("Dynamo captured no operation on a tensor: there is nothing to compile for these inputs")
+    return output
+
+
+def _captured_or_broken(
+    model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None
+) -> Any:
+    """torch's ``CaptureOutput``, or the exception of the first graph break."""
+    from torch._dynamo.eval_frame import set_enable_dynamic
+    from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+
+    _check_call(model, args, kwargs)
+    try:
+        with measured("fullgraph_capture"), torch_function_mode_stack_state_mgr:
+            with contextlib.nullcontext() if dynamic is None else set_enable_dynamic(dynamic):
+                return convert_frame.fullgraph_capture(model, args, kwargs)
+    except TorchRuntimeError:
+        raise
+    except (Unsupported, UncapturedHigherOrderOpError) as error:
+        return error
+
+
+def _check_call(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    try:
+        convert_frame._get_frame(model, args, kwargs)
+    except TypeError as error:
+        raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None
+
+
+def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
+    """Dynamo's graph, taking the inputs of the model and giving its outputs."""
+    from torch._dynamo.functional_export import create_fx_graph_from_captured_output
+
+    try:
+        return create_fx_graph_from_captured_output(captured.output, captured.model, captured.args, captured.kwargs)
+    except AssertionError as error:
+        warnings.warn(
+            f"gm takes the graph's own inputs (parameters, buffers, inputs), not the model's: {error}. "
+            "compiled_fn is not affected.",
+            PrecompileWarning,
+            stacklevel=3,
+        )
+        graph: torch.fx.GraphModule = captured.output.backend_input.graph_module
+        return graph
+
+
+def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
+    captured = getattr(gm, "meta", {}).get("precompile")
+    if not isinstance(captured, Captured):
+        raise PrecompileError("gm is not a graph of Precompile.dynamo: pass the one it returned (a copy has lost its origin)")
+    if not isinstance(guards, Guards) or not guards.is_of(captured.model):
+        raise PrecompileError("guards are not of this capture: pass those that Precompile.dynamo returned with gm")
+    return captured

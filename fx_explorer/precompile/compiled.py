@@ -1,0 +1,120 @@
+"""What comes out of a precompile, and what a capture must keep so that it can be compiled, again if need be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo import convert_frame
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._guards import CompileContext, TracingContext, compile_context, tracing
+
+from fx_explorer.precompile.compilers import Compiler, name_of
+from fx_explorer.precompile.errors import GuardError
+from fx_explorer.precompile.guards import Guards
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One capture of Dynamo's; ``gm.meta["precompile"]`` of its graph."""
+
+    model: Callable[..., Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    output: Any
+    """torch's ``CaptureOutput``."""
+    is_grad_enabled: bool
+    """In the block that was captured; what AOTAutograd traces must agree."""
+
+    @property
+    def inputs(self) -> list[object]:
+        """Fake tensors, for each placeholder of the graph."""
+        return list(self.output.backend_input.example_inputs)
+
+    @property
+    def code(self) -> Any:
+        return convert_frame.get_traced_fn(self.model)[0].__code__
+
+    @property
+    def owner(self) -> object | None:
+        """The module or object whose method was captured; None for a function."""
+        return convert_frame.get_traced_fn(self.model)[1]
+
+    def guards(self) -> Guards:
+        """As of now: AOTAutograd and Inductor add conditions on sizes to those of Dynamo."""
+        return Guards(self.model, self.output.graph_capture_output.build_guards(self.code).guard_manager)
+
+    @contextlib.contextmanager
+    def compiling(self, phase: str) -> Iterator[None]:
+        """The state that torch's phases after Dynamo look for."""
+        source = self.output.backend_input
+        context = TracingContext(source.fake_mode)
+        context.tensor_to_context = source.tensor_to_context
+        compile_id = source.graph_module.meta.get("dynamo_compile_id")
+        with compile_context(CompileContext(compile_id)), tracing(context), measured(phase):
+            with torch.set_grad_enabled(self.is_grad_enabled):
+                yield
+
+    def bound(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """``compiled`` between Dynamo's bytecode, so that it takes and gives what the model does."""
+        run = self.output.forward_callable(
+            compiled_fn=torch._dynamo.disable(compiled, reason="precompiled"),
+            extra_globals=self.output.graph_capture_output.f_globals,
+        )
+        return torch._dynamo.disable(run, reason="precompiled")
+
+
+@contextlib.contextmanager
+def measured(phase: str) -> Iterator[None]:
+    """torch's own clock for ``phase``; its phases do not run without one."""
+    with get_metrics_context(), dynamo_timed(phase):
+        yield
+
+
+class CompiledFunction:
+    """``compiled_fn(example_inputs)`` gives what ``model(*example_inputs)`` gives; gradients reach the model's parameters.
+
+    Keyword inputs are given by name, ``compiled_fn(example_inputs, mask=mask)``; one that is left out has the value it was
+    captured with. The guards are checked at each call, and GuardError says which fails: nothing is ever compiled anew.
+    """
+
+    def __init__(
+        self,
+        captured: Captured,
+        graph: torch.fx.GraphModule,
+        compiler: Compiler | None,
+        run: Callable[..., Any],
+        guards: Guards,
+    ) -> None:
+        self.captured = captured
+        self.graph = graph
+        """What was compiled: a copy, its placeholders are parameters, buffers and inputs."""
+        self.compiler = compiler
+        self.guards = guards
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"<CompiledFunction of {name_of(self.captured.model)} by {name_of(self.compiler)}>"
+
+    def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
+        args = as_arguments(example_inputs)
+        given = {**self.captured.kwargs, **kwargs}
+        if not self.guards.check(*args, **given):
+            reason = self.guards.why_not(*args, **given)
+            raise GuardError(f"the model was compiled for other inputs: {reason}\n{WHAT_TO_DO}")
+        owner = self.captured.owner
+        return self._run(*(args if owner is None else (owner, *args)), **given)
+
+
+WHAT_TO_DO = (
+    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For sizes that vary, capture with "
+    "dynamic=True, or mark them with torch._dynamo.mark_dynamic."
+)
+
+
+def as_arguments(example_inputs: Sequence[object] | torch.Tensor) -> tuple[object, ...]:
+    """A lone tensor is one input, not a sequence of its rows."""
+    return (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)

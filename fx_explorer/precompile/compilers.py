@@ -1,0 +1,133 @@
+"""From a captured graph to something that runs: Inductor, or a compiler of the user's under AOTAutograd, watched."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx.passes.regional_inductor import regional_inductor
+
+from fx_explorer.precompile.errors import CompilerError, PrecompileWarning
+from fx_explorer.precompile.regions import KEY, keep_apart
+
+Compiler = Callable[..., Any]
+Backend = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., Any]]
+
+
+def name_of(compiler: Compiler | None) -> str:
+    if compiler is None:
+        return "inductor"
+    return str(getattr(compiler, "__name__", None) or type(compiler).__name__)
+
+
+def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
+    """AOTAutograd, then the compiler. Raises CompilerError when the compiler that was given does not do its part."""
+    if compiler is None:
+        from torch._inductor.compile_fx import compile_fx
+
+        return compile_fx(gm, list(inputs))
+    watched = Watched(compiler)
+    run = aot_backend(watched, watched)(gm, inputs)
+    watched.warn_of_unmarked()
+    return run
+
+
+def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
+    """torch's AOTAutograd around two compilers, partitioned as Inductor does."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    backend: Backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=forward,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    return backend
+
+
+class Watched:
+    """A compiler of the user's: what it raises, returns or breaks becomes a message that names it."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._calls = 0
+        self._marked = 0
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self._compiler)
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
+        self._calls += 1
+        nodes, ends = len(gm.graph.nodes), _ends(gm)
+        where = f"the compiler {name_of(self._compiler)}, given graph {self._calls} ({nodes} nodes)"
+        if self._compiler is regional_inductor:
+            self._marked += keep_apart(gm)
+        try:
+            compiled = self._compiler(gm, inputs)
+        except Exception as error:
+            raise CompilerError(f"{where}, raised {type(error).__name__}: {error}") from error
+        if not callable(compiled):
+            what = f"returned {compiled!r:.80}, which is not callable"
+            raise CompilerError(f"{where}, {what}: return the graph module, its forward, or a function of the graph's inputs")
+        self._check(gm, compiled, ends, where)
+        return _boxed(compiled)
+
+    def _check(self, gm: torch.fx.GraphModule, compiled: object, ends: tuple[int, int], where: str) -> None:
+        returned = getattr(compiled, "__self__", compiled)
+        for graph in (gm, returned):
+            if isinstance(graph, torch.fx.GraphModule):
+                _lint(graph, where)
+        if isinstance(returned, torch.fx.GraphModule) and _ends(returned) != ends:
+            change = f"(inputs, outputs) were {ends}, are {_ends(returned)}"
+            raise CompilerError(f"{where}, changed what the graph takes or gives: {change}; leave both as they are")
+
+    def warn_of_unmarked(self) -> None:
+        if self._compiler is regional_inductor and not self._marked:
+            warnings.warn(
+                f"regional_inductor compiled nothing: no operation is annotated, so all of it runs eagerly. Put the code to "
+                f'compile under `with torch.fx.traceback.annotate({{"{KEY}": "name"}})`.',
+                PrecompileWarning,
+                stacklevel=4,
+            )
+
+
+def _boxed(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """AOTAutograd's calling convention, one list that the callee may empty; it warns of any other."""
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+
+    if getattr(compiled, "_boxed_call", False):
+        return compiled
+    boxed: Callable[..., Any] = make_boxed_func(compiled)
+    return boxed
+
+
+def _lint(gm: torch.fx.GraphModule, where: str) -> None:
+    try:
+        gm.graph.lint()
+    except Exception as error:
+        raise CompilerError(f"{where}, left a broken graph: {error}; call gm.graph.lint() in it to find the place") from error
+
+
+def _ends(gm: torch.fx.GraphModule) -> tuple[int, int]:
+    """How many inputs and outputs."""
+    inputs = sum(node.op == "placeholder" for node in gm.graph.nodes)
+    outputs = next((node.args[0] for node in reversed(gm.graph.nodes) if node.op == "output"), ())
+    return inputs, len(outputs) if isinstance(outputs, (list, tuple)) else 1
+
+
+def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same nodes and metadata, with placeholders for inputs. ``copy.deepcopy`` would copy Dynamo's bytecode, and fails."""
+    graph = torch.fx.Graph(tracer_cls=gm.graph._tracer_cls)
+    output = graph.graph_copy(gm.graph, {}, return_output_node=True)
+    if output is not None:
+        value, original = output
+        graph.output(value).meta = copy.copy(original.meta)
+    copied = torch.fx.GraphModule(gm, graph)
+    copied.meta = {key: value for key, value in gm.meta.items() if key != "precompile"}
+    return copied

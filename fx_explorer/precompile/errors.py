@@ -1,0 +1,61 @@
+"""What can go wrong in a precompile.
+
+::
+
+    PrecompileError            the model or its inputs cannot be captured
+    ├── GraphBreakError        it is not one graph; ``.breaks`` has every break
+    ├── GuardError             a compiled function was called with inputs that it was not compiled for
+    ├── CompilerError          the compiler that was given raised, or returned what cannot be used
+    └── SaveError              a compiled function cannot be saved, or a file not loaded
+"""
+
+from __future__ import annotations
+
+from fx_explorer.capture.breaks import BreakReport
+from fx_explorer.errors import FxExplorerError
+
+
+class PrecompileError(FxExplorerError):
+    pass
+
+
+class GraphBreakError(PrecompileError):
+    """The model does not become one graph.
+
+    ``breaks`` are all graph breaks on the path that the example inputs take, in the order met. Each has ``file``, ``line``,
+    ``reason``, ``explanation``, ``hints``, ``registry_id`` (torch's ``GB…``) and ``frames`` (the user's stack).
+    ``note`` says how they were found, or why there may be more.
+    """
+
+    def __init__(self, breaks: tuple[BreakReport, ...], note: str) -> None:
+        self.breaks = breaks
+        self.note = note
+        count = "1 graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
+        lines = [f"{count}; Precompile.dynamo needs a model that is one graph", *_numbered(breaks), note]
+        super().__init__("\n".join(lines))
+
+
+def _numbered(breaks: tuple[BreakReport, ...]) -> list[str]:
+    lines: list[str] = []
+    for number, found in enumerate(breaks, 1):
+        identity = f" ({found.registry_id})" if found.registry_id else ""
+        lines.append(f"  [{number}] {found.file}:{found.line}: {found.reason}{identity}")
+        lines += [f"      {frame.code}" for frame in found.frames[-1:] if frame.code]
+        lines += [f"      hint: {hint}" for hint in found.hints]
+    return lines
+
+
+class GuardError(PrecompileError):
+    pass
+
+
+class CompilerError(PrecompileError):
+    pass
+
+
+class SaveError(PrecompileError):
+    pass
+
+
+class PrecompileWarning(UserWarning):
+    """Something was compiled, but not what was probably meant."""

@@ -1,0 +1,44 @@
+"""Annotated regions: keeping apart what ``regional_inductor`` would merge.
+
+Regions with a plain string, or with differing ``inductor_configs`` and no name, are one region to torch when they touch
+(torch/fx/passes/regional_inductor.py, ``_RegionScooper``): then one name, or the configs of one of them, stand for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+KEY = "compile_with_inductor"
+
+
+def annotated_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """Nodes marked for compilation, in the graph and in the graphs inside it."""
+    for module in gm.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                if KEY in (node.meta.get("custom") or {}):
+                    yield node
+
+
+def keep_apart(gm: torch.fx.GraphModule) -> int:
+    """Name each region in the form that torch keeps apart; returns how many nodes are marked.
+
+    Changes the metadata of ``gm``, which is the copy made for the compiler: not what the user's graph shows.
+    """
+    count = 0
+    for node in annotated_nodes(gm):
+        custom = node.meta["custom"]
+        node.meta["custom"] = {**custom, KEY: _named(custom[KEY])}
+        count += 1
+    return count
+
+
+def _named(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        return {"inductor_region": value}
+    if "inductor_region" in value:
+        return value
+    configs = value.get("inductor_configs") or {}
+    return {**value, "inductor_region": f"configs {sorted(configs.items())}"}

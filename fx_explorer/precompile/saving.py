@@ -1,0 +1,133 @@
+"""Saving and loading with torch's AOT compile (torch/_dynamo/aot_compile.py), as ``save_compiled_function`` does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo import convert_frame
+from torch.fx.passes.regional_inductor import regional_inductor
+
+from fx_explorer.capture.versions import MissingInTorch, dataclass_of, part
+from fx_explorer.precompile import compilers
+from fx_explorer.precompile.compiled import WHAT_TO_DO, CompiledFunction, as_arguments
+from fx_explorer.precompile.errors import GuardError, SaveError
+
+_AOT_COMPILE = "torch._dynamo.aot_compile"
+
+_SERIALISABLE = {
+    "strict_autograd_cache": True,
+    "bypass_autograd_cache_key": True,
+    "bundled_autograd_cache": True,
+    "force_non_lazy_backward_lowering": True,
+    "force_autograd_cache": True,
+}
+"""Of torch._functorch.config, as torch sets them (``aot_compile_fullgraph``)."""
+
+
+def save(compiled_fn: CompiledFunction, path: Path) -> Path:
+    compiler = compiled_fn.compiler
+    if compiler is not None and compiler is not regional_inductor:
+        name = compilers.name_of(compiler)
+        raise SaveError(
+            f"torch cannot save what the compiler {name} returned: it serialises what Inductor and regional_inductor make. "
+            "Compile with one of these, or compile again in each process."
+        )
+    if torch._inductor.config.force_disable_caches:
+        raise SaveError("torch saves out of Inductor's caches, and force_disable_caches is on: turn it off")
+    try:
+        _artifacts(compiled_fn).save_compiled_function(str(path))
+    except OSError as error:
+        raise SaveError(f"{path} cannot be written: {error}") from error
+    except MissingInTorch as error:
+        raise SaveError(f"this torch cannot save a compiled function: {error}") from error
+    except Exception as error:
+        raise SaveError(f"torch cannot serialise {compiled_fn!r}: {type(error).__name__}: {error}") from error
+    return path
+
+
+def _artifacts(compiled_fn: CompiledFunction) -> Any:
+    from torch._dynamo.hooks import Hooks
+
+    captured, aot = compiled_fn.captured, "torch._dynamo.aot_compile_types"
+    source, traced = captured.output.backend_input, captured.output.graph_capture_output
+    function = convert_frame.get_traced_fn(captured.model)[0]
+    with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
+        compiled = _lowered(compiled_fn)
+        if getattr(compiled, "serialize", None) is None:
+            raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")
+        compiled = part(aot, "BundledAOTAutogradSerializableCallable")(compiled)
+        hooks = Hooks(guard_filter_fn=_guards_to_save)
+        checks = traced.build_guards(function.__code__, hooks=hooks, save=True, strict_error=True)
+    sources = part("torch._dynamo.package", "SourceInfo")(inlined_sources=set())
+    for code in traced.traced_code:
+        sources.add_code(code)
+    artifacts = dataclass_of(
+        _AOT_COMPILE,
+        "CompileArtifacts",
+        signature=inspect.signature(function, follow_wrapped=False),
+        guard_manager=checks.guard_manager,
+        guards_state=checks.guards_state,
+        backend_id=source.backend_id,
+        compiled_fn=compiled,
+        original_code=function.__code__,
+        runtime_env=traced.get_runtime_env(),
+        source_info=sources,
+        device_type=part("torch._dynamo.graph_utils", "_graph_device_type")(source.graph_module.graph),
+        backend_name=compilers.name_of(compiled_fn.compiler),
+    )
+    return part(_AOT_COMPILE, "AOTCompiledFunction")(artifacts, _extra_globals=function.__globals__)
+
+
+def _lowered(compiled_fn: CompiledFunction) -> Any:
+    captured, compiler = compiled_fn.captured, compiled_fn.compiler
+    graph = compilers.copied(compiled_fn.graph)
+    if compiler is None:
+        return compilers.lower(None, graph, captured.inputs)
+    made = part("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
+    result = part("torch._inductor.output_code", "RegionalOutputCode")
+    watched = compilers.Watched(compiler)
+    return compilers.aot_backend(made(result, watched), made(result, watched))(graph, captured.inputs)
+
+
+def _guards_to_save(entries: Sequence[Any]) -> Sequence[bool]:
+    """All but those on globals and on the identity of objects, which mean nothing in another process."""
+    unsaved = part("torch._dynamo.guards", "CheckFunctionManager").UNSUPPORTED_SERIALIZATION_GUARD_TYPES
+    return [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
+
+
+def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
+    function, owner = (None, None) if model is None else convert_frame.get_traced_fn(model)
+    try:
+        read = part(_AOT_COMPILE, "AOTCompiledFunction").deserialize
+        loaded = read(path.read_bytes(), getattr(function, "__globals__", None))
+    except OSError as error:
+        raise SaveError(f"{path} cannot be read: {error}") from error
+    except MissingInTorch as error:
+        raise SaveError(f"this torch cannot load a compiled function: {error}") from error
+    except Exception as error:
+        hint = "Is it from Precompile.save, for this torch and this machine? A function that uses globals needs model=."
+        raise SaveError(f"{path} cannot be loaded: {type(error).__name__}: {error}. {hint}") from error
+    first = next(iter(loaded._artifacts.signature.parameters), "")
+    if first == "self" and owner is None:
+        raise SaveError(f"{path} is compiled from a module, and its weights are not in the file: Precompile.load(path, model)")
+    return _Loaded(loaded, owner)
+
+
+class _Loaded:
+    """Called like the ``compiled_fn`` it was saved from; keyword inputs must be given again."""
+
+    def __init__(self, function: Any, owner: object | None) -> None:
+        self._function = function
+        self._owner = owner
+
+    def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
+        args = as_arguments(example_inputs)
+        args = args if self._owner is None else (self._owner, *args)
+        if not self._function.guard_check(*args, **kwargs):
+            reason = self._function._artifacts.guard_manager.check_verbose(self._function.prepare_f_locals(*args, **kwargs))
+            raise GuardError(f"the function was compiled for other inputs: {reason}\n{WHAT_TO_DO}")
+        return self._function.fn(*args, **kwargs)

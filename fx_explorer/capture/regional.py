@@ -44,9 +44,12 @@ def regional_backend(recording: Recording) -> Iterator[None]:
 
 
 def region_name(node: torch.fx.Node) -> str | None:
-    """The region a node is in; empty for one without a name; None when it is in none."""
+    """The region a node is in; empty for one without a name; None when it is in none, as are inputs and outputs.
+
+    An input carries the annotation of whatever made it, be it in another region.
+    """
     custom = node.meta.get("custom")
-    if not isinstance(custom, dict) or KEY not in custom:
+    if node.op in ("placeholder", "output") or not isinstance(custom, dict) or KEY not in custom:
         return None
     value = custom[KEY]
     if isinstance(value, dict):
@@ -197,7 +200,7 @@ def _recorded(recording: Recording, module: torch.fx.GraphModule, subgraph: str)
     began = time.perf_counter()
     nodes = [node for node in module.graph.nodes if region_name(node) is not None]
     row = RegionLowering(
-        0, recording.compilation_id(), recording.direction, region_name(nodes[0]) or "", subgraph, len(nodes), _own_configs(nodes)
+        0, recording.compilation_id(), recording.direction, region_name(nodes[0]) or "", subgraph, len(nodes), _configs_in_force(module)
     )
     try:
         yield
@@ -209,7 +212,7 @@ def _recorded(recording: Recording, module: torch.fx.GraphModule, subgraph: str)
             recording.writer.add(replace(row, duration_s=time.perf_counter() - began))
 
 
-def _own_configs(nodes: Iterable[torch.fx.Node]) -> dict[str, object] | None:
-    """``inductor_configs`` of the first node that has some: torch takes those for the whole region."""
-    values = (node.meta["custom"][KEY] for node in nodes)
+def _configs_in_force(module: torch.fx.GraphModule) -> dict[str, object] | None:
+    """``inductor_configs`` of the first node that has some, inputs included: torch goes by that (``_compile_submod``)."""
+    values = ((node.meta.get("custom") or {}).get(KEY) for node in module.graph.nodes)
     return next((dict(v["inductor_configs"]) for v in values if isinstance(v, dict) and "inductor_configs" in v), None)

@@ -1,0 +1,265 @@
+"""Regions: the backend regional_inductor, and marks put on a Dynamo graph by hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.traceback import annotate
+
+from fx_explorer.capture.marking import apply_mark, cut, cut_in_words
+from fx_explorer.errors import UsageError
+from fx_explorer.model import Failure, Graph, Kernel, Mark, Node, RegionLowering
+from fx_explorer.session import SessionReader
+from tests.capture.recorded import record
+
+
+class Neighbours(torch.nn.Module):
+    """Two regions side by side, annotated with strings only; torch alone would merge them. And one that needs no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = torch.nn.Linear(8, 16)
+        self.down = torch.nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with annotate({"compile_with_inductor": "up"}):
+            y = torch.nn.functional.silu(self.up(x))
+        with annotate({"compile_with_inductor": "down"}):
+            y = self.down(y).tanh()
+        with annotate({"compile_with_inductor": {"inductor_region": "mask", "inductor_configs": {"max_fusion_size": 7}}}):
+            offset = x.detach().sin() * 2
+        return torch.cos(y) + offset
+
+
+class Trained:
+    """One training step under the recorder, and the same step run eagerly."""
+
+    def __init__(self, path: Path) -> None:
+        torch.manual_seed(0)
+        model, x = Neighbours(), torch.randn(4, 8)
+        self.reader: SessionReader = record(path, lambda compile: self._step(compile(model), x), backend="regional_inductor")
+        self.gradient = model.up.weight.grad
+        model.zero_grad()
+        model(x).sum().backward()
+        self.expected = model.up.weight.grad
+
+    @staticmethod
+    def _step(compiled: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+        compiled(x).sum().backward()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
+    done = Trained(tmp_path_factory.mktemp("regional") / "s.fxs")
+    yield done
+    done.reader.close()
+
+
+def test_the_backend_is_there_only_while_a_capture_runs(trained: Trained) -> None:
+    assert "regional_inductor" not in torch._dynamo.list_backends(exclude_tags=())
+    assert not trained.reader.rows(Failure)
+
+
+def test_a_training_step_has_the_gradients_of_eager(trained: Trained) -> None:
+    assert trained.gradient is not None
+    assert torch.equal(trained.gradient, trained.expected)
+
+
+def test_neighbouring_regions_stay_apart_in_both_directions(trained: Trained) -> None:
+    lowered = {(row.name, row.direction) for row in trained.reader.rows(RegionLowering) if row.subgraph}
+    assert lowered == {
+        ("up", "forward"),
+        ("down", "forward"),
+        ("mask", "forward"),
+        ("up", "backward"),
+        ("down", "backward"),
+    }
+
+
+def test_a_region_without_gradient_says_why_it_has_no_backward(trained: Trained) -> None:
+    (row,) = [row for row in trained.reader.rows(RegionLowering) if not row.subgraph]
+    assert (row.name, row.direction, row.nodes) == ("mask", "backward", 0)
+    assert "backward" in row.reason
+
+
+def test_a_region_keeps_its_own_configs(trained: Trained) -> None:
+    configs = {row.name: row.configs for row in trained.reader.rows(RegionLowering) if row.direction == "forward"}
+    assert configs == {"up": None, "down": None, "mask": {"max_fusion_size": 7}}
+
+
+def test_every_region_took_time_and_has_kernels_of_its_own(trained: Trained) -> None:
+    kernels = {(kernel.direction, kernel.subgraph) for kernel in trained.reader.rows(Kernel)}
+    lowered = [row for row in trained.reader.rows(RegionLowering) if row.subgraph]
+    assert kernels == {(row.direction, row.subgraph) for row in lowered}
+    assert all(row.duration_s > 0 and row.nodes > 0 for row in lowered)
+
+
+def test_there_is_one_forward_and_one_backward_graph_of_the_whole(trained: Trained) -> None:
+    rows = trained.reader.rows(Graph)
+    whole = [(row.stage, row.direction) for row in rows if not row.name]
+    assert whole == [("dynamo", ""), ("joint", ""), ("forward", "forward"), ("backward", "backward")]
+    stages = {row.id: row.stage for row in rows}
+    assert {(row.stage, stages[row.parent]) for row in rows if row.name} == {
+        ("post_grad", "forward"),
+        ("post_grad", "backward"),
+    }
+
+
+def test_every_call_in_a_region_is_linked_to_the_graph_it_was_cut_from(trained: Trained) -> None:
+    unlinked = trained.reader.query(
+        "SELECT node.name FROM node JOIN graph ON graph.id = node.graph LEFT JOIN link ON link.child = node.id "
+        "LEFT JOIN node AS p ON p.id = link.parent WHERE graph.stage = 'post_grad' AND node.op = 'call_function' "
+        "AND (p.graph IS NULL OR p.graph != graph.parent)"
+    )
+    assert unlinked == []
+
+
+def test_a_kernel_computes_nodes_of_its_region_only(trained: Trained) -> None:
+    names = {(row.direction, row.subgraph): row.name for row in trained.reader.rows(RegionLowering)}
+    found = trained.reader.query(
+        "SELECT kernel.direction, kernel.subgraph, node.annotations FROM line_node JOIN node ON node.id = line_node.node "
+        "JOIN kernel ON kernel.artifact = line_node.artifact WHERE node.annotations IS NOT NULL"
+    )
+    assert found
+    for direction, subgraph, annotated in found:
+        assert f'"{names[direction, subgraph]}"' in annotated
+
+
+def test_inference_is_compiled_by_region_too(tmp_path: Path) -> None:
+    def program(compile: Callable[[Any], Any]) -> None:
+        with torch.no_grad():
+            compile(Neighbours())(torch.ones(4, 8))
+
+    reader = record(tmp_path / "s.fxs", program, backend="regional_inductor")
+    assert {(row.name, row.direction) for row in reader.rows(RegionLowering)} == {
+        ("up", "inference"),
+        ("down", "inference"),
+        ("mask", "inference"),
+    }
+    assert {kernel.direction for kernel in reader.rows(Kernel)} == {"inference"}
+    reader.close()
+
+
+def test_a_config_that_inductor_does_not_have_fails_with_the_region_named_in_torchs_words(tmp_path: Path) -> None:
+    def marked(x: torch.Tensor) -> torch.Tensor:
+        with annotate({"compile_with_inductor": {"inductor_configs": {"no_such_thing": 1}}}):
+            return x.sin()
+
+    with pytest.raises(Exception, match="no_such_thing"):
+        record(tmp_path / "s.fxs", lambda compile: compile(marked)(torch.ones(3)), backend="regional_inductor")
+
+
+# marks
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x).sin()
+
+
+class Stack(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Layer() for _ in range(11)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x.cos()
+
+
+@pytest.fixture
+def graph() -> torch.fx.GraphModule:
+    """Dynamo's graph of Stack."""
+    return dynamo_graph(Stack(), torch.ones(2, 4))
+
+
+def dynamo_graph(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.fx.GraphModule:
+    seen: list[torch.fx.GraphModule] = []
+
+    def backend(module: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
+        seen.append(module)
+        return module.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend)(*inputs)
+    return seen[0]
+
+
+def marked(module: torch.fx.GraphModule) -> dict[str, object]:
+    return {node.name: node.meta["custom"] for node in module.graph.nodes if node.meta.get("custom")}
+
+
+def calls(module: torch.fx.GraphModule) -> list[str]:
+    return [node.name for node in module.graph.nodes if node.op.startswith("call")]
+
+
+def test_a_module_mark_takes_what_lies_below_it_and_no_namesake(graph: torch.fx.GraphModule) -> None:
+    names = apply_mark(graph, Mark("one", module="layers.1"))
+    assert names == calls(graph)[2:4], "not those of layers.10"
+    assert apply_mark(graph, Mark("linear", module="layers.1.fc")) == names[:1]
+
+
+def test_a_line_mark_takes_a_call_with_all_it_leads_to(graph: torch.fx.GraphModule) -> None:
+    lines, first = inspect.getsourcelines(Stack.forward)
+    call = first + next(i for i, line in enumerate(lines) if "layer(x)" in line)
+    names = apply_mark(graph, Mark("layers", file=__file__, first_line=call, last_line=call))
+    assert names == calls(graph)[:-1], "all but the cos"
+
+
+def test_a_mark_is_the_annotation_torch_would_have_put_there(graph: torch.fx.GraphModule) -> None:
+    (first, second, *_) = calls(graph)
+    next(node for node in graph.graph.nodes if node.name == first).meta["custom"] = {"mine": 1}
+    configs: dict[str, object] = {"max_fusion_size": 2, "triton.cudagraphs": False}
+    assert apply_mark(graph, Mark("r", nodes=(second, first), configs=configs)) == [first, second]
+    region = {"inductor_region": "r", "inductor_configs": configs}
+    assert marked(graph) == {first: {"mine": 1, "compile_with_inductor": region}, second: {"compile_with_inductor": region}}
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        (Mark("r"), "empty: name nodes, a module or source lines"),
+        (Mark(" ", module="layers"), "needs a name"),
+        (Mark("r", nodes=("nope", "cos")), "no node nope"),
+        (Mark("r", nodes=("output",)), "output cannot be compiled"),
+        (Mark("r", module="layer"), "no node was traced in module 'layer'; there are layers.0"),
+        (Mark("r", file=__file__, first_line=1, last_line=2), "no node comes from lines 1 to 2"),
+        (Mark("r", file="other.py", first_line=1, last_line=2), "no node comes from other.py"),
+        (Mark("r", module="layers", configs={"max_fuson_size": 1}), "no torch._inductor.config entry max_fuson_size"),
+    ],
+)
+def test_a_mark_that_cannot_be_says_why_and_changes_nothing(graph: torch.fx.GraphModule, mark: Mark, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        apply_mark(graph, mark)
+    assert marked(graph) == {}
+
+
+def test_a_region_that_would_wait_for_itself_falls_into_pieces() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x.sin().cos()).tan()
+
+    module = dynamo_graph(function, torch.ones(3))
+    sine, cosine, sigmoid, tangent = [node for node in module.graph.nodes if node.op.startswith("call")]
+    whole = cut(module, [sine, cosine])
+    assert whole.pieces == ((sine.name, cosine.name),)
+    assert cut_in_words("r", whole) == 'region "r" is one piece of 2 nodes'
+    split = cut(module, [sine, cosine, tangent])
+    assert split.pieces == ((sine.name, cosine.name), (tangent.name,))
+    assert sigmoid.name in cut_in_words("r", split)
+    assert "2 pieces (2 + 1 nodes)" in cut_in_words("r", split)
+
+
+def test_annotations_reach_the_session_as_the_user_wrote_them(trained: Trained) -> None:
+    nodes = [node for node in trained.reader.rows(Node) if node.annotations]
+    dynamo = next(row.id for row in trained.reader.rows(Graph) if row.stage == "dynamo")
+    assert {"compile_with_inductor": "up"} in [node.annotations for node in nodes if node.graph == dynamo]

@@ -22,7 +22,7 @@ import torch._inductor.config
 
 from fx_explorer.capture.setting_help import Entry, entries_of
 from fx_explorer.errors import UsageError
-from fx_explorer.model import Setting, SettingGroup
+from fx_explorer.model import CaptureRequest, Setting, SettingGroup
 from fx_explorer.model.setting_values import as_declared, choices_of, fits, is_plain, one_of, plain_type, problem_of
 from fx_explorer.session import SessionWriter
 
@@ -46,9 +46,16 @@ _written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 # what there is
 
 
-def in_force() -> dict[str, object]:
-    """The value of every option of the config modules now, by full name. Some 2 ms."""
-    return {f"{group}.{name}": _value(module, name) for group, module in MODULES.items() for name in _names(module)}
+def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
+    """The value of every option now, by full name, and of what ``request`` gives to torch.compile. Some 2 ms.
+
+    To be asked before the recorder turns torch's caches off, which is none of the user's doing.
+    """
+    now = {f"{group}.{name}": _value(module, name) for group, module in MODULES.items() for name in _names(module)}
+    if request:
+        now |= {f"inductor.{name.replace('-', '_')}": value for name, value in request.options.items()}
+        now |= {"compile.backend": request.backend, "compile.mode": request.mode or None, "compile.dynamic": request.dynamic}
+    return now
 
 
 def catalogue(values: Mapping[str, object] | None = None) -> list[Setting]:

@@ -17,7 +17,7 @@ import torch._inductor.config
 from fx_explorer.capture import settings as options
 from fx_explorer.capture.setting_help import entries_of
 from fx_explorer.errors import UsageError
-from fx_explorer.model import Setting
+from fx_explorer.model import CaptureRequest, Setting
 from fx_explorer.model.setting_values import fits
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -136,14 +136,16 @@ def test_the_arguments_of_torch_compile_have_its_words(catalogue: Mapping[str, S
 
 
 def test_the_catalogue_is_written_once_with_what_was_in_force(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    before = options.in_force()
+    request = CaptureRequest("a.py", "", backend="eager", options={"max-autotune": True})
+    before = options.in_force(request)
     with torch._inductor.config.patch(max_fusion_size=3), SessionWriter(tmp_path / "one.fxs") as writer:
-        options.add_catalogue(writer, {**before, "compile.backend": "eager"})
+        options.add_catalogue(writer, before)
         options.add_catalogue(writer)
     with SessionReader(tmp_path / "one.fxs") as reader:
         rows = {setting.full_name: setting for setting in reader.rows(Setting)}
         assert reader.count(Setting) == len(rows) > 500
         assert (rows["inductor.max_fusion_size"].value, rows["compile.backend"].value) == ("64", '"eager"')
+        assert (rows["compile.mode"].value, rows["inductor.max_autotune"].value) == ("null", "true")
         assert rows["compile.backend"].default == '"inductor"'
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.ways import among, in_use
 from fx_explorer.session import SessionReader
 
 _STATEMENT: dict[str, re.Pattern[str]] = {
@@ -34,10 +35,13 @@ class LinkCoverage:
     kernel_lines_linked: int
 
 
-_CALL_NODES = (
-    "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND graph.direction=? "
-    "AND node.op IN ('call_function', 'call_method', 'call_module')"
-)
+def _call_nodes(reader: SessionReader) -> str:
+    """Of the ways in use."""
+    used = in_use(reader)
+    return (
+        "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND graph.direction=? "
+        f"AND node.op IN ('call_function', 'call_method', 'call_module') AND {among(used.graphs if used else None, 'graph.id')}"
+    )
 
 
 def link_coverage(reader: SessionReader) -> list[LinkCoverage]:
@@ -47,7 +51,7 @@ def link_coverage(reader: SessionReader) -> list[LinkCoverage]:
 
 
 def _of_direction(reader: SessionReader, direction: model.Direction) -> LinkCoverage:
-    nodes, compute = reader.query(f"SELECT count(*), coalesce(sum(NOT node.is_view), 0) {_CALL_NODES}", (direction,))[0]
+    nodes, compute = reader.query(f"SELECT count(*), coalesce(sum(NOT node.is_view), 0) {_call_nodes(reader)}", (direction,))[0]
     lines, linked = _kernel_lines(reader, direction)
     unsourced = len(nodes_without_source(reader, direction))
     unlinked = len(nodes_without_kernel(reader, direction))
@@ -57,7 +61,7 @@ def _of_direction(reader: SessionReader, direction: model.Direction) -> LinkCove
 def nodes_without_source(reader: SessionReader, direction: model.Direction) -> list[int]:
     """Ids of post-grad call nodes that no user line is known for."""
     found = reader.query(
-        f"WITH RECURSIVE own(id) AS (SELECT node.id {_CALL_NODES} AND NOT node.file), "
+        f"WITH RECURSIVE own(id) AS (SELECT node.id {_call_nodes(reader)} AND NOT node.file), "
         "up(origin, id) AS (SELECT id, id FROM own "
         "UNION SELECT up.origin, link.parent FROM up JOIN link ON link.child = up.id) "
         "SELECT id FROM own EXCEPT SELECT up.origin FROM up JOIN node ON node.id = up.id WHERE node.file",
@@ -69,7 +73,7 @@ def nodes_without_source(reader: SessionReader, direction: model.Direction) -> l
 def nodes_without_kernel(reader: SessionReader, direction: model.Direction) -> list[int]:
     """Ids of post-grad compute nodes that neither a generated kernel nor a library call is known for."""
     found = reader.query(
-        f"SELECT node.id {_CALL_NODES} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM line_node "
+        f"SELECT node.id {_call_nodes(reader)} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM line_node "
         "JOIN artifact ON artifact.id = line_node.artifact "
         "WHERE line_node.node = node.id AND artifact.kind IN ('kernel', 'output_code'))",
         (direction,),
@@ -80,7 +84,10 @@ def nodes_without_kernel(reader: SessionReader, direction: model.Direction) -> l
 def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[int, int]:
     """Statements of the generated kernels of a direction, and how many of them are linked to a node."""
     statements = linked = 0
+    used = in_use(reader)
     for artifact in reader.rows(model.Artifact, kind="kernel", direction=direction):
+        if used is not None and artifact.id not in used.artifacts:
+            continue
         lines = statement_lines(reader.text(artifact.text), artifact.language)
         known = {row[0] for row in reader.query("SELECT DISTINCT line FROM line_node WHERE artifact=?", (artifact.id,))}
         statements += len(lines)

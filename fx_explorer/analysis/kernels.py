@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.ways import among, in_use
 from fx_explorer.session import SessionReader
 
 
@@ -51,9 +52,10 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
 
 
 def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
-    """Kernels of one compilation, or all, forward before backward, in the order they are first called."""
+    """Kernels of one compilation, or of all the ways in use, forward before backward, in the order they are first called."""
     wanted = {} if compilation is None else {"compilation": compilation}
-    kernels = reader.rows(model.Kernel, **wanted)
+    used = in_use(reader) if compilation is None else None
+    kernels = [kernel for kernel in reader.rows(model.Kernel, **wanted) if used is None or kernel.id in used.kernels]
     kernels.sort(key=lambda k: (k.compilation, model.DIRECTIONS.index(k.direction), k.position))
     computed = kernel_nodes(reader, compilation)
     names = dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))
@@ -71,13 +73,16 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
 
 
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
+    """Of the ways in use."""
+    used = in_use(reader)
+    condition = among(used.kernels if used else None, "kernel.id")
     fused = dict(
         reader.query(
             "SELECT kernel.direction, count(DISTINCT line_node.node) FROM kernel "
-            "JOIN line_node ON line_node.artifact = kernel.artifact WHERE kernel.artifact GROUP BY 1"
+            f"JOIN line_node ON line_node.artifact = kernel.artifact WHERE kernel.artifact AND {condition} GROUP BY 1"
         )
     )
-    kernels = reader.query("SELECT direction, language = 'extern', name FROM kernel ORDER BY id")
+    kernels = reader.query(f"SELECT direction, language = 'extern', name FROM kernel WHERE {condition} ORDER BY id")
     found = []
     for direction in model.DIRECTIONS:
         members = [(is_library, name) for of, is_library, name in kernels if of == direction]

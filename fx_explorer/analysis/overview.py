@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import PurePath
 
 from fx_explorer import model
+from fx_explorer.analysis.branches import branches
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.ending import run_facts
@@ -21,6 +22,7 @@ from fx_explorer.analysis.recompiles import recompiles
 from fx_explorer.analysis.saved import saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
+from fx_explorer.analysis.ways import among, first_ways, in_use
 from fx_explorer.analysis.words import counted, first_line, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
 
@@ -34,6 +36,8 @@ def overview(reader: SessionReader) -> list[Fact]:
     facts = [
         *run_facts(reader),
         *_graphs(reader, figures),
+        *_changed_by_hand(reader),
+        *_other_ways(reader),
         *_breaks(reader),
         *_recompiles(reader),
         *_kernels(reader),
@@ -47,7 +51,7 @@ def overview(reader: SessionReader) -> list[Fact]:
 
 
 def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
-    compilations = reader.rows(model.Compilation)
+    compilations = first_ways(reader)
     for compilation in compilations:
         if compilation.status in ("failed", "skipped"):
             yield _not_compiled(reader, compilation)
@@ -55,7 +59,9 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         if reader.meta("outcome") is not None:
             yield Fact("graphs", "problem", "No graph was made: nothing of this program was compiled.", view="graphs")
         return
-    operations = reader.query("SELECT sum(call_count) FROM graph WHERE stage='dynamo' AND parent=0")[0][0] or 0
+    used = in_use(reader)
+    graphs = among(used.graphs if used else None, "id")
+    operations = reader.query(f"SELECT sum(call_count) FROM graph WHERE stage='dynamo' AND parent=0 AND {graphs}")[0][0] or 0
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
     frames = len({c.frame for c in compilations})
     if figures.graphs == 1:
@@ -75,6 +81,30 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact
     if compilation.status == "failed":
         return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
     return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", compilation.error, place, "graphs")
+
+
+def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
+    done = reader.rows(model.Intervention)
+    if not done:
+        return
+    gates = listed(dict.fromkeys(f"after {model.GATE_WORDS[one.gate]}" for one in done if one.gate))
+    where = f" {gates}" if gates else ""
+    text = f"This was changed by hand{where}: {listed(one.title for one in done)}."
+    yield Fact("graphs", "notice", text, "From there on it is not what torch alone would have done.", view="graphs")
+
+
+def _other_ways(reader: SessionReader) -> Iterator[Fact]:
+    found = branches(reader)
+    if not found:
+        return
+    saved = sum(one.way.saved_s for one in found)
+    text = f"{counted(len(found), 'other way')} {'was' if len(found) == 1 else 'were'} tried from a gate"
+    text += f", which spared {seconds(saved)} of compiling again." if saved else "."
+    told = [f"[{one.way.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}" for one in found]
+    detail = listed(told, SHOWN_AT_MOST)
+    used = [one.way.name for one in found if one.way.in_use]
+    detail += f"; the program uses [{'], ['.join(used)}]" if used else ""
+    yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
 def _breaks(reader: SessionReader) -> Iterator[Fact]:

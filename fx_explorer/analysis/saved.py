@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
 from fx_explorer.analysis.documents import Place, place_of_node
+from fx_explorer.analysis.ways import in_use
 from fx_explorer.session import SessionReader
 
 
@@ -27,12 +28,17 @@ class SavedValue:
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
-    """Biggest first; sizes that are not known come last."""
+    """Of the ways in use, biggest first; sizes that are not known come last."""
     names = compilation_names(reader)
     paths = dict(reader.query("SELECT id, path FROM source_file"))
-    rows = sorted(reader.rows(model.SavedTensor), key=lambda row: -row.size_bytes)
+    rows = sorted(_rows(reader), key=lambda row: -row.size_bytes)
     producers = {node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))}
     return [_value(reader, row, producers.get(row.producer), names, paths) for row in rows]
+
+
+def _rows(reader: SessionReader) -> list[model.SavedTensor]:
+    used = in_use(reader)
+    return [row for row in reader.rows(model.SavedTensor) if used is None or row.compilation in used.saving]
 
 
 def _value(
@@ -60,5 +66,5 @@ class SavedTotal:
 
 def saved_total(reader: SessionReader, *, kind: str | None = None) -> SavedTotal:
     """All saved tensors, or those of one kind (``activation``, ``parameter`` …)."""
-    rows = [row for row in reader.rows(model.SavedTensor) if kind in (None, row.kind)]
+    rows = [row for row in _rows(reader) if kind in (None, row.kind)]
     return SavedTotal(len(rows), sum(row.size_bytes for row in rows), sum(not row.size_bytes for row in rows))

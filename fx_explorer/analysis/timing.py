@@ -46,9 +46,10 @@ class StageTimes:
 
 
 def stage_times(reader: SessionReader, compilation: int | None = None) -> StageTimes:
-    """Of one compilation, or of all together."""
+    """Of one compilation or way, or of all compilations together; what other ways took is not in it."""
     wanted = {} if compilation is None else {"compilation": compilation}
-    spans = reader.rows(model.Span, **wanted)
+    ways = set() if compilation is not None else _other_ways(reader)
+    spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in ways]
     exclusive = exclusive_seconds(spans)
     by_stage: dict[str, float] = {}
     for stage in (*model.STAGES, ""):
@@ -58,12 +59,16 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     return StageTimes(by_stage, total, max(0.0, total - sum(by_stage.values())))
 
 
+def _other_ways(reader: SessionReader) -> set[int]:
+    return {row[0] for row in reader.query("SELECT id FROM compilation WHERE branch_of != ''")}
+
+
 def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
     """Seconds spent compiling: the outermost spans, or what torch says of the frame where spans are missing.
 
     A backward that is compiled when it is first needed has outermost spans of its own, outside the frame's duration.
     """
-    condition, values = ("", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
+    condition, values = (" WHERE branch_of=''", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
     spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
     found = reader.query(f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values)
     return float(found[0][0] or 0.0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.timing import compile_seconds
+from fx_explorer.analysis.ways import among, in_use
 from fx_explorer.session import SessionReader
 
 
@@ -32,15 +33,22 @@ DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
 _COUNTS = "compilation NOT IN (SELECT id FROM compilation WHERE status = 'restarted')"
 """An attempt that Dynamo gave up for another is shown, but not counted: torch does not count it either."""
 
+_ONCE = "branch_of = ''"
+"""A compilation counts once, however many ways were taken from its gates."""
+
 
 def totals(reader: SessionReader) -> Totals:
+    """Kernels are those of the ways in use."""
+    used = in_use(reader)
+    graphs = among(used.graphs if used else None, "id")
+    kernels = among(used.kernels if used else None, "id")
     return Totals(
-        compilations=_number(reader, "SELECT count(*) FROM compilation WHERE status != 'restarted'"),
-        graphs=_number(reader, f"SELECT count(*) FROM graph WHERE stage = 'dynamo' AND parent = 0 AND {_COUNTS}"),
+        compilations=_number(reader, f"SELECT count(*) FROM compilation WHERE status != 'restarted' AND {_ONCE}"),
+        graphs=_number(reader, f"SELECT count(*) FROM graph WHERE stage = 'dynamo' AND parent = 0 AND {_COUNTS} AND {graphs}"),
         graph_breaks=_number(reader, f"SELECT count(*) FROM (SELECT DISTINCT {DISTINCT_BREAK} FROM graph_break)"),
         graph_break_hits=reader.count(model.GraphBreak),
         recompiles=_number(reader, "SELECT count(DISTINCT compilation) FROM recompile"),
-        kernels=_number(reader, f"SELECT count(*) FROM kernel WHERE {_COUNTS}"),
+        kernels=_number(reader, f"SELECT count(*) FROM kernel WHERE {_COUNTS} AND {kernels}"),
         compile_s=compile_seconds(reader),
         skipped_records=_skipped_records(reader),
     )

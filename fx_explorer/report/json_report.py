@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
+from fx_explorer.analysis.branches import Branch, branches
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.recompiles import ExplainedRecompile, recompiles
-from fx_explorer.analysis.regions import Region, regions
+from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.ways import first_ways
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/report/1"
@@ -35,7 +37,9 @@ def json_report(reader: SessionReader) -> Json:
             "target": _target(reader),
             "outcome": reader.meta("outcome"),
             "totals": _totals(reader),
-            "compilations": [_compilation(reader, row) for row in reader.rows(model.Compilation)],
+            "compilations": [_compilation(reader, row) for row in first_ways(reader)],
+            "branches": [_branch(reader, one) for one in branches(reader)],
+            "interventions": [_intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [_graph_break(one) for one in distinct_breaks(reader)],
             "recompiles": [_recompile(one) for one in recompiles(reader)],
             "saved_tensors": [_saved_tensor(one) for one in saved_values(reader)],
@@ -89,6 +93,38 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "guards": reader.count(model.Guard, compilation=row.id),
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),
+    }
+
+
+def _branch(reader: SessionReader, one: Branch) -> Json:
+    """``kernels``: all that run when it does; ``graphs``: those that are its own."""
+    way = one.way
+    return {
+        "id": way.name,
+        "of": way.branch_of,
+        "from": way.branch_from,
+        "changes": way.changes or {},
+        "status": way.status,
+        "error": way.error or None,
+        "in_use": way.in_use,
+        "seconds": round(one.seconds, 6),
+        "saved_s": round(way.saved_s, 6),
+        "kernels": list(one.kernels),
+        "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=way.id)],
+    }
+
+
+def _intervention(reader: SessionReader, one: model.Intervention) -> Json:
+    sizes = {graph.id: graph.node_count for graph in reader.by_ids(model.Graph, (one.before, one.after))}
+    owners = [owner.name for owner in reader.by_ids(model.Compilation, [one.compilation])]
+    return {
+        "compilation": owners[0] if owners else None,
+        "gate": one.gate,
+        "direction": one.direction or None,
+        "kind": one.kind,
+        "title": one.title,
+        "nodes_before": sizes.get(one.before),
+        "nodes_after": sizes.get(one.after),
     }
 
 
@@ -186,6 +222,22 @@ def _region(one: Region) -> Json:
         "nodes": one.nodes,
         "compiled": one.is_compiled,
         "kernels": list(one.kernels),
+        "lowerings": [_lowering(lowering) for lowering in one.lowerings],
+        "eager_nodes": sum(eager.nodes for eager in one.eager),
+    }
+
+
+def _lowering(one: Lowering) -> Json:
+    row = one.row
+    return {
+        "compilation": one.compilation,
+        "direction": row.direction,
+        "subgraph": row.subgraph or None,
+        "nodes": row.nodes,
+        "configs": row.configs or {},
+        "seconds": round(row.duration_s, 6),
+        "kernels": list(one.kernels),
+        "reason": row.reason or None,
     }
 
 

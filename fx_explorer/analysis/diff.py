@@ -1,0 +1,90 @@
+"""What differs between two graphs, or two texts. Pure; both as rows that stand side by side."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted
+
+Sign = Literal[" ", "-", "+", "~"]
+"""The same, only before, only after, changed."""
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow(Generic[ItemT]):
+    sign: Sign
+    before: ItemT | None
+    after: ItemT | None
+
+
+def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> list[DiffRow[model.Node]]:
+    """By what a node computes on what: a node that was only renamed, and those that use it, are the same.
+
+    ``~`` is a node that kept its name, or its target, in the place of another.
+    """
+    old, new = _signatures(before), _signatures(after)
+    return list(_rows(before, after, difflib.SequenceMatcher(None, old, new, autojunk=False), _is_changed_node))
+
+
+def text_diff(before: Sequence[str], after: Sequence[str]) -> list[DiffRow[str]]:
+    """By line. Lines that repeat often are no anchors in long texts, so 10,000 lines take a moment only."""
+    return list(_rows(before, after, difflib.SequenceMatcher(None, before, after), _is_changed_line))
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def _signatures(nodes: Sequence[model.Node]) -> list[str]:
+    """Each node as its target on arguments that are written by what they compute: names do not count, inputs' do."""
+    known: dict[str, str] = {}
+    signatures = []
+    for node in nodes:
+        arguments = _NAME.sub(lambda found: known.get(found[0], found[0]), node.arguments)
+        signature = f"{node.op} {node.name if node.op == 'placeholder' else node.target}({arguments}) {node.shape} {node.dtype}"
+        signatures.append(signature)
+        known[node.name] = node.name if node.op == "placeholder" else f"#{hash(signature):x}"
+    return signatures
+
+
+def _is_changed_node(before: model.Node, after: model.Node) -> bool:
+    return before.op == after.op and (before.name == after.name or before.target == after.target)
+
+
+def _is_changed_line(before: str, after: str) -> bool:
+    return bool(before.strip()) and bool(after.strip())
+
+
+def _rows(
+    before: Sequence[ItemT],
+    after: Sequence[ItemT],
+    matcher: difflib.SequenceMatcher[str],
+    is_changed: Callable[[ItemT, ItemT], bool],
+) -> Iterator[DiffRow[ItemT]]:
+    for kind, i, i_end, j, j_end in matcher.get_opcodes():
+        if kind == "equal":
+            yield from (DiffRow(" ", old, new) for old, new in zip(before[i:i_end], after[j:j_end], strict=True))
+            continue
+        common = min(i_end - i, j_end - j)
+        for old, new in zip(before[i : i + common], after[j : j + common], strict=True):
+            if is_changed(old, new):
+                yield DiffRow("~", old, new)
+            else:
+                yield from (DiffRow("-", old, None), DiffRow("+", None, new))
+        yield from (DiffRow("-", old, None) for old in before[i + common : i_end])
+        yield from (DiffRow("+", None, new) for new in after[j + common : j_end])
+
+
+def difference_in_words(rows: Sequence[DiffRow[ItemT]], noun: str = "node") -> str:
+    """``3 nodes removed, 1 added``; ``no difference``."""
+    counts: Mapping[str, int] = {sign: sum(row.sign == sign for row in rows) for sign in "-+~"}
+    verbs = (("-", "removed"), ("+", "added"), ("~", "changed"))
+    said = [(counts[sign], verb) for sign, verb in verbs if counts[sign]]
+    words = [f"{counted(count, noun)} {verb}" if i == 0 else f"{count:,} {verb}" for i, (count, verb) in enumerate(said)]
+    return ", ".join(words) or "no difference"

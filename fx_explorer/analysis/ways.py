@@ -1,0 +1,152 @@
+"""Ways of a compilation: what a branch shares with the way it set out from, and which rows are those of the ways in use.
+
+A branch holds only what came after its gate (model/steering.py), so its other documents are found up the ``branch_of`` chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, documents_of
+from fx_explorer.session import SessionReader
+
+_LAST_SHARED: dict[model.Gate, model.Stage] = {
+    "dynamo": "dynamo",
+    "pre_grad": "pre_grad",
+    "joint": "joint",
+    "partition": "backward",
+    "post_grad": "post_grad",
+    "pre_fusion": "post_grad",
+    "post_fusion": "schedule",
+    "output_code": "kernel",
+}
+"""The last stage that is through at a gate. The IR before fusion is through at ``pre_fusion``, the rest of its stage is not."""
+
+
+def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
+    """Whether what belongs to ``stage`` was there at ``gate``, and so is not made anew by a way from there."""
+    return stage is not None and model.STAGES.index(stage) <= model.STAGES.index(_LAST_SHARED[gate])
+
+
+def first_ways(reader: SessionReader) -> list[model.Compilation]:
+    """One row a compilation."""
+    return reader.rows(model.Compilation, branch_of="")
+
+
+def origin_of(reader: SessionReader, way: model.Compilation) -> model.Compilation | None:
+    """The way it set out from; None for a first way."""
+    found = reader.rows(model.Compilation, name=way.branch_of) if way.branch_of else []
+    return found[0] if found else None
+
+
+def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Document]:
+    """All that this way went through: its own documents, and those it shares with the way it branched off."""
+    own = documents_of(reader, way)
+    origin = origin_of(reader, way)
+    if origin is None or way.branch_from is None:
+        return own
+    gate, slots, directions = way.branch_from, {_slot(d) for d in own}, _own_directions(way, own)
+
+    def is_shared(document: Document) -> bool:
+        if _slot(document) in slots:
+            return False
+        is_before = is_through(gate, document.stage) or (gate == "pre_fusion" and document.title.startswith("IR before fusion"))
+        return is_before or _is_other_direction(document.direction, directions)
+
+    shared = [document for document in documents_of_way(reader, origin) if is_shared(document)]
+    return sorted(shared + own, key=_order)
+
+
+def _slot(document: Document) -> tuple[object, ...]:
+    return document.kind, document.stage, document.direction, document.title
+
+
+def _order(document: Document) -> tuple[int, int]:
+    stage = model.STAGES.index(document.stage) if document.stage else len(model.STAGES)
+    return stage, model.DIRECTIONS.index(document.direction)
+
+
+def _own_directions(way: model.Compilation, own: list[Document]) -> set[model.Direction]:
+    """Directions it lowered; none when it failed, since what is missing then was not left as it was."""
+    if way.branch_from is None or way.status in ("failed", "left", "running"):
+        return set()
+    return {d.direction for d in own if d.direction and not is_through(way.branch_from, d.stage)}
+
+
+def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
+    """A way may lower one direction alone; the other is what it was."""
+    return bool(lowered) and bool(direction) and direction not in lowered
+
+
+def kernels_of_way(reader: SessionReader, way: model.Compilation) -> list[model.Kernel]:
+    """The kernels that run when this way does, forward before backward, in the order of their first call."""
+    own = reader.rows(model.Kernel, compilation=way.id)
+    origin = origin_of(reader, way)
+    if origin is not None and way.branch_from is not None:
+        directions = _own_directions(way, documents_of(reader, way))
+        lowerings = reader.rows(model.RegionLowering, compilation=way.id, is_reused=True)
+        reused = {(one.direction, one.subgraph) for one in lowerings}
+        taken = {(kernel.direction, kernel.subgraph) for kernel in own}
+        for kernel in kernels_of_way(reader, origin):
+            region = (kernel.direction, kernel.subgraph)
+            is_kept = way.branch_from == "output_code" or _is_other_direction(kernel.direction, directions) or region in reused
+            if is_kept and region not in taken:
+                own.append(kernel)
+    return sorted(own, key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """Ids of what belongs to the ways the program took: a compilation that was lowered three times counts once."""
+
+    graphs: frozenset[int]
+    artifacts: frozenset[int]
+    kernels: frozenset[int]
+    saving: frozenset[int]
+    """Compilations whose saved tensors count."""
+
+
+def in_use(reader: SessionReader) -> InUse | None:
+    """None: everything is, since no compilation has a second way and no graph was edited."""
+    edited = reader.query("SELECT before FROM intervention WHERE before AND after")
+    if not edited and not reader.query("SELECT 1 FROM compilation WHERE branch_of != '' LIMIT 1"):
+        return None
+    graphs: set[int] = set()
+    artifacts: set[int] = set()
+    kernels: set[int] = set()
+    saving: set[int] = set()
+    for way in ways_in_use(reader):
+        for document in documents_of_way(reader, way):
+            (graphs if document.kind == "graph" else artifacts).add(document.id)
+        kernels.update(kernel.id for kernel in kernels_of_way(reader, way))
+        saving.add(_saving(reader, way).id)
+    graphs -= {row[0] for row in edited}
+    return InUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
+
+
+def ways_in_use(reader: SessionReader) -> list[model.Compilation]:
+    """One a compilation; the first way of one that was given up."""
+    every = reader.rows(model.Compilation)
+    roots = {way.name: way for way in every if not way.branch_of}
+    used = {root_name(way.name): way for way in every if way.in_use and way.branch_of}
+    return [way if way.in_use else used.get(name, way) for name, way in roots.items()]
+
+
+def root_name(name: str) -> str:
+    """``0/1~2`` → ``0/1``."""
+    return name.partition("~")[0]
+
+
+def _saving(reader: SessionReader, way: model.Compilation) -> model.Compilation:
+    """The way whose partition decided what is saved."""
+    origin = origin_of(reader, way)
+    if origin is None or way.branch_from is None or not is_through(way.branch_from, "backward"):
+        return way
+    return _saving(reader, origin)
+
+
+def among(ids: Collection[int] | None, column: str) -> str:
+    """An SQL condition: ``column`` is one of ``ids``; always true for None."""
+    return "1" if ids is None else f"{column} IN ({', '.join(map(str, sorted(ids)))})"

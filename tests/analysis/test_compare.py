@@ -1,0 +1,124 @@
+"""Two graphs, two texts, two ways of a compilation: what differs. The expected answers can be read off what is written here."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.branches import branches
+from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
+from fx_explorer.analysis.kernels import kernel_uses, kernels_by_direction
+from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.ways import documents_of_way, kernels_of_way
+from fx_explorer.report.json_report import json_report
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import write_training_step
+
+
+def node(name: str, target: str, arguments: str = "", op: str = "call_function") -> model.Node:
+    return model.Node(0, 0, 0, name, op, target, arguments, ("4",), "f32")
+
+
+X, OUT = node("x", "x", op="placeholder"), node("output", "output", "add", op="output")
+BEFORE = [X, node("gelu", "aten.gelu", "x"), node("add", "aten.add", "gelu, 1"), OUT]
+
+
+def test_graphs_that_differ_in_names_only_are_the_same() -> None:
+    renamed = [X, node("g", "aten.gelu", "x"), node("a", "aten.add", "g, 1"), replace(OUT, arguments="a")]
+    rows = graph_diff(BEFORE, renamed)
+    assert {row.sign for row in rows} == {" "}
+    assert difference_in_words(rows) == "no difference"
+
+
+def test_an_operation_taken_for_another_and_what_depends_on_it_are_shown() -> None:
+    after = [X, node("relu", "aten.relu", "x"), node("add", "aten.add", "relu, 1"), OUT]
+    rows = graph_diff(BEFORE, after)
+    signs = [(row.sign, row.before and row.before.name, row.after and row.after.name) for row in rows]
+    assert signs[:3] == [(" ", "x", "x"), ("-", "gelu", None), ("+", None, "relu")]
+    assert ("~", "add", "add") in signs
+
+
+def test_texts_of_ten_thousand_lines_differ_in_one() -> None:
+    before = [f"    tmp{i} = load({i})" for i in range(10_000)]
+    after = [*before[:5_000], "    tmp = 0", *before[5_001:], "end"]
+    rows = text_diff(before, after)
+    assert [row.sign for row in rows if row.sign != " "] == ["~", "+"]
+    assert difference_in_words(rows, "line") == "1 line added, 1 changed"
+
+
+@pytest.fixture
+def branched(tmp_path: Path) -> SessionReader:
+    """A training step whose backward alone was lowered a second time, with two kernels, and whose second way is in use."""
+    path = tmp_path / "branched.fxs"
+    write_training_step(path)
+    with SessionWriter(path) as writer:
+        first = SessionReader(path).rows(model.Compilation)[0]
+        writer.update(replace(first, in_use=False))
+        changes = model.Changes({"inductor.max_fusion_size": 1}, passes=(model.PassFile("post_grad", "/p/fold.py"),))
+        branch = replace(
+            first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", changes=changes.to_json(), duration_s=0.5,
+            saved_s=1.25,
+        )  # fmt: skip
+        way = writer.add(branch)
+        nodes = [node("mm", "aten.mm.default"), node("gelu_backward", "aten.gelu_backward.default")]
+        graph = writer.add_graph(model.Graph(0, way, "post_grad", "backward", call_count=2), nodes, [])
+        text = writer.text("call()\n")
+        code = writer.add(model.Artifact(0, way, "output_code", "output_code", "backward", "", "python", text, 1))
+        for i in range(2):
+            writer.add(model.Kernel(0, way, "backward", i, f"small_{i}", "cpp", 0, code))
+        writer.add(model.Intervention(0, way, "post_grad", "backward", "pass", "pass_ of fold.py", after=graph.id))
+    return SessionReader(path)
+
+
+def test_a_way_shares_what_was_there_at_its_gate_and_the_direction_it_left(branched: SessionReader) -> None:
+    first, way = branched.rows(model.Compilation)
+    theirs = {(d.kind, d.id) for d in documents_of_way(branched, first)}
+    shown = documents_of_way(branched, way)
+    own = [(d.stage, d.direction) for d in shown if (d.kind, d.id) not in theirs]
+    assert own == [("post_grad", "backward"), ("output_code", "backward")]
+    replaced = [d for d in documents_of_way(branched, first) if (d.kind, d.id) not in {(s.kind, s.id) for s in shown}]
+    assert [(d.stage, d.direction) for d in replaced] == [("post_grad", "backward")]
+    assert [k.name for k in kernels_of_way(branched, way)] == [
+        "extern_kernels.addmm",
+        "kernel",
+        "extern_kernels.addmm",
+        "small_0",
+        "small_1",
+    ]
+
+
+def test_a_compilation_counts_once_with_the_kernels_of_the_way_in_use(branched: SessionReader) -> None:
+    counted = totals(branched)
+    assert (counted.compilations, counted.graphs, counted.kernels, counted.compile_s) == (1, 1, 5, 2.0)
+    assert len(kernel_uses(branched)) == 5
+    assert [(d.direction, d.generated, d.library_calls) for d in kernels_by_direction(branched)] == [
+        ("forward", 1, 2),
+        ("backward", 2, 0),
+    ]
+
+
+def test_a_branch_says_what_made_it_differ_and_what_it_saved(branched: SessionReader) -> None:
+    (branch,) = branches(branched)
+    assert branch.changes == ("inductor.max_fusion_size = 1", "pass_ of fold.py after the post-grad passes")
+    assert (branch.first, branch.gate_in_words, branch.seconds) == ("0/0", "the partition", 0.5)
+    assert branch.graphs == ("Backward · post-grad",)
+    told = [fact.text for fact in overview(branched) if fact.topic == "graphs"]
+    assert any("1 other way" in text and "1.25 s" in text for text in told), told
+    assert any("changed by hand" in text and "pass_ of fold.py" in text for text in told), told
+
+
+def test_the_report_has_branches_apart_from_compilations(branched: SessionReader) -> None:
+    report = json_report(branched)
+    assert [one["id"] for one in report["compilations"]] == ["0/0"]  # type: ignore[attr-defined]
+    (branch,) = report["branches"]  # type: ignore[misc]
+    assert branch["of"] == "0/0"
+    assert branch["from"] == "partition"
+    assert branch["changes"]["settings"] == {"inductor.max_fusion_size": 1}
+    assert branch["saved_s"] == 1.25
+    assert [graph["stage"] for graph in branch["graphs"]] == ["post_grad"]
+    (intervention,) = report["interventions"]  # type: ignore[misc]
+    assert intervention["compilation"] == "0/0~1"
+    assert intervention["gate"] == "post_grad"
+    assert (intervention["nodes_before"], intervention["nodes_after"]) == (None, 2)

@@ -237,6 +237,6 @@ def _set(setting: Setting, value: object) -> Restore:
 def _check_taken(setting: Setting, value: object) -> None:
     if _value(MODULES[setting.group], setting.name) != as_declared(setting, value):
         raise UsageError(
-            f"{setting.full_name} cannot be changed: an environment variable of torch's decides it in this process; "
-            "unset that (torch/utils/_config_module.py: env_name_force) and capture again"
+            f"{setting.full_name} cannot be changed: an environment variable, or another option, decides it in this process; "
+            "see where torch's config module declares it, unset that and capture again"
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
 from typing import Literal
@@ -34,14 +34,31 @@ class OutlineEntry:
     """Empty for what has no state of its own."""
     place: Place | None = None
     """Where Enter goes; None for a mere heading."""
+    is_way: bool = False
+    """Another way of the compilation it stands under."""
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:
-    """Source files, then every compilation with what it left, in the order things happened."""
+    """Source files, then every compilation with its other ways and what it left, in the order things happened."""
     entries = _sources(reader)
-    for compilation in reader.rows(model.Compilation):
-        entries += _compilation(reader, compilation)
+    compilations = reader.rows(model.Compilation)
+    names = {compilation.name for compilation in compilations}
+    for compilation in compilations:
+        if compilation.branch_of not in names:
+            entries += _with_ways(reader, compilation, compilations)
     return entries
+
+
+def _with_ways(
+    reader: SessionReader, compilation: model.Compilation, compilations: Sequence[model.Compilation]
+) -> list[OutlineEntry]:
+    """A compilation: right below it the ways that set out from it, then what it left itself."""
+    heading, *own = _compilation(reader, compilation)
+    entries = [heading]
+    for way in compilations:
+        if way.branch_of == compilation.name:
+            entries += (replace(entry, depth=entry.depth + 1) for entry in _with_ways(reader, way, compilations))
+    return entries + own
 
 
 def _sources(reader: SessionReader) -> list[OutlineEntry]:
@@ -57,6 +74,23 @@ def compilation_title(compilation: model.Compilation) -> str:
     return f"[{compilation.name}] {plain_function(compilation.function)}"
 
 
+def way_title(way: model.Compilation) -> str:
+    """``way 1: from Dynamo · inductor.max_fusion_size=8``."""
+    number = way.name.rpartition("~")[2]
+    start = f"from {model.GATE_WORDS[way.branch_from]}" if way.branch_from else ""
+    parts = [f"way {number}: {start}".strip().removesuffix(":"), *changes_words(way)]
+    return " · ".join(parts)
+
+
+def changes_words(way: model.Compilation) -> list[str]:
+    """What makes a way differ: ``inductor.max_fusion_size=8``, ``region mlp``, ``fold.py after the joint graph``."""
+    changes = model.Changes.from_json(way.changes or {})
+    settings = [f"{name}={value}" for name, value in changes.settings.items()]
+    marks = [f"region {mark.name}" for mark in changes.marks]
+    passes = [f"{PurePath(one.path).name} after {model.GATE_WORDS[one.gate]}" for one in changes.passes]
+    return settings + marks + passes
+
+
 def plain_function(function: str) -> str:
     """``torch_dynamo_resume_in_forward_at_12`` → ``rest of forward after line 12``."""
     prefix, _, rest = function.rpartition("torch_dynamo_resume_in_")
@@ -70,8 +104,15 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     place = place_of_path(reader, compilation.file, compilation.line)
     where = f"{PurePath(compilation.file).name}:{compilation.line}"
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
-    detail = " · ".join(part for part in (where, took, compilation.error) if part)
-    entries = [OutlineEntry(0, compilation_title(compilation), detail, compilation.status, place)]
+    if compilation.branch_of:
+        title = f"↳ {way_title(compilation)}"
+        saved = f"saved {seconds(compilation.saved_s)}" if compilation.saved_s else ""
+        use = "the program uses it" if compilation.in_use else ""
+        parts = [f"[{compilation.name}]", took, saved, use, compilation.error]
+    else:
+        title, parts = compilation_title(compilation), [where, took, compilation.error]
+    detail = " · ".join(part for part in parts if part)
+    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_way=bool(compilation.branch_of))]
     every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     subgraphs = {g.id for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}

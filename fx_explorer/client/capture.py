@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import shutil
 import signal
@@ -18,9 +19,9 @@ from fx_explorer.client.console import Console
 from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
 from fx_explorer.client.placing import check_output, place_session
 from fx_explorer.client.process import GRACE_S, WorkerProcess
-from fx_explorer.errors import SessionWriteError
-from fx_explorer.model import CaptureRequest, Notice, Outcome
-from fx_explorer.session import SessionWriter
+from fx_explorer.errors import SessionError, SessionWriteError
+from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.writer import finish_session
 
 
@@ -31,6 +32,9 @@ class Capture:
     killed, so nothing it started stays behind. With ``output`` the finished session is moved there; without, it stays in a
     temporary directory until ``discard()``, and so does one of a target that could not be started: it must not replace a good
     session.
+
+    With ``request.stay`` the worker waits for commands (``send``) when the program has ended: the session is then as complete
+    as if it were over, but for its place; ``cancel()`` lets the worker go, and the outcome stays that of the program.
 
     ``on_output(stream, bytes)`` hears what the program prints, as it comes.
     """
@@ -59,6 +63,9 @@ class Capture:
         self._activity = ""
         self._last_words = ""
         self._last_output = b""
+        self._took_s = 0.0
+        """When the program had ended and its worker stayed; 0 before."""
+        self._is_dismissed = False
 
     async def start(self) -> None:
         """Create the session and start the worker. Raises SessionWriteError when there is no room for either."""
@@ -82,9 +89,20 @@ class Capture:
         assert self.outcome is not None
         return self.outcome
 
+    def send(self, command: Command) -> None:
+        """Give the worker a command; the answer is a notice, ``done`` or ``refused``. None comes when the worker is gone."""
+        self._worker.send(command.to_json())
+
     async def cancel(self, grace_s: float = GRACE_S) -> Outcome:
-        """Stop the worker: politely first, by force after ``grace_s``. Does nothing to one that has ended."""
-        await self._worker.stop("cancelled", grace_s)
+        """Stop the worker: politely first, by force after ``grace_s``. Does nothing to one that has ended.
+
+        A worker that only waits for more commands is let go; how its program ended stays what it was.
+        """
+        if self._took_s:
+            self._is_dismissed = True
+            await self._worker.dismiss(Command("quit").to_json(), grace_s)
+        else:
+            await self._worker.stop("cancelled", grace_s)
         return await self.wait()
 
     def interrupt(self) -> None:
@@ -146,7 +164,21 @@ class Capture:
                 continue
             if notice.kind == "worker":
                 self._activity = notice.text
+            if notice.kind == "gate":
+                await self._heed_gate(notice)
             self._notices.put_nowait(notice)
+
+    async def _heed_gate(self, notice: Notice) -> None:
+        """The worker waits for the user, or goes on; without a gate, its program has ended."""
+        if notice.state == "end":
+            if not self._took_s:
+                self._worker.patience.go_on()
+            return
+        self._worker.patience.hold()
+        if notice.gate is None and not self._took_s:
+            self._took_s = time.monotonic() - self._began
+            with contextlib.suppress(SessionWriteError):  # it is written again at the end, which tells
+                await asyncio.to_thread(self._writer.set_meta, "finished", self._took_s)
 
     def _hear(self, stream: str, chunk: bytes) -> None:
         if stream == "stderr":
@@ -172,8 +204,15 @@ class Capture:
         if self._worker.left_output_open:
             text = "a process that the program started, and that left its process group, still holds its output"
             self._console.add("", [text])
-        self.outcome = judge(remains)
+        self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or judge(remains)
         self._complete(self.outcome, remains)
+
+    def _outcome_of_program(self) -> Outcome | None:
+        """What a worker that stayed has written before it waited."""
+        with contextlib.suppress(SessionError), SessionReader(self.session_path) as reader:
+            known = reader.meta("outcome")
+            return Outcome.from_json(known) if known else None
+        return None
 
     def _complete(self, outcome: Outcome, remains: Remains | None) -> None:
         """Write the last rows and put the session, as one file, in its place."""
@@ -202,7 +241,7 @@ class Capture:
             self._console.finish(writer)
             if failure and remains:
                 writer.add(replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0))
-            writer.set_meta("finished", time.monotonic() - self._began)
+            writer.set_meta("finished", self._took_s or time.monotonic() - self._began)
             writer.set_meta("outcome", outcome.to_json())
 
     def _write_end_elsewhere(self, outcome: Outcome, remains: Remains | None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from fx_explorer.client.judging import StopReason
+from fx_explorer.client.patience import Patience
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 
@@ -34,7 +35,11 @@ class WorkerProcess:
         """Why we ended it; empty when we did not."""
         self.left_output_open = False
         """Whether a process that left the group still held its output at the end."""
+        self.patience = Patience(None, self._time_out)
+        """``--timeout``; held while the worker waits for the user."""
         self._process: asyncio.subprocess.Process | None = None
+        self._commands: asyncio.WriteTransport | None = None
+        self._timing_out: asyncio.Task[None] | None = None
 
     async def run(self, request: str, timeout_s: float | None, *, notices: Reading, stdout: Reading, stderr: Reading) -> int:
         """Run it to its end and return its exit status, or minus the signal's number. Raises OSError when it cannot start."""
@@ -57,11 +62,15 @@ class WorkerProcess:
             stack.callback(self._kill_group)
             if self.stopped:  # while it was being started
                 self._kill_group()
-            commands.write(request.encode() + b"\n")
+            self._commands = commands
+            self.send(request)
             tasks = [
                 asyncio.create_task(read(pipe)) for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
             ]
-            await self._wait(process, timeout_s)
+            self.patience = Patience(timeout_s, self._time_out)
+            self.patience.go_on()
+            await process.wait()
+            self.patience.hold()
             self._kill_group()
             await self._drain(tasks)
             assert process.returncode is not None
@@ -88,11 +97,22 @@ class WorkerProcess:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
-    async def _wait(self, process: asyncio.subprocess.Process, timeout_s: float | None) -> None:
-        try:
-            await asyncio.wait_for(process.wait(), timeout_s)
-        except asyncio.TimeoutError:
-            await self.stop("timed_out")
+    def send(self, line: str) -> None:
+        """Write a line to the command pipe; to nobody when the worker is gone."""
+        if self._commands is not None and not self._commands.is_closing():
+            self._commands.write(line.encode() + b"\n")
+
+    async def dismiss(self, line: str, grace_s: float) -> None:
+        """End a worker that has nothing left to do: by its own command, and by force after ``grace_s``."""
+        self.send(line)
+        if self._process is not None:
+            try:
+                await asyncio.wait_for(self._process.wait(), grace_s)
+            except asyncio.TimeoutError:
+                self._kill_group()
+
+    def _time_out(self) -> None:
+        self._timing_out = asyncio.create_task(self.stop("timed_out"), name="time out")
 
     async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
         """Read what is still in the pipes."""

@@ -6,12 +6,14 @@ import argparse
 import asyncio
 import gc
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
 from fx_explorer.commands.report import is_session
 from fx_explorer.errors import UsageError
+from fx_explorer.model import Pause
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.curtain import curtain
 
@@ -24,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
+    stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
+    stops.add_argument(
+        "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
+    )
+    stops.add_argument("--step", action="store_true", help="pause after every stage")
     add_capture_arguments(parser)
 
 
@@ -31,12 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
     session = Path(arguments.target) if is_session(arguments.target) else None
     if session and arguments.output:
         raise UsageError("-o is for targets: a session that is opened is saved already")
+    if session and (arguments.run or arguments.step):
+        raise UsageError("--run and --step are for targets: a saved session is not compiled again")
     if sys.stdin.isatty() and sys.stdout.isatty():
         return _show(arguments, session)
     if session:
         with SessionReader(session) as reader:
             _print_overview(reader)
         return 0
+    if arguments.step:
+        raise UsageError("--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out")
     from fx_explorer.commands.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, _print_overview, arguments.output))
@@ -61,13 +72,20 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         return ExplorerApp(session=session, config=config)
     from fx_explorer.client import Capture
 
-    request = request_from(arguments)
+    request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
 
     def make_capture() -> Capture:
         return Capture(request, arguments.python, arguments.timeout, output=arguments.output)
 
     watched = watched_files(arguments.target)
     return ExplorerApp(make_capture=make_capture, target=arguments.target, watched=watched, config=config)
+
+
+def pause_wanted(arguments: argparse.Namespace) -> Pause:
+    """Graph breaks are seen once Dynamo is through, before Inductor is paid for: that is where the app stops by itself."""
+    if arguments.step:
+        return "step"
+    return "" if arguments.run else "dynamo"
 
 
 def watched_files(target: str) -> list[Path]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from textual import work
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -25,16 +25,17 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
-from fx_explorer.tui.capturing import Captures, MakeCapture
+from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.live import LiveCapture
+from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.pipeline import pipeline
 from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.stepping import SteppingApp
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.watching import FileWatch
 
@@ -56,7 +57,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(App[int]):
+class ExplorerApp(SteppingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"
@@ -74,10 +75,9 @@ class ExplorerApp(App[int]):
         config: Config | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
-        super().__init__()
         self.config = config or Config()
+        super().__init__(make_capture, self.config.keys)
         self._session = session
-        self._captures = Captures(make_capture)
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
         self._target = target or (session.name if session else "")
@@ -87,7 +87,8 @@ class ExplorerApp(App[int]):
         self._watch: FileWatch | None = None
         self._problem = ""
         """Why the last capture could not be made."""
-        self.explorer = Explorer(self.config.keys)
+        self._stop_asked: Waiting | None = None
+        """The pause during which escape was pressed once."""
 
     # start
 
@@ -104,11 +105,11 @@ class ExplorerApp(App[int]):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
             self._show(SessionReader(self._session))
-        if self._captures.can_run:
+        if self.captures.can_run:
             self.capture()
         self._leave_on_signals()
-        self.set_interval(TICK_S, self._tick)
-        self._tick()
+        self.set_interval(TICK_S, self.look)
+        self.look()
         self.set_timer(SETTLED_S, _settle_memory)
         # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
@@ -123,7 +124,7 @@ class ExplorerApp(App[int]):
 
     @work(name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
     async def _leave_without_terminal(self) -> None:
-        await self._captures.stop_and_tidy()
+        await self.captures.stop_and_tidy()
         hangup.leave_at_once()
 
     def _clash_messages(self) -> list[str]:
@@ -136,8 +137,9 @@ class ExplorerApp(App[int]):
     async def capture(self) -> None:
         """Run the capture from beginning to end; the screen follows it."""
         self._problem = ""
-        for note in await self._captures.run(self._show, show_from_the_start=self.explorer.reader is None):
+        for note in await self.captures.run(self._show, show_from_the_start=self.explorer.reader is None):
             self.notify(note, timeout=10)
+        await self.captures.linger(self._show)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What goes wrong beside the screen is told on it."""
@@ -149,34 +151,43 @@ class ExplorerApp(App[int]):
     def _show(self, reader: SessionReader) -> None:
         self._data_version = reader.data_version()
         self.explorer.open(reader)
-        self.explorer.show_pipeline(pipeline(reader, self._captures.running_stages))
+        self._show_pipeline(reader)
 
-    def _tick(self) -> None:
+    def _show_pipeline(self, reader: SessionReader) -> None:
+        waiting = self.captures.waiting
+        self.explorer.show_pipeline(pipeline(reader, self.captures.running_stages, waiting.gate if waiting else None))
+
+    def look(self) -> None:
         """Header and pipeline are always right; views are made again when the session has grown."""
         if not self.is_headless and hangup.terminal_is_gone():
             self._leave_without_terminal()
             return
-        reader = self._captures.incoming or self.explorer.reader
-        is_running = self._captures.is_running
+        self.tell_answers()
+        captures = self.captures
+        waiting = captures.waiting
+        if captures.incoming and waiting and self.explorer.reader is not captures.incoming:
+            self._show(captures.incoming)  # what waits is what the user must see
+        reader = self.stepped_session
+        is_running = captures.is_running
+        is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
-        told = (reader, version, self._problem, bool(self._watch))
-        if is_running or told != self._told:  # a finished session costs nothing to leave open
+        told = (reader, version, self._problem, bool(self._watch), waiting)
+        if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
             self._told = told
-            self.explorer.show_header(*self._header(reader, self._captures.live if is_running else None))
+            self.explorer.show_header(*self._header(reader, captures.live if is_running else None))
+            self.explorer.show_first(self.first_commands())
             if reader:
-                self._look(reader, version, is_running)
+                self._look_into(reader, version)
         if self._watch and not is_running and self._watch.has_changed():
             self.capture()
 
-    def _look(self, reader: SessionReader, version: int, is_running: bool) -> None:
+    def _look_into(self, reader: SessionReader, version: int) -> None:
         """Pipeline and views from what is in the session now, with pauses as long as it took."""
-        if version == self._data_version and not is_running:
-            return
         if time.monotonic() < self._next_look:
             self._told = None  # look again at the next tick
             return
         began = time.monotonic()
-        self.explorer.show_pipeline(pipeline(reader, self._captures.running_stages))
+        self._show_pipeline(reader)
         if version != self._data_version and reader is self.explorer.reader:
             self.explorer.refresh_session()
         self._data_version = version
@@ -186,6 +197,8 @@ class ExplorerApp(App[int]):
         name = header.target_name(reader) if reader else printable(Path(self._target).name)
         if self._problem:
             state = header.State("✗", printable(self._problem), "problem")
+        elif live and live.waiting:
+            state = header.paused_state(live.waiting)
         elif live:
             state = header.running_state(live.doing, live.elapsed_s)
         elif reader:
@@ -197,15 +210,17 @@ class ExplorerApp(App[int]):
         return name, header.conditions(reader) if reader else "", state
 
     def action_capture_again(self) -> None:
-        if not self._captures.can_run:
+        if not self.captures.can_run:
             self.notify("This is a saved session: there is nothing to run again. Open its target with fx-explorer TARGET.")
-        elif self._captures.is_running:
+        elif self.captures.waiting and self.captures.is_running:
+            self.action_go_on()
+        elif self.captures.is_running:
             self.notify("A capture is running already; escape stops it.")
         else:
             self.capture()
 
     def action_watch(self) -> None:
-        if not self._captures.can_run or not self._watched:
+        if not self.captures.can_run or not self._watched:
             self.notify("There is no file to watch: this is a saved session, or a target that is no file.")
         elif self._watch:
             self._watch = None
@@ -220,8 +235,20 @@ class ExplorerApp(App[int]):
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
-        elif self._captures.is_running:
-            await self._captures.stop()
+        elif self.captures.is_running:
+            await self._stop_what_runs()
+
+    async def _stop_what_runs(self) -> None:
+        """Where the user has stopped the compiler at a gate, one key pressed in error must not end it all."""
+        live = self.captures.live
+        waiting = self.captures.waiting
+        if live and live.has_ended:
+            self.action_abort_compile()  # another way: the program is through, and stays at hand
+        elif waiting and self._stop_asked is not waiting:
+            self._stop_asked = waiting
+            self.notify("The compiler waits at a gate. Escape again stops the capture; c goes on, X gives up this graph.")
+        else:
+            await self.captures.stop()
             self.notify("Stopped; everything found so far is kept. r captures again.")
 
     @work(name="save", group="save", exclusive=True, description="save the session")
@@ -230,7 +257,7 @@ class ExplorerApp(App[int]):
         if reader is None:
             self.notify("There is no session to save yet.")
             return
-        if self._captures.is_running:
+        if self.captures.is_running:
             self.notify("The capture is still running: save it when it is over.")
             return
         name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
@@ -301,5 +328,5 @@ class ExplorerApp(App[int]):
 
     async def action_quit(self) -> None:
         """No process stays behind: the worker's whole group is ended before we leave."""
-        await self._captures.stop_and_tidy()
+        await self.captures.stop_and_tidy()
         self.exit(0)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fx_explorer.model import Stage
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.live import CaptureLike, LiveCapture
+from fx_explorer.tui.live import CaptureLike, LiveCapture, Waiting
 
 MakeCapture = Callable[[], CaptureLike]
 
@@ -33,19 +33,26 @@ class Captures:
 
     @property
     def is_running(self) -> bool:
-        return self.live is not None and not self.live.is_over
+        """Whether something goes on, or waits at a gate in the middle. Not when the program has ended and the worker stayed."""
+        return self.live is not None and not self.live.is_at_rest
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """Where the worker waits for a command."""
+        return self.live.waiting if self.live else None
 
     @property
     def running_stages(self) -> frozenset[Stage]:
         return self.live.running_stages if self.live else frozenset()
 
     async def run(self, show: Show, *, show_from_the_start: bool) -> list[str]:
-        """Run a capture to its end, show its session, and return what else the user should know.
+        """Run a capture until its program has ended, show its session, and return what else the user should know.
 
         ``show_from_the_start``: show it while it grows; else whatever is on screen stays until this one is complete. Raises
         FxExplorerError when the capture cannot be made.
         """
         assert self._make_capture is not None
+        await self.stop()  # a worker that stayed
         try:
             live = LiveCapture(self._make_capture())
             self._made.append(live.capture)
@@ -63,14 +70,23 @@ class Captures:
         self._discard(self._made[:-1])
         return live.notes
 
+    async def linger(self, show: Show) -> None:
+        """Follow a worker that stayed when its program had ended, to its end."""
+        live = self.live
+        while live and not live.is_over:
+            await live.follow()
+            if live is self.live and live.is_over:
+                show(SessionReader(live.session_path))  # in its place now
+
     async def stop(self, grace_s: float | None = None) -> None:
-        """End the running capture, if there is one; what it found is kept."""
-        if self.live and self.is_running:
+        """End the worker, if there is one; what it found is kept."""
+        if self.live and not self.live.is_over:
             await self.live.stop(grace_s)
 
     async def stop_and_tidy(self) -> None:
         """Leave no process and no temporary file."""
         await self.stop(grace_s=0.0)
+        self.live = None
         self._discard(self._made)
 
     def _discard(self, captures: list[CaptureLike]) -> None:

@@ -12,9 +12,19 @@ from typing import Literal
 Scope = Literal["app", "explorer", "lines", "dialog"]
 """Who carries the command out: the app, the main screen, whatever list or text has the focus, or what is open on top."""
 
-Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Dialogs", "Application"]
+Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application"]
 
-GROUPS: tuple[Group, ...] = ("Views", "Linked panes", "Moving", "Finding", "Selection", "Capture", "Dialogs", "Application")
+GROUPS: tuple[Group, ...] = (
+    "Views",
+    "Linked panes",
+    "Moving",
+    "Finding",
+    "Selection",
+    "Stepping",
+    "Capture",
+    "Dialogs",
+    "Application",
+)
 
 Keymap = Mapping[str, Sequence[str]]
 """Command id → the keys the user's config file gives it."""
@@ -96,6 +106,30 @@ def _line_commands() -> tuple[Command, ...]:
     return tuple(
         Command(id, tuple(keys.split(",")), action, title, sentence, "lines", "Moving")
         for id, keys, action, title, sentence in _LINES
+    )
+
+
+_STEPPING: tuple[tuple[str, str, str, str, str], ...] = (
+    ("step.next", "full_stop", "step", "step", "Go on to the next gate, and pause there."),
+    ("step.go", "c", "go_on", "go on", "Go on without pausing again."),
+    ("step.run_to", "greater_than_sign", "run_to", "run to", "Go on to a gate you choose."),
+    ("step.skip", "K", "skip_graph", "skip graph", "Do not compile this graph: run it eagerly, and go on."),
+    ("step.abort", "X", "abort_compile", "abort", "Give up what is being compiled; what was captured is kept."),
+    ("step.option", "O", "change_option", "options", "Change options of the compiler for what follows."),
+    ("step.pass", "P", "apply_pass", "pass file", "Apply a Python file with a function pass_(gm) to the graph at this gate."),
+    ("step.again", "A", "again_from", "again from", "Take another way: compile again from a stage that is finished."),
+    ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
+)
+"""What can be asked of a compiler that waits. The keys of debuggers are taken: n is the next match, r captures again."""
+
+AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)
+AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark")
+"""Commands that come first in the footer while the compiler waits at a gate, and once everything is compiled and at hand."""
+
+
+def _stepping_commands() -> tuple[Command, ...]:
+    return tuple(
+        Command(id, (key,), action, title, sentence, "app", "Stepping") for id, key, action, title, sentence in _STEPPING
     )
 
 
@@ -256,7 +290,16 @@ COMMANDS: tuple[Command, ...] = (
         "explorer",
         "Selection",
     ),
-    Command("capture.again", ("r",), "capture_again", "capture again", "Run the capture again.", "app", "Capture"),
+    *_stepping_commands(),
+    Command(
+        "capture.again",
+        ("r",),
+        "capture_again",
+        "run",
+        "Run: at a gate, go on without pausing again; otherwise capture again.",
+        "app",
+        "Capture",
+    ),
     Command(
         "capture.watch",
         ("w",),
@@ -280,7 +323,7 @@ COMMANDS: tuple[Command, ...] = (
         ("escape",),
         "cancel",
         "cancel",
-        "Stop the running capture, keeping what was found; otherwise close what is open on top.",
+        "Stop the running capture, keeping what was found (at a gate, press it twice); otherwise close what is open on top.",
         "app",
         "Capture",
     ),
@@ -345,6 +388,8 @@ def keys_of(command: Command, keymap: Keymap) -> tuple[str, ...]:
 
 _KEY_NAMES = {
     "slash": "/",
+    "full_stop": ".",
+    "greater_than_sign": ">",
     "question_mark": "?",
     "enter": "⏎",
     "escape": "esc",

@@ -8,8 +8,9 @@ from typing import Literal
 
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
-from fx_explorer.model import Graph, Outcome
+from fx_explorer.model import GATE_WORDS, Graph, Outcome
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.live import Waiting
 
 Tone = Literal["muted", "running", "good", "notice", "problem"]
 
@@ -59,6 +60,13 @@ def conditions(reader: SessionReader) -> str:
 
 def running_state(doing: str, elapsed_s: float) -> State:
     return State("▷", f"{printable(doing)} · {elapsed_s:.0f} s", "running")
+
+
+def paused_state(waiting: Waiting) -> State:
+    """``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
+    where = f"[{waiting.compilation}]" if waiting.compilation else ""
+    after = f"paused after {GATE_WORDS[waiting.gate]}" if waiting.gate else "every stage is at hand"
+    return State("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
 
 
 def ended_state(reader: SessionReader) -> State:

@@ -6,12 +6,13 @@ The data itself is in the session file; notices only say that it changed.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fx_explorer.model import Notice, Outcome, Stage
+from fx_explorer.model import Command, Direction, Gate, Notice, Outcome, Stage
 
 
 class CaptureLike(Protocol):
@@ -30,6 +31,18 @@ class CaptureLike(Protocol):
 
     def discard(self) -> None: ...
 
+    def send(self, command: Command) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Where the worker waits for a command."""
+
+    gate: Gate | None = None
+    """None: the program has ended, and every stage is at hand."""
+    compilation: str = ""
+    direction: Direction = ""
+
 
 class LiveCapture:
     """One capture and its latest news. ``follow`` runs until the capture is over."""
@@ -39,9 +52,15 @@ class LiveCapture:
         self.doing = "starting Python"
         self.is_over = False
         self._began = time.monotonic()
+        self._notices = capture.notices()
+        self._open: list[Waiting | Command] = []
+        """Gates not left and commands not answered, innermost last."""
+        self._stopped_at = 0.0
         self._open_stages: Counter[Stage] = Counter()
         self.notes: list[str] = []
         """What the worker wants the user to know and no view tells, oldest first."""
+        self.answers: deque[Notice] = deque()
+        """``done`` and ``refused``, not yet told."""
 
     @property
     def session_path(self) -> Path:
@@ -49,6 +68,7 @@ class LiveCapture:
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds of work; what the worker waited for the user is not counted."""
         return time.monotonic() - self._began
 
     @property
@@ -61,10 +81,37 @@ class LiveCapture:
         await self.capture.start()
 
     async def follow(self) -> None:
-        async for notice in self.capture.notices():
+        """Until the capture is over, or its program has ended and the worker stays for commands; then call it again."""
+        async for notice in self._notices:
             self.take(notice)
+            if notice.kind == "gate" and notice.state == "begin" and notice.gate is None:
+                return
         await self.capture.wait()
         self.is_over = True
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """Where the worker waits; None while it works."""
+        top = self._open[-1] if self._open and not self.is_over else None
+        return top if isinstance(top, Waiting) else None
+
+    @property
+    def has_ended(self) -> bool:
+        """The program is through. The worker may still be there, and compile another way."""
+        return self.is_over or Waiting() in self._open
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing happens any more, unless somebody asks for it."""
+        return self.is_over or self.waiting == Waiting()
+
+    def send(self, command: Command, doing: str) -> None:
+        """Give the worker a command. What it does then is shown at once, in these words."""
+        if self.waiting == Waiting():
+            self._began = time.monotonic()
+        self._open.append(command)
+        self.doing = doing
+        self.capture.send(command)
 
     def take(self, notice: Notice) -> None:
         """One notice's news."""
@@ -75,11 +122,32 @@ class LiveCapture:
         elif notice.kind == "phase" and notice.stage:
             self._open_stages[notice.stage] += 1 if notice.state == "begin" else -1
             self.doing = _doing(notice) or self.doing
+        elif notice.kind == "gate":
+            self._take_gate(notice)
+        elif notice.kind in ("done", "refused"):
+            self._close(Command)
+            self.answers.append(notice)
+
+    def _take_gate(self, notice: Notice) -> None:
+        if notice.state == "end":
+            self._close(Waiting)
+            self._began += time.monotonic() - self._stopped_at
+        elif notice.gate or not self.has_ended:
+            self._stopped_at = time.monotonic()
+            self._open.append(Waiting(notice.gate, notice.compilation, notice.direction))
+
+    def _close(self, kind: type[Waiting] | type[Command]) -> None:
+        """The innermost of this kind is over: at a gate a command is given, which may itself lead to a gate."""
+        for i in reversed(range(len(self._open))):
+            if isinstance(self._open[i], kind):
+                del self._open[i]
+                return
 
     async def stop(self, grace_s: float | None = None) -> None:
         """End the worker; does nothing to one that has ended."""
         if not self.is_over:
             await (self.capture.cancel() if grace_s is None else self.capture.cancel(grace_s))
+            self.is_over = True
 
 
 STAGE_VERBS: dict[Stage, str] = {

@@ -16,14 +16,15 @@ from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.session import SessionReader
 
-State = Literal["waiting", "running", "done", "failed", "missing"]
+State = Literal["waiting", "running", "paused", "done", "failed", "missing"]
 
-GLYPHS: dict[State, str] = {"waiting": "·", "running": "▷", "done": "✓", "failed": "✗", "missing": "–"}
+GLYPHS: dict[State, str] = {"waiting": "·", "running": "▷", "paused": "‖", "done": "✓", "failed": "✗", "missing": "–"}
 """State is always glyph + word + colour; the word is the step's name or what follows it."""
 
 COLOURS: dict[State, str] = {
     "waiting": "$foreground 60%",
     "running": "$accent",
+    "paused": "$warning",
     "done": "$success",
     "failed": "$error",
     "missing": "$foreground 60%",
@@ -44,6 +45,19 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+GATE_STAGES: dict[model.Gate, model.Stage] = {
+    "dynamo": "dynamo",
+    "pre_grad": "pre_grad",
+    "joint": "joint",
+    "partition": "forward",
+    "post_grad": "post_grad",
+    "pre_fusion": "schedule",
+    "post_fusion": "schedule",
+    "output_code": "output_code",
+}
+"""The stage that has just been finished at a gate."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepState:
     """One step as the bar shows it."""
@@ -56,11 +70,13 @@ class StepState:
     """``0.43 s``; empty when nothing is known."""
 
 
-def pipeline(reader: SessionReader, running: Collection[model.Stage] = ()) -> list[StepState]:
-    """The state of every step; ``running`` are the stages the worker says it is in right now."""
+def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None) -> list[StepState]:
+    """The state of every step; ``running`` are the stages the worker says it is in right now, unless it waits at ``paused``."""
     is_over = reader.meta("outcome") is not None
     reached = _reached(reader)
-    if not running and not is_over:
+    if paused:
+        running = ()
+    elif not running and not is_over:
         running = _furthest(reached)
     failed = {f.stage for f in reader.rows(model.Failure, where="compiler") if f.stage}
     missing = _missing(reader)
@@ -69,8 +85,11 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = ()) -> li
     states = []
     for step in STEPS:
         why = next((missing[stage] for stage in step.stages if stage in missing), "")
-        state = _state(set(step.stages), failed, set(running), reached, bool(why) or is_over)
-        words = found[step.name] if state in ("running", "done", "failed") else ()
+        if paused and GATE_STAGES[paused] in step.stages:
+            state: State = "paused"
+        else:
+            state = _state(set(step.stages), failed, set(running), reached, bool(why) or is_over)
+        words = found[step.name] if state in ("running", "paused", "done", "failed") else ()
         states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
     return states
 
@@ -88,7 +107,7 @@ def _state(
 
 
 def _word(state: State, why: str) -> tuple[str, ...]:
-    words = {"running": "running", "failed": "failed", "missing": why or "not reached"}.get(state, "")
+    words = {"running": "running", "paused": "paused", "failed": "failed", "missing": why or "not reached"}.get(state, "")
     return (words,) if words else ()
 
 

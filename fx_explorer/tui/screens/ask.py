@@ -23,15 +23,17 @@ class Ask(ModalScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
-    def __init__(self, question: str, suggestion: str) -> None:
+    def __init__(self, question: str, suggestion: str, verb: str = "saves") -> None:
+        """``verb``: what Enter does."""
         super().__init__()
+        self._verb = verb
         self._question = question
         self._input = Input(suggestion, compact=True)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._question
-            box.border_subtitle = "⏎ saves · esc closes"
+            box.border_subtitle = f"⏎ {self._verb} · esc closes"
             yield self._input
 
     def on_mount(self) -> None:

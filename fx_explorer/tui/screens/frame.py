@@ -137,6 +137,10 @@ class ExplorerFrame(Screen[None]):
     def show_pipeline(self, states: list[StepState]) -> None:
         self._pipeline.show(states)
 
+    def show_first(self, command_ids: tuple[str, ...]) -> None:
+        """What the footer begins with."""
+        self._footer.show_first(command_ids)
+
     # views
 
     async def show_view(self, name: str) -> None:

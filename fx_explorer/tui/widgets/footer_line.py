@@ -28,6 +28,13 @@ class FooterLine(Widget):
         super().__init__()
         self._keymap = keymap
         self._view = ""
+        self._first: tuple[str, ...] = ()
+
+    def show_first(self, command_ids: tuple[str, ...]) -> None:
+        """Commands that matter more than the others right now."""
+        if command_ids != self._first:
+            self._first = command_ids
+            self.refresh(layout=True)
 
     def show_view(self, view: str) -> None:
         if view != self._view:
@@ -50,7 +57,7 @@ class FooterLine(Widget):
         tabs = tabs_content(self._view, self._keymap, " ")
         if tabs.cell_length > width:
             tabs = tabs_content(self._view, self._keymap, "")
-        keys = [key_content(command, self._keymap) for command in footer_commands()]
+        keys = [key_content(command, self._keymap) for command in footer_commands(self._first)]
         separator = Content.styled(" │ ", "$foreground 30%")
         room = width - tabs.cell_length - separator.cell_length
         if sum(key.cell_length + 2 for key in keys) - 2 <= room:
@@ -58,10 +65,11 @@ class FooterLine(Widget):
         return [tabs.truncate(width), Content("  ").join(fitting(keys, width))]
 
 
-def footer_commands() -> list[Command]:
-    """Commands that have a place in the footer, the views aside; help stands last."""
+def footer_commands(first: Sequence[str] = ()) -> list[Command]:
+    """Commands that have a place in the footer, the views aside: these first, help last."""
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
-    return sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
+    usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
+    return [*map(by_id, first), *usual]
 
 
 def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:

@@ -20,6 +20,7 @@ from fx_explorer.capture.links import copied_links, traced_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording, Segment
 from fx_explorer.capture.regional import traced_region
+from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.model import Direction, SavedTensor
 
 _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
@@ -40,7 +41,8 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 )
             if kwargs.get("partition_fn") is not None and not segment.subgraph:
                 kwargs["partition_fn"] = _recording_partition(recording, segment, kwargs["partition_fn"])
-            return original(module, inputs, *args, **kwargs)
+            with recording.in_aot():
+                return original(module, inputs, *args, **kwargs)
 
         return aot_module_simplified
 
@@ -61,7 +63,7 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
         with recording.compiling(direction):
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
-            return compile_graph(module, *args, **kwargs)
+            return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
 
     compile_and_record.fx_explorer_inner = compiler  # type: ignore[attr-defined]
     if inner is None:
@@ -70,6 +72,19 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
     wrapped.compiler_fn = compile_and_record
     wrapped.fx_explorer_inner = compiler
     return wrapped
+
+
+def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    """The compiled function: made now, or from the way that this one branched off."""
+    steering = recording.steering
+    if steering is None or recording.is_nested:
+        return lower()
+    known = steering.replay(("lowered", direction))
+    if known is None:
+        steering.gate("partition", direction, module)
+        known = lower()
+        steering.keep(("lowered", direction), known)
+    return known
 
 
 def _unwrapped(compiler: Any) -> Any:
@@ -96,9 +111,12 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
     @functools.wraps(partition)
     def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         with recording.noting("the joint graph", "joint"):
-            segment.joint = recording.add_graph(joint, "joint")
-            recording.writer.add_all(traced_links(segment.joint, segment))
-        forward, backward = partition(joint, *args, **kwargs)
+            if segment.joint is None:
+                segment.joint = recording.add_graph(joint, "joint")
+                recording.writer.add_all(traced_links(segment.joint, segment))
+        forward, backward = _partitioned(recording, joint, lambda: partition(joint, *args, **kwargs))
+        if segment.aot:  # shared with the way that this one branched off
+            return forward, backward
         with recording.noting("the forward and backward graphs", "forward"):
             _add_aot_graph(recording, segment, forward, "forward")
             _add_aot_graph(recording, segment, backward, "backward")
@@ -106,6 +124,23 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
         return forward, backward
 
     return partition_and_record
+
+
+Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
+
+
+def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
+    """Forward and backward: cut now, or as they were on the way that this one branched off."""
+    steering = recording.steering
+    if steering is None or recording.direction:
+        return partition()
+    known = steering.replay(("partition", ""))
+    if known is None:
+        steering.gate("joint", "", joint)
+        forward, backward = partition()
+        steering.keep(("partition", ""), (snapshot(forward), snapshot(backward)))
+        return forward, backward
+    return snapshot(known[0]), snapshot(known[1])
 
 
 def _add_saved_tensors(recording: Recording, segment: Segment) -> None:
@@ -128,7 +163,7 @@ def _saved_tensor(
     is_tensor = isinstance(value, torch.Tensor)
     return SavedTensor(
         id=0,
-        compilation=recording.compilation_id(),
+        compilation=recording.way_id(),
         name=node.name,
         kind=_kind(segment, node),
         shape=sizes(value.shape) if is_tensor else (),

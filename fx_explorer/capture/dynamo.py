@@ -38,6 +38,9 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 if reason is not None and reason.graph_break:
                     recording.broke[name] = True
             try:
+                if recording.steering and len(args) == 1:
+                    here = functools.partial(_with_inputs, original, self, *args)
+                    return recording.steering.compile_segment(self, module, *args, here)
                 return original(self, module, *args, **kwargs)
             except Exception as error:
                 recording.errors[name] = BackendError(error, recording.stage)
@@ -46,6 +49,10 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         return call_user_compiler
 
     return patched(OutputGraph, "call_user_compiler", make)
+
+
+def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule) -> Any:
+    return call(output_graph, module, inputs)
 
 
 def backend_name(compiler: Any) -> str:

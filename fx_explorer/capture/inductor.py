@@ -21,14 +21,16 @@ from fx_explorer.capture.links import copied_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording
 from fx_explorer.capture.regional import as_traced
-from fx_explorer.model import ArtifactKind, LineNode
+from fx_explorer.capture.snapshots import become, snapshot
+from fx_explorer.capture.ways import Key
+from fx_explorer.model import ArtifactKind, Gate, LineNode
 
 
 @contextlib.contextmanager
 def pass_hooks(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_pass_hook("_recursive_pre_grad_passes", functools.partial(_after_pre_grad, recording)))
-        stack.enter_context(_pass_hook("_recursive_post_grad_passes", functools.partial(_after_post_grad, recording)))
+        stack.enter_context(_pass_hook(recording, "pre_grad", functools.partial(_after_pre_grad, recording)))
+        stack.enter_context(_pass_hook(recording, "post_grad", functools.partial(_after_post_grad, recording)))
         yield
 
 
@@ -40,26 +42,42 @@ def kernel_hooks(recording: Recording) -> Iterator[None]:
         yield
 
 
-def _pass_hook(name: str, after: Callable[[torch.fx.GraphModule], None]) -> contextlib.AbstractContextManager[None]:
-    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs."""
+def _pass_hook(
+    recording: Recording, gate: Gate, after: Callable[[torch.fx.GraphModule], None]
+) -> contextlib.AbstractContextManager[None]:
+    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs.
+
+    Passes change the graph they are given, so what is known from another way is put into it.
+    """
     depth = 0
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run_passes(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
             nonlocal depth
+            is_region = recording.is_nested or (gate == "pre_grad" and bool(recording.direction))
+            steering = None if depth or is_region else recording.steering
+            key: Key = (gate, recording.direction)
+            known = steering.replay(key) if steering else None
+            if known is not None:
+                become(module, known)
+                return module if gate == "pre_grad" else None
             depth += 1
             try:
                 result = original(module, *args, **kwargs)
             finally:
                 depth -= 1
             if depth == 0:
-                after(result if isinstance(result, torch.fx.GraphModule) else module)
+                made = result if isinstance(result, torch.fx.GraphModule) else module
+                after(made)
+                if steering:
+                    steering.keep(key, snapshot(made))
+                    steering.gate(gate, recording.direction, made)
             return result
 
         return run_passes
 
-    return patched(compile_fx, name, make)
+    return patched(compile_fx, f"_recursive_{gate}_passes", make)
 
 
 def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
@@ -87,14 +105,21 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
         def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:
             with recording.noting("IR before fusion", "schedule"):
                 _add_ir(recording, "ir_pre_fusion", "IR before fusion", nodes)
+            _gate(recording, "pre_fusion")
             fused: list[Any] = original(self, nodes)
             with recording.noting("IR after fusion", "schedule"):
                 _add_ir(recording, "ir_post_fusion", "IR after fusion", fused)
+            _gate(recording, "post_fusion")
             return fused
 
         return fuse_nodes
 
     return patched(scheduler.Scheduler, "fuse_nodes", make)
+
+
+def _gate(recording: Recording, gate: Gate) -> None:
+    if recording.steering:
+        recording.steering.gate(gate, recording.direction)
 
 
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
@@ -116,3 +141,5 @@ def _ir_lines(artifact: int, line_nodes: Iterable[tuple[int, str]], graph: Recor
 def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
     with recording.noting("generated code", "output_code"):
         add_lowered(recording, lowered)
+    if not lowered.subgraph:
+        _gate(recording, "output_code")

@@ -87,7 +87,7 @@ class _Rows:
         artifact = self._writer.add(
             Artifact(
                 0,
-                self._recording.compilation_id(),
+                self._recording.way_id(),
                 "kernel",
                 "kernel",
                 self._direction,
@@ -105,7 +105,7 @@ class _Rows:
     def _add_kernel(self, kernel: GeneratedKernel, *, first_line: int, artifact: int) -> int:
         row = Kernel(
             id=0,
-            compilation=self._recording.compilation_id(),
+            compilation=self._recording.way_id(),
             direction=self._direction,
             position=self._position,
             name=kernel.name,

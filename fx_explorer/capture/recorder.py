@@ -18,6 +18,7 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 
 from fx_explorer.capture.environment import changed_settings, environment
+from fx_explorer.capture.gates import Gates
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
@@ -41,8 +42,10 @@ CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": 
 
 
 @contextlib.contextmanager
-def recording(writer: SessionWriter, request: CaptureRequest, notify: Notify) -> Iterator[Recording]:
-    """Record every compilation in the block into ``writer``'s session.
+def recording(
+    writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None
+) -> Iterator[Recording]:
+    """Record every compilation in the block into ``writer``'s session. With ``gates`` it can be driven: see steering.py.
 
     torch's compile caches are off meanwhile, unless ``request.use_caches``: a cached graph is never lowered, so there would be
     nothing to see of it.
@@ -59,11 +62,28 @@ def recording(writer: SessionWriter, request: CaptureRequest, notify: Notify) ->
             stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
+        if gates:
+            stack.enter_context(_steered(state, gates))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
         with state.noting("the settings in force"):
             state.add_artifact("config", "dynamo", changed_settings(), title="settings in force", language="json")
         yield state
+
+
+@contextlib.contextmanager
+def _steered(state: Recording, gates: Gates) -> Iterator[None]:
+    """Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting."""
+    from fx_explorer.capture.keeping import tracing_kept
+    from fx_explorer.capture.steering import Steering
+
+    defers = state.request.pause == "dynamo" and not state.request.build
+    state.steering = Steering(state, gates, defers=defers)
+    with tracing_kept(state):
+        try:
+            yield
+        finally:
+            state.steering.close()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._guards import CompileContext
@@ -35,6 +35,9 @@ from fx_explorer.model import (
 )
 from fx_explorer.model.link import How
 from fx_explorer.session import SessionWriter
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.steering import Steering
 
 Notify = Callable[[Notice], None]
 
@@ -114,11 +117,15 @@ class Recording:
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were lowered here."""
         self.cache_events: dict[str, list[str]] = {}
+        self.steering: Steering | None = None
+        """None: everything goes straight through."""
+        self.branches: dict[str, int] = {}
+        """Row of the branch that a compilation is on; absent on its first way."""
         self.errors: dict[str, BackendError] = {}
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
         self._by_name: tuple[dict[str, Any], ...] = (
             self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes, self.guard_trees,
-            self.cache_events, self.errors,
+            self.cache_events, self.errors, self.branches,
         )  # fmt: skip
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
@@ -141,6 +148,11 @@ class Recording:
         if name not in self.compilations:
             self.add_compilation(name, Compilation(0, name, *_frame_numbers(name), "", "", 0))
         return self.compilations[name].id
+
+    def way_id(self, name: str | None = None) -> int:
+        """Row that what comes after Dynamo belongs to: the branch the compilation is on, else the compilation itself."""
+        name = self.compilation_name() if name is None else name
+        return self.branches.get(name) or self.compilation_id(name)
 
     def add_compilation(self, name: str, row: Compilation) -> None:
         row = replace(row, start_s=self.elapsed())
@@ -204,6 +216,19 @@ class Recording:
         """Direction of the graph that is being compiled in this thread."""
         return getattr(self._local, "direction", "")
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether AOTAutograd was entered again while it compiled: for a region of its own."""
+        return getattr(self._local, "aot_depth", 0) > 1
+
+    @contextlib.contextmanager
+    def in_aot(self) -> Iterator[None]:
+        self._local.aot_depth = getattr(self._local, "aot_depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._local.aot_depth -= 1
+
     @contextlib.contextmanager
     def compiling(self, direction: Direction) -> Iterator[None]:
         before = self.direction
@@ -225,7 +250,7 @@ class Recording:
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
-        graph = Graph(0, self.compilation_id(), stage, direction, name, parent, call_count=calls)
+        graph = Graph(0, self.way_id(), stage, direction, name, parent, call_count=calls)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
@@ -239,7 +264,8 @@ class Recording:
         self, kind: ArtifactKind, stage: Stage, text: str, *, title: str, language: str, direction: Direction = ""
     ) -> int:
         lines = text.removesuffix("\n").count("\n") + 1
-        row = Artifact(0, self.compilation_id(), kind, stage, direction, title, language, self.writer.text(text), lines)
+        owner = self.compilation_id() if stage == "dynamo" else self.way_id()
+        row = Artifact(0, owner, kind, stage, direction, title, language, self.writer.text(text), lines)
         artifact = self.writer.add(row)
         self.saw(stage)
         return artifact
@@ -249,6 +275,32 @@ class Recording:
         name = self.compilation_name()
         self.seen_stages.setdefault(name, set()).add(stage)
         self.notify(Notice("artifact", stage=stage, compilation=name))
+
+    # graphs that were edited
+
+    def recorded_at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
+        """The latest graph of a stage on the current way."""
+        segment = self.segment()
+        if stage in ("forward", "backward"):
+            return segment.aot.get(direction)
+        if stage == "post_grad":
+            return segment.post_grad.get(direction)
+        return {"dynamo": segment.dynamo, "pre_grad": segment.pre_grad, "joint": segment.joint}.get(stage)
+
+    def add_edited(self, module: torch.fx.GraphModule, stage: Stage, direction: Direction, name: str) -> tuple[int, int]:
+        """Store a graph after an edit at a gate; later stages link to it. Returns the rows of the graph before and of this."""
+        from fx_explorer.capture.links import copied_links  # it needs the classes of this file
+
+        segment, before = self.segment(), self.recorded_at(stage, direction)
+        after = self.add_graph(module, stage, direction, name=name)
+        self.writer.add_all(copied_links(after, before))
+        if stage in ("forward", "backward"):
+            segment.aot[direction] = after
+        elif stage == "post_grad":
+            segment.post_grad[direction] = after
+        else:
+            setattr(segment, stage, after)
+        return before.graph.id if before else 0, after.graph.id
 
     # faults
 
@@ -267,7 +319,7 @@ class Recording:
     def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
         text = "".join(traceback.format_exception(error))
         with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
-            row = Failure(0, self.compilation_id(), where, stage, type(error).__name__, message, self.writer.text(text))
+            row = Failure(0, self.way_id(), where, stage, type(error).__name__, message, self.writer.text(text))
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
 

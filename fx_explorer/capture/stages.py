@@ -35,8 +35,12 @@ def missing(recording: Recording, name: str, status: Status) -> dict[str, str] |
     """Stage → why compilation ``name`` has nothing of it. None when it has all of them."""
     seen = recording.seen_stages.get(name, set())
     absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]
+    if status == "left":
+        return dict.fromkeys(absent, recording.compilations[name].error)
     if status == "failed":
         return dict.fromkeys(absent, "compilation failed before it")
+    if recording.steering and recording.steering.is_deferred(name):
+        return dict.fromkeys(absent, "compilation stopped after Dynamo")
     if name not in recording.segments:
         return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
     reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}

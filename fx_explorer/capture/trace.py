@@ -146,13 +146,16 @@ class _Handler(logging.Handler):
 
     def _end(self, name: str, content: dict[str, Any], _: str) -> None:
         self._metrics(name, content, "")
+        recording = self._recording
+        if recording.steering and recording.steering.is_outside:  # one more way of a frame that Dynamo is through with
+            self.flush_spans()
+            return
         if not name:
             return
-        recording = self._recording
         recording.compilation_id(name)
         row = recording.compilations[name]
         status = self._status(name, content)
-        error = one_line(content.get("fail_reason") or "")
+        error = row.error if status == "left" else one_line(content.get("fail_reason") or "")
         if status == "failed":
             error = self._add_failure(name, content)
         restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
@@ -187,6 +190,8 @@ class _Handler(logging.Handler):
         self._errors[name] = payload
 
     def _status(self, name: str, content: dict[str, Any]) -> Status:
+        if self._recording.compilations[name].status == "left":
+            return "left"
         if content.get("fail_type"):
             return "skipped" if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame") else "failed"
         if not content.get("has_guarded_code", True):
@@ -283,7 +288,7 @@ class _Handler(logging.Handler):
         elif phase == "E" and open_events:
             start_s = open_events.pop()
             depth = sum(map(len, self._open.values()))
-            compilation = self._recording.compilation_id(name) if name else 0
+            compilation = self._recording.way_id(name) if name else 0
             self._spans.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
             if stage:
                 self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))

@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 
-from fx_explorer.model import CaptureRequest, Notice, Outcome
+from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 
 
 class Channel:
@@ -19,6 +20,8 @@ class Channel:
         self._commands = commands
         self._lock = threading.Lock()
         self._unread = b""
+        self.give: Callable[[Command], bool] = lambda command: False
+        """Where commands go that are for a gate; False when nothing waits at one."""
         os.register_at_fork(after_in_child=self._close_in_child)
 
     def send(self, notice: Notice) -> None:
@@ -48,11 +51,19 @@ class Channel:
 
     def _obey(self) -> None:
         while line := self._read_line():
-            command = json.loads(line)["command"]
-            if command == "abort":
+            try:
+                command = Command.from_json(line.decode())
+            except (ValueError, TypeError, KeyError) as error:
+                self.send(Notice("refused", text=f"not a command: {line.decode(errors='replace')} ({error})"))
+                continue
+            if self.give(command):
+                continue
+            if command.kind == "abort":
                 os.kill(os.getpid(), signal.SIGTERM)
-            elif command == "quit":
+            elif command.kind == "quit":
                 end_group()
+            else:
+                self.send(Notice("refused", text="The worker is at no gate now: it compiles, or runs the program."))
         if self._commands >= 0:
             end_group()  # the client is gone: nobody is left to stop us later
 

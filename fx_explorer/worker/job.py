@@ -8,6 +8,7 @@ soon as its capture is done, so that no thread of the program can keep it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.capture.gates import Left
 from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
 from fx_explorer.worker import ending, loading
@@ -62,6 +64,11 @@ class Job:
         self.fault = ""
         """What of ours broke while a script went on."""
         self.process = os.getpid()
+        self.is_cancelled = False
+        """Whether the client asked us to stop, rather than the user at a gate."""
+        self._outcome_so_far = Outcome("finished")
+        self.finish_steering: Callable[[], None] = lambda: None
+        """Lets the client drive what is left to compile, once the program has ended."""
 
     def run(self) -> Outcome:
         """Do everything and say how it ended. Never raises."""
@@ -110,6 +117,8 @@ class Job:
                 self._record(recording)
                 self.say("ready")
             self.ended = outcome = self._explained(self._run_program)
+            if outcome.kind in ("finished", "raised", "cancelled") and not self.is_cancelled and os.getpid() == self.process:
+                self._drive(outcome)
             if self.place.is_script:
                 ending.finish_as_python()
             if os.getpid() != self.process:
@@ -125,9 +134,28 @@ class Job:
         self.say("importing the compiler")
         import torch._inductor.compile_fx  # noqa: F401
 
+        from fx_explorer.capture.gates import Gates
         from fx_explorer.capture.recorder import recording
+        from fx_explorer.capture.settings import add_catalogue, in_force
 
-        until.enter_context(recording(self.writer, self.request, self.channel.send))
+        gates = Gates(self.request.pause, self.channel.send) if self.request.pause or self.request.stay else None
+        options = in_force(self.request) if gates else {}  # before the recorder turns some off
+        state = until.enter_context(recording(self.writer, self.request, self.channel.send, gates))
+        if gates and state.steering:
+            self.channel.give = gates.put
+            self.finish_steering = functools.partial(state.steering.finish, self._at_hand)
+            with state.noting("the options of the compiler"):
+                add_catalogue(self.writer, options)
+
+    def _drive(self, outcome: Outcome) -> None:
+        self._outcome_so_far = outcome
+        self.say("driving the compilation")
+        self.finish_steering()
+
+    def _at_hand(self) -> None:
+        """Everything has been captured; whoever reads the session meanwhile sees a complete one."""
+        if self.request.stay:
+            self.writer.set_meta("outcome", self._outcome_so_far.to_json())
 
     def _record_script(self, until: contextlib.ExitStack) -> None:
         """The same from within a script's ``import torch``, which must not fail by our fault."""
@@ -164,7 +192,10 @@ class Job:
         try:
             return program()
         except ending.Cancelled:
+            self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self.activity}")
+        except Left:
+            return Outcome("cancelled", f"aborted at a gate while {self.activity}; what was captured is kept")
         except SystemExit as leaving:
             code = ending.exit_code(leaving)
             return Outcome("exited", f"the program called sys.exit({leaving.code!r}) while {self.activity}", code)

@@ -1,0 +1,143 @@
+"""Where a compilation waits for the user, and what the user can say there.
+
+The thread that compiles waits on a queue, which costs nothing, while the worker's command thread puts commands into it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.model import GATE_WORDS, GATES, Command, Direction, Gate, Notice, Pause
+
+Obey = Callable[[Command], str]
+"""Carries out a command that does not move on; returns what was done. Raises FxExplorerError to refuse."""
+
+
+class Left(BaseException):
+    """The way being compiled is left at a gate. No Exception, so that nothing on the way out takes it for an error."""
+
+
+class Skipped(Left):
+    """Run this graph eagerly."""
+
+
+class Aborted(Left):
+    """Give up what is being compiled."""
+
+
+class AnotherWay(Left):
+    """Continue from an earlier stage instead."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__()
+        self.command = command
+
+
+class Gates:
+    """Which gates stop the compilation, and the commands that were given. ``put`` may be called from any thread."""
+
+    def __init__(self, pause: Pause, notify: Callable[[Notice], None]) -> None:
+        self._stops: frozenset[Gate] = _STOPS[pause]
+        self._notify = notify
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = False
+
+    def put(self, command: Command) -> bool:
+        """Give a command to the thread that waits; False when none does."""
+        with self._lock:
+            if self._waiting:
+                self._commands.put(command)
+            return self._waiting
+
+    def stops_at(self, gate: Gate) -> bool:
+        return gate in self._stops
+
+    def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey) -> None:
+        """Wait until the user goes on. Raises what is a Left for a user who does not."""
+        where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction}
+        self._open(where)
+        try:
+            while True:
+                command = self._commands.get()
+                if self._moves_on(command):
+                    self._answer("done", _GOING.get(command.kind, ""))
+                    return
+                if command.kind == "skip":
+                    self._answer("done", "this graph runs eagerly")
+                    raise Skipped
+                if command.kind in ("abort", "quit"):
+                    self._answer("done", "given up; what was captured is kept")
+                    raise Aborted
+                self._obey(command, obey)
+        finally:
+            self._close(where)
+
+    def attend(self, obey: Obey) -> None:
+        """The program has ended: obey commands until the client is done with us."""
+        self._open({})
+        try:
+            while (command := self._commands.get()).kind != "quit":
+                if command.kind in ("skip", "abort"):
+                    self._answer("refused", "Nothing is being compiled: there is nothing to skip or to abort.")
+                elif command.kind in ("set", "again"):
+                    self._moves_on(command)
+                    self._obey(command, obey)
+                else:
+                    self._answer("refused", "All stages are finished. Go again from one of them to take another way.")
+        finally:
+            self._close({})
+
+    def _moves_on(self, command: Command) -> bool:
+        if command.kind == "go":
+            self._stops = frozenset()
+        elif command.kind == "step":
+            self._stops = frozenset(GATES)
+        elif command.kind == "run_to" and command.gate:
+            self._stops = frozenset((command.gate,))
+        return command.kind in _GOING
+
+    def _obey(self, command: Command, obey: Obey) -> None:
+        """An AnotherWay is no answer to give here: who raises it has given one."""
+        try:
+            done = obey(command)
+        except FxExplorerError as error:
+            self._answer("refused", str(error))
+        else:
+            self._answer("done", done)
+
+    def wait_for_all(self, gate: Gate, obey: Obey) -> None:
+        """Like ``wait``, after a gate of every graph at once."""
+        self.wait(gate, "", "", obey)
+
+    def answer(self, text: str) -> None:
+        """Say that a command was carried out, before what it leads to begins."""
+        self._answer("done", text)
+
+    def _answer(self, kind: Any, text: str) -> None:
+        self._notify(Notice(kind, text=text))
+
+    def _open(self, where: dict[str, Any]) -> None:
+        with self._lock:
+            self._waiting = True
+        self._notify(Notice("gate", state="begin", text=words(where.get("gate")), **where))
+
+    def _close(self, where: dict[str, Any]) -> None:
+        with self._lock:
+            self._waiting = False
+            while not self._commands.empty():  # given twice in a hurry
+                self._commands.get_nowait()
+        self._notify(Notice("gate", state="end", **where))
+
+
+def words(gate: Gate | None) -> str:
+    return f"paused after {GATE_WORDS[gate]}" if gate else "finished; every stage is at hand"
+
+
+_STOPS: dict[Pause, frozenset[Gate]] = {"": frozenset(), "dynamo": frozenset(("dynamo",)), "step": frozenset(GATES)}
+
+_GOING = {"go": "going on", "step": "on to the next gate", "run_to": "on to that gate"}

@@ -1,0 +1,477 @@
+"""Driving a capture: pausing at gates, editing what is there, and continuing from an earlier stage as another way.
+
+The hooks of each stage (dynamo.py, aot.py, inductor.py, keeping.py) tell this object what they have reached and ask it whether
+the answer is known from an earlier way. A capture that nobody steers has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._dynamo.exc import RestartAnalysis
+
+from fx_explorer.capture import settings, stages
+from fx_explorer.capture.compilers import compiler_for
+from fx_explorer.capture.gates import AnotherWay, Gates, Left, Skipped
+from fx_explorer.capture.inspecting import runnable_copy
+from fx_explorer.capture.recording import Recording, Segment, one_line
+from fx_explorer.capture.snapshots import become, snapshot
+from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_segment
+from fx_explorer.errors import UsageError
+from fx_explorer.model import (
+    GATE_WORDS,
+    GRAPH_GATES,
+    Changes,
+    Command,
+    Compilation,
+    Direction,
+    Gate,
+    Intervention,
+    InterventionKind,
+    Mark,
+    Notice,
+    PassFile,
+    Stage,
+)
+
+CompileHere = Callable[[torch.fx.GraphModule], Any]
+
+
+class Steering:
+    """One capture that can be driven. ``defers``: graphs first run eagerly, and are compiled once the program is through."""
+
+    def __init__(self, recording: Recording, gates: Gates, *, defers: bool) -> None:
+        self._recording = recording
+        self._gates = gates
+        self._defers = defers
+        self._kept: dict[str, KeptSegment] = {}
+        self._current: dict[str, Way] = {}
+        """By compilation: the way that what torch does for it now belongs to."""
+        self._changes = Changes()
+        """Settings that hold for everything that follows."""
+        self._restore: list[Callable[[], None]] = []
+        self.is_outside = False
+        """Whether a graph is compiled after Dynamo is through with its frame."""
+
+    # what the hooks ask and tell
+
+    @property
+    def way(self) -> Way | None:
+        return self._current.get(self._recording.compilation_name())
+
+    def replay(self, key: Key) -> Any:
+        """What an earlier way made of this stage, if this way shares it; None when it is to be made."""
+        way = self.way
+        return way.kept.get(key) if way and key in way.replays else None
+
+    def is_deferred(self, name: str) -> bool:
+        """Whether this compilation's graph still waits for its turn."""
+        return self._defers and name in self._kept
+
+    def keep(self, key: Key, made: Any) -> None:
+        way = self.way
+        if way is not None and key not in way.kept:
+            way.kept[key] = made
+            way.reached_s[key] = way.spent_s()
+
+    def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+        """A stage is finished. Applies the passes this way has for it, and waits if the user wants to stop here."""
+        way = self.way
+        if way is None:
+            return
+        if module is not None:
+            self._apply_passes(way, gate, direction, module)
+        if self._gates.stops_at(gate):
+            began = time.monotonic()
+            obey = lambda command: self._obey(command, way, gate, direction, module)  # noqa: E731
+            try:
+                self._gates.wait(gate, way.row.name, direction, obey)
+            finally:
+                way.waited_s += time.monotonic() - began
+
+    # one Dynamo graph
+
+    def compile_segment(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], here: CompileHere) -> Any:
+        """What Dynamo's call of the backend does: now, or when the program is through."""
+        name = self._recording.compilation_name()
+        segment = self._recording.segments[name]
+        _tell_sources(output_graph, module)
+        kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0)
+        row = self._recording.compilations[name]
+        kept.traced_s = self._recording.elapsed() - row.start_s
+        way = Way(row, segment, self._changes, {("dynamo", ""): kept.dynamo})
+        kept.ways.append(way)
+        self._kept[name] = kept
+        if self._defers:
+            return runnable_copy(module)
+        self._current[name] = way
+
+        def compile_way(graph: torch.fx.GraphModule) -> Any:
+            before = output_graph.compiler_fn
+            output_graph.compiler_fn = compiler_for(self._changed(way).settings, kept.compiler)
+            try:
+                return here(graph)
+            finally:
+                output_graph.compiler_fn = before
+
+        return self._follow(kept, way, module, compile_way)
+
+    def _follow(self, kept: KeptSegment, way: Way, module: torch.fx.GraphModule, compile_here: CompileHere) -> Any:
+        """Compile ``module`` the way the user wants; leaves it as often as another one is taken."""
+        try:
+            self.gate("dynamo", "", module)
+            return compile_here(module)
+        except Skipped:
+            self._leave(way, "the user ran this graph eagerly")
+            return runnable_copy(kept.dynamo)
+        except AnotherWay as other:
+            self._leave(way, "the user took another way")
+            if other.command.compilation not in ("", kept.name) and kept.way(other.command.compilation) is None:
+                raise
+            if "compile.dynamic" in other.command.changes.settings:
+                raise RestartAnalysis(restart_reason="captured again with other dynamic shapes") from None
+            following, graph = self._branch(kept, other.command, way)
+            made = self._taking(kept, following, lambda: self._follow(kept, following, graph, compile_here))
+            self._use(kept, following)
+            return made
+        except Left:
+            self._leave(way, "the user aborted here")
+            raise
+
+    # branches
+
+    def _branch(self, kept: KeptSegment, command: Command, default: Way) -> tuple[Way, torch.fx.GraphModule]:
+        """A new way, and the Dynamo graph it starts with. Raises UsageError before anything is changed."""
+        gate = command.gate or "dynamo"
+        origin = kept.way(command.compilation) or default
+        if command.compilation == kept.name:
+            origin = kept.ways[0]
+        _check(_of_config(command.changes.settings))
+        replays = shared_keys(origin, gate, command.direction)
+        needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
+        if gate in GRAPH_GATES and gate != "dynamo" and not any(key[0] == needed for key in replays):
+            raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
+        graph = snapshot(kept.dynamo)
+        marks = (*origin.changes.marks, *command.changes.marks)
+        if command.changes.marks and gate != "dynamo":
+            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
+        marked = _marked(graph, marks)
+        changes = Changes(
+            {**origin.changes.settings, **command.changes.settings}, marks, (*origin.changes.passes, *command.changes.passes)
+        )
+        segment = shared_segment(origin.segment, gate, command.direction)
+        row = self._add_branch_row(kept, origin, gate, command, replays)
+        reached = {key: seconds for key, seconds in origin.reached_s.items() if key in replays}
+        way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, reached, replays)
+        kept.ways.append(way)
+        if marked:
+            with self._as_current(kept, way):
+                self._record_edit(way, "mark", "dynamo", "", graph, marked, 0)
+        return way, graph
+
+    def _add_branch_row(
+        self, kept: KeptSegment, origin: Way, gate: Gate, command: Command, replays: frozenset[Key]
+    ) -> Compilation:
+        main = kept.ways[0].row
+        shared_s = kept.traced_s + max((origin.reached_s.get(key, 0.0) for key in replays), default=0.0)
+        row = replace(
+            main,
+            id=0,
+            name=f"{kept.name}~{len(kept.ways)}",
+            status="running",
+            error="",
+            branch_of=kept.name,
+            branch_from=gate,
+            changes=command.changes.to_json(),
+            in_use=False,
+            saved_s=shared_s,
+            start_s=self._recording.elapsed(),
+            duration_s=0.0,
+            missing_stages=None,
+        )
+        return replace(row, id=self._recording.writer.add(row))
+
+    def _taking(self, kept: KeptSegment, way: Way, compile_way: Callable[[], Any]) -> Any:
+        """Compile along ``way``, in place of the one before; its settings hold meanwhile."""
+        way.began = time.monotonic()
+        with self._as_current(kept, way), self._settings_of(way):
+            try:
+                result = compile_way()
+            except Exception as error:
+                self._change(way, status="failed", error=one_line(f"{type(error).__name__}: {error}"))
+                stage = self._recording.stage
+                self._recording.add_failure("compiler", stage, error, one_line(f"{type(error).__name__}: {error}"))
+                raise
+        if way.row.branch_of:
+            if way.row.status == "running":
+                self._change(way, status="ok")
+        else:
+            self._finished_late(way)
+        return result
+
+    def _finished_late(self, way: Way) -> None:
+        """A first way that was compiled after Dynamo had ended its row."""
+        row = self._recording.compilations[way.row.name]
+        missing = stages.missing(self._recording, row.name, row.status)
+        self._change(way, duration_s=row.duration_s + way.spent_s(), missing_stages=missing)
+
+    @contextlib.contextmanager
+    def _as_current(self, kept: KeptSegment, way: Way) -> Iterator[None]:
+        """What is recorded meanwhile belongs to ``way``."""
+        recording = self._recording
+        before = recording.segments.get(kept.name), recording.branches.get(kept.name), self._current.get(kept.name)
+        recording.segments[kept.name] = way.segment
+        if way.row.branch_of:
+            recording.branches[kept.name] = way.row.id
+        self._current[kept.name] = way
+        try:
+            yield
+        except BaseException:
+            self._put_back(kept.name, *before)
+            raise
+        if self.is_outside:
+            self._put_back(kept.name, *before)
+
+    def _put_back(self, name: str, segment: Segment | None, branch: int | None, way: Way | None) -> None:
+        _put(self._recording.segments, name, segment)
+        _put(self._recording.branches, name, branch)
+        _put(self._current, name, way)
+
+    def _use(self, kept: KeptSegment, way: Way) -> None:
+        for other in kept.ways:
+            if other.row.in_use != (other is way):
+                self._change(other, in_use=other is way)
+
+    def _leave(self, way: Way, why: str) -> None:
+        self._change(way, status="left", error=why)
+
+    def _change(self, way: Way, **changes: Any) -> None:
+        duration = round(way.spent_s(), 6)
+        if way.row.branch_of:
+            way.row = replace(way.row, **{"duration_s": duration, **changes})
+            self._recording.writer.update(way.row)
+        else:
+            self._recording.change_compilation(way.row.name, **changes)
+            way.row = self._recording.compilations[way.row.name]
+
+    # commands at a gate
+
+    def _obey(
+        self, command: Command, way: Way, gate: Gate | None, direction: Direction, module: torch.fx.GraphModule | None
+    ) -> str:
+        if command.kind == "set":
+            return self._set(command.changes.settings, gate)
+        if command.kind == "mark":
+            return self._mark(way, gate, module, command.changes.marks)
+        if command.kind == "pass":
+            return self._pass(way, gate, direction, module, command.changes.passes)
+        if command.kind == "again":
+            _check(_of_config(command.changes.settings))
+            if gate and command.compilation and self._kept_of(command.compilation).name != self._recording.compilation_name():
+                raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
+            self._gates.answer(f"again from {GATE_WORDS[command.gate or 'dynamo']}")
+            raise AnotherWay(command)
+        raise UsageError(f"{command.kind!r} is no command for a gate.")
+
+    def _set(self, wanted: dict[str, object], gate: Gate | None) -> str:
+        self._restore.append(settings.apply(_of_config(wanted)))
+        self._changes = replace(self._changes, settings={**self._changes.settings, **wanted})
+        title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
+        self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
+        later = [name for name in wanted if name == "compile.dynamic"]
+        return f"{title}; dynamic shapes hold from the next frame on" if later else title
+
+    def _mark(self, way: Way, gate: Gate | None, module: torch.fx.GraphModule | None, marks: tuple[Mark, ...]) -> str:
+        if gate != "dynamo" or module is None:
+            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
+        trial = snapshot(module)
+        found = _marked(trial, marks)
+        become(module, trial)
+        way.changes = replace(way.changes, marks=(*way.changes.marks, *marks))
+        self._record_edit(way, "mark", gate, "", module, found, 0)
+        return ", ".join(found)
+
+    def _pass(
+        self,
+        way: Way,
+        gate: Gate | None,
+        direction: Direction,
+        module: torch.fx.GraphModule | None,
+        passes: tuple[PassFile, ...],
+    ) -> str:
+        if gate is None or module is None:
+            raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
+        for one in passes:
+            self._apply_pass(way, one, gate, direction, module)
+        return ", ".join(f"applied {one.path}" for one in passes)
+
+    def _apply_passes(self, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
+        for one in way.changes.passes:
+            if one.gate == gate and one.direction in ("", direction):
+                self._apply_pass(way, one, gate, direction, module)
+
+    def _apply_pass(self, way: Way, one: PassFile, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
+        from fx_explorer.capture.custom_pass import apply_pass
+
+        become(module, apply_pass(one.path, module))
+        with open(one.path, encoding="utf-8", errors="replace") as file:
+            text = self._recording.writer.text(file.read())
+        self._record_edit(way, "pass", gate, direction, module, [f"pass_ of {one.path}"], text)
+        self._renew(way, gate, direction, module)
+
+    def _renew(self, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
+        """What was kept of this stage is now the edited graph: ways from here set out from it."""
+        if gate in ("pre_grad", "post_grad"):
+            way.kept[(gate, direction)] = snapshot(module)
+
+    def _record_edit(
+        self,
+        way: Way,
+        kind: InterventionKind,
+        gate: Gate,
+        direction: Direction,
+        module: torch.fx.GraphModule,
+        titles: list[str],
+        text: int,
+    ) -> None:
+        """The graph as it is now takes the place of the one before; both stay in the session."""
+        recording = self._recording
+        with recording.noting("an edited graph", _STAGE[gate]):
+            before, after = recording.add_edited(module, _stage_of(gate, direction), direction, f"after {kind}")
+            for title in titles:
+                recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
+
+    # when the program has ended
+
+    def finish(self, at_hand: Callable[[], None]) -> None:
+        """Compile what was deferred, then wait for the client until it lets go. ``at_hand`` hears when all is compiled."""
+        if self._defers and self._kept:
+            self._defers = False
+            self._compile_deferred()
+        at_hand()
+        if self._recording.request.stay:
+            self._gates.attend(self._obey_at_the_end)
+
+    def _compile_deferred(self) -> None:
+        first = next(iter(self._kept.values()))
+        try:
+            if self._gates.stops_at("dynamo"):
+                obey = lambda command: self._obey(command, first.ways[0], "dynamo", "", None)  # noqa: E731
+                self._gates.wait_for_all("dynamo", obey)
+            for kept in list(self._kept.values()):
+                self._compile_outside(kept, kept.ways[0], snapshot(kept.dynamo))
+        except AnotherWay as other:
+            self._again(other.command)
+        except Left:
+            return
+
+    def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
+        compiler = compiler_for(self._changed(way).settings, kept.compiler)
+        self.is_outside = True
+        try:
+            with kept.as_in_dynamo():
+                self._taking(kept, way, lambda: self._follow(kept, way, graph, lambda gm: compiler(gm, kept.inputs)))
+        except Exception as error:  # noqa: BLE001 - recorded with the way by _taking, and told
+            self._recording.notify(Notice("note", text=f"[{way.row.name}] failed: {one_line(str(error))}"))
+        finally:
+            self.is_outside = False
+
+    def _obey_at_the_end(self, command: Command) -> str:
+        if command.kind == "set":
+            return self._set(command.changes.settings, None)
+        way = self._again(command)
+        if way.row.status == "failed":
+            raise UsageError(f"[{way.row.name}] failed: {way.row.error}")
+        return f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
+
+    def _again(self, command: Command) -> Way:
+        kept = self._kept_of(command.compilation)
+        way, graph = self._branch(kept, command, kept.ways[0])
+        self._compile_outside(kept, way, graph)
+        return way
+
+    def _kept_of(self, name: str) -> KeptSegment:
+        if not self._kept:
+            raise UsageError("Nothing was captured that could be compiled again.")
+        if not name:
+            return next(iter(self._kept.values()))
+        kept = next((kept for kept in self._kept.values() if kept.way(name) or kept.name == name), None)
+        if kept is None:
+            raise UsageError(f"There is no [{name}] to go again from; there are {', '.join(self._kept)}.")
+        return kept
+
+    # settings
+
+    def _changed(self, way: Way) -> Changes:
+        return replace(way.changes, settings={**self._changes.settings, **way.changes.settings})
+
+    @contextlib.contextmanager
+    def _settings_of(self, way: Way) -> Iterator[None]:
+        restore = settings.apply(_of_config(way.changes.settings))
+        try:
+            yield
+        finally:
+            restore()
+
+    def close(self) -> None:
+        """Put torch's settings back."""
+        while self._restore:
+            self._restore.pop()()
+
+
+_STAGE: dict[Gate, Stage] = {
+    "dynamo": "dynamo",
+    "pre_grad": "pre_grad",
+    "joint": "joint",
+    "partition": "forward",
+    "post_grad": "post_grad",
+    "pre_fusion": "schedule",
+    "post_fusion": "schedule",
+    "output_code": "output_code",
+}
+
+
+def _stage_of(gate: Gate, direction: Direction) -> Stage:
+    return "backward" if gate == "partition" and direction == "backward" else _STAGE[gate]
+
+
+def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
+    """Where each input comes from: AOTAutograd decides by it what is a parameter. Dynamo writes it only within its own call of
+    the backend (torch/_dynamo/output_graph.py, ``_call_user_compiler``)."""
+    for node in module.graph.find_nodes(op="placeholder"):
+        if not hasattr(node, "_dynamo_source"):
+            node._dynamo_source = node.meta["grapharg"].source
+    module._param_name_to_source = output_graph.param_name_to_source
+    module._source_to_user_stacks = output_graph.source_to_user_stacks
+
+
+def _marked(module: torch.fx.GraphModule, marks: tuple[Mark, ...]) -> list[str]:
+    """Mark the regions and say how many nodes each has."""
+    if not marks:
+        return []
+    from fx_explorer.capture.marking import apply_mark
+
+    return [f'region "{mark.name}": {len(apply_mark(module, mark))} nodes' for mark in marks]
+
+
+def _of_config(wanted: dict[str, object]) -> dict[str, object]:
+    """Without the arguments of torch.compile itself, which are no config entries."""
+    return {name: value for name, value in wanted.items() if not name.startswith("compile.")}
+
+
+def _check(wanted: dict[str, object]) -> None:
+    """Raises UsageError for settings that do not exist or have another type."""
+    settings.apply(wanted)()
+
+
+def _put(table: dict[str, Any], name: str, value: Any) -> None:
+    """Set an entry, or forget it for None."""
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = value

@@ -1,0 +1,120 @@
+"""Taking another way: what each stage made is kept, and given again instead of being made again.
+
+A way that sets out from a gate runs torch's own functions from the beginning. Those that come before the gate are answered from
+what was kept (AOTAutograd's tracing, the partition, a graph after its passes), so that every context torch needs is there and
+only what follows is computed. Nothing is kept in a capture that is not steered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._guards import CompileContext, TracingContext, compile_context, tracing
+
+from fx_explorer.capture.recording import Segment
+from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
+
+Key = tuple[str, Direction]
+"""What was kept: a gate, or ``lowered`` for a direction's compiled function."""
+
+
+@dataclass
+class Way:
+    """One way through the stages after Dynamo."""
+
+    row: Compilation
+    segment: Segment
+    changes: Changes = field(default_factory=Changes)
+    kept: dict[Key, Any] = field(default_factory=dict)
+    """What its stages made, those it shares with the way it branched off included."""
+    reached_s: dict[Key, float] = field(default_factory=dict)
+    """Seconds of compiling, without waiting, until this was there; what was shared counts as at its first time."""
+    replays: frozenset[Key] = frozenset()
+    """What is given from ``kept`` instead of being made."""
+    began: float = field(default_factory=time.monotonic)
+    waited_s: float = 0.0
+
+    def spent_s(self) -> float:
+        return time.monotonic() - self.began - self.waited_s
+
+
+@dataclass
+class KeptSegment:
+    """One Dynamo graph with all that is needed to compile it again, also when the program has ended."""
+
+    name: str
+    """The compilation's."""
+    compiler: Callable[..., Any]
+    inputs: list[Any]
+    dynamo: torch.fx.GraphModule
+    """As Dynamo made it; only ever copied."""
+    traced_s: float
+    """What Dynamo took for it."""
+    ways: list[Way] = field(default_factory=list)
+    tracing_context: Any = field(default_factory=TracingContext.try_get)
+    compile_context: Any = field(default_factory=CompileContext.try_get)
+    has_grad: bool = field(default_factory=torch.is_grad_enabled)
+    symbolic: list[tuple[Any, Any]] = field(init=False)
+    """Input and which of its sizes are symbols: torch forgets it when it is through with a frame."""
+
+    def __post_init__(self) -> None:
+        known = self.tracing_context.tensor_to_context
+        self.symbolic = [
+            (tensor, known[tensor]) for tensor in self.inputs if isinstance(tensor, torch.Tensor) and tensor in known
+        ]
+
+    def way(self, name: str) -> Way | None:
+        """The way whose row is called ``name``."""
+        return next((way for way in self.ways if way.row.name == name), None)
+
+    @contextlib.contextmanager
+    def as_in_dynamo(self) -> Iterator[None]:
+        """Everything a backend finds around it when Dynamo calls it (torch/_dynamo/output_graph.py, ``call_user_compiler``)."""
+        for tensor, context in self.symbolic:
+            self.tracing_context.tensor_to_context[tensor] = context
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(compile_context(self.compile_context))
+            stack.enter_context(tracing(self.tracing_context))
+            stack.enter_context(torch.set_grad_enabled(self.has_grad))
+            stack.enter_context(get_metrics_context())
+            stack.enter_context(dynamo_timed("backend_compile", log_pt2_compile_event=True))
+            yield
+
+
+def shared_keys(way: Way, gate: Gate, direction: Direction) -> frozenset[Key]:
+    """What a way that sets out from ``gate`` need not make: everything up to there, and the other direction's lowering."""
+    last = GATES.index(gate)
+    return frozenset(key for key in way.kept if _comes_before(key, last, direction))
+
+
+def _comes_before(key: Key, last: int, direction: Direction) -> bool:
+    name, of = key
+    if name == "lowered":
+        return bool(direction) and of != direction
+    if name == "metadata":
+        name = "joint"
+    return GATES.index(name) <= last
+
+
+def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segment:
+    """The recorded graphs that such a way shares, so that what follows links to them."""
+    last = GATES.index(gate)
+
+    def reached(name: Gate) -> bool:
+        return last >= GATES.index(name)
+
+    post_grad = {d: g for d, g in segment.post_grad.items() if reached("post_grad") or (direction and d != direction)}
+    return replace(
+        segment,
+        pre_grad=segment.pre_grad if reached("pre_grad") else None,
+        joint=segment.joint if reached("joint") else None,
+        aot=dict(segment.aot) if reached("partition") else {},
+        post_grad=post_grad,
+        seq_parents=dict(segment.seq_parents) if reached("joint") else {},
+    )

@@ -1,0 +1,266 @@
+"""Driving a compilation: gates, other ways, edits. The code that comes out is compared with that of a capture nobody drove."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from fx_explorer.capture.gates import Gates, Left
+from fx_explorer.capture.recorder import compile_arguments, recording
+from fx_explorer.model import (
+    GATES,
+    Artifact,
+    CaptureRequest,
+    Changes,
+    Command,
+    Compilation,
+    Gate,
+    Graph,
+    Intervention,
+    Kernel,
+    Mark,
+    Notice,
+    PassFile,
+    Pause,
+)
+from fx_explorer.session import SessionReader, SessionWriter
+
+STEPS = [Command("step")] * 40
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+        self.norm = nn.BatchNorm1d(32)
+        self.down = nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(nn.functional.gelu(self.norm(self.up(x))))
+
+
+class Broken(Net):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.up(x))
+        torch._dynamo.graph_break()
+        return self.down(torch.relu(x))
+
+
+@dataclass
+class Driven:
+    """What came of a driven capture."""
+
+    reader: SessionReader
+    notices: list[Notice] = field(default_factory=list)
+    output: torch.Tensor | None = None
+    model: nn.Module | None = None
+
+    def way(self, name: str) -> Compilation:
+        return self.reader.rows(Compilation, name=name)[0]
+
+    def codes(self, name: str = "0/0") -> dict[str, str]:
+        """Direction → output code without its number and comments."""
+        rows = self.reader.rows(Artifact, compilation=self.way(name).id, kind="output_code")
+        return {row.direction: re.sub(r"#.*", "", self.reader.text(row.text)) for row in rows}
+
+    def said(self, kind: str) -> list[str]:
+        return [notice.text for notice in self.notices if notice.kind == kind]
+
+    def paused_at(self) -> list[tuple[Gate | None, str]]:
+        return [(n.gate, n.direction) for n in self.notices if n.kind == "gate" and n.state == "begin"]
+
+
+class Driver:
+    """Gives the next command whenever the capture waits for one."""
+
+    def __init__(self, commands: Iterable[Command]) -> None:
+        self.commands: Iterator[Command] = iter(commands)
+        self.notices: list[Notice] = []
+        self.gates: Gates | None = None
+        self.is_finished = False
+
+    def hear(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        if notice.kind == "gate":
+            self.is_finished = notice.gate is None
+        if notice.kind in ("gate", "done", "refused") and self._is_asked(notice):
+            assert self.gates is not None
+            self.gates.put(next(self.commands, Command("quit" if self.is_finished else "go")))
+
+    def _is_asked(self, notice: Notice) -> bool:
+        if notice.kind == "gate":
+            return notice.state == "begin"
+        stays = any(word in notice.text for word in ("applied", " = ", "region"))
+        return notice.kind == "refused" or self.is_finished or stays
+
+
+def drive(
+    path: Path, commands: Iterable[Command] = (), *, pause: Pause = "", model: Callable[[], nn.Module] = Net, **options: object
+) -> Driven:
+    torch._dynamo.reset()
+    request = CaptureRequest("test", str(path), pause=pause, stay=True, **options)  # type: ignore[arg-type]
+    driver = Driver(commands)
+    torch.manual_seed(0)
+    net, x = model(), torch.randn(4, 16)
+    result = Driven(None, driver.notices, model=net)  # type: ignore[arg-type]
+    with SessionWriter(path) as writer, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        driver.gates = gates = Gates(pause, driver.hear)
+        with recording(writer, request, driver.hear, gates) as state:
+            try:
+                result.output = torch.compile(net, **compile_arguments(request))(x)
+                result.output.sum().backward()
+            except Left:
+                pass  # aborted: the worker goes on to its end, as here
+            assert state.steering is not None
+            state.steering.finish(lambda: None)
+    torch._dynamo.reset()
+    result.reader = SessionReader(path)
+    return result
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
+    """Nobody pauses; at the end every stage is taken up again."""
+    every = [Command("again", gate=gate) for gate in GATES]
+    return drive(tmp_path_factory.mktemp("straight") / "s.fxs", every)
+
+
+def test_stepping_through_every_gate_gives_the_same_code(straight: Driven, tmp_path: Path) -> None:
+    stepped = drive(tmp_path / "s.fxs", STEPS, pause="step")
+    lowering = ["partition", "post_grad", "pre_fusion", "post_fusion", "output_code"]
+    expected = [("dynamo", ""), ("pre_grad", ""), ("joint", "")]
+    expected += [(gate, direction) for direction in ("forward", "backward") for gate in lowering]
+    assert stepped.paused_at() == [*expected, (None, "")]
+    assert stepped.codes() == straight.codes()
+
+
+@pytest.mark.parametrize("model", [Net, Broken])
+def test_compiling_after_the_program_ended_gives_the_same_code(tmp_path: Path, model: Callable[[], nn.Module]) -> None:
+    at_once = drive(tmp_path / "a.fxs", model=model)
+    later = drive(tmp_path / "b.fxs", pause="dynamo", model=model)
+    assert later.paused_at() == [("dynamo", ""), (None, "")]
+    for compilation in at_once.reader.rows(Compilation):
+        assert later.codes(compilation.name) == at_once.codes(compilation.name) != {}
+        assert later.way(compilation.name).missing_stages == compilation.missing_stages
+
+
+def test_paused_after_dynamo_nothing_has_been_lowered(tmp_path: Path) -> None:
+    stopped = drive(tmp_path / "s.fxs", [Command("abort")], pause="dynamo")
+    assert {graph.stage for graph in stopped.reader.rows(Graph)} == {"dynamo"}
+    assert set((stopped.way("0/0").missing_stages or {}).values()) == {"compilation stopped after Dynamo"}
+
+
+@pytest.mark.parametrize(("position", "gate"), list(enumerate(GATES, 1)))
+def test_a_way_makes_the_same_code_and_repeats_nothing_before_it(straight: Driven, position: int, gate: Gate) -> None:
+    way = straight.way(f"0/0~{position}")
+    assert (way.status, way.branch_of, way.branch_from, way.in_use) == ("ok", "0/0", gate, False)
+    assert straight.codes(way.name) == straight.codes()
+    made = {graph.stage for graph in straight.reader.rows(Graph, compilation=way.id)}
+    stages = ["dynamo", "pre_grad", "joint", "forward", "post_grad"]
+    shared = stages[: min(GATES.index(gate), 4) + 1]
+    assert made.isdisjoint(shared)
+    assert made >= set(stages) - set(shared)
+    spans = straight.reader.query("SELECT name FROM span WHERE compilation=?", (way.id,))
+    assert (("aot_trace_joint_graph",) in spans) == (gate in ("dynamo", "pre_grad"))
+    assert way.saved_s > 0
+
+
+def test_a_way_with_another_option_differs_and_the_first_is_kept(tmp_path: Path) -> None:
+    changes = Changes(settings={"inductor.realize_opcount_threshold": 1, "inductor.max_fusion_size": 1})
+    driven = drive(tmp_path / "s.fxs", [Command("again", gate="partition", changes=changes)])
+    assert driven.codes("0/0~1") != driven.codes()
+    assert driven.way("0/0~1").changes == changes.to_json() | {"marks": [], "passes": []}
+    assert torch._inductor.config.max_fusion_size != 1
+    lowered = [driven.reader.count(Kernel, compilation=driven.way(name).id) for name in ("0/0", "0/0~1")]
+    assert lowered[0] < lowered[1]
+
+
+def test_one_direction_alone_is_lowered_again(tmp_path: Path) -> None:
+    driven = drive(tmp_path / "s.fxs", [Command("again", gate="partition", direction="backward")])
+    assert driven.codes("0/0~1") == {"backward": driven.codes()["backward"]}
+
+
+def test_another_way_at_a_gate_is_the_one_the_program_takes(tmp_path: Path) -> None:
+    commands = [*STEPS[:4], Command("again", gate="dynamo"), Command("go")]
+    driven = drive(tmp_path / "s.fxs", commands, pause="step")
+    assert (driven.way("0/0").status, driven.way("0/0").in_use) == ("left", False)
+    assert (driven.way("0/0~1").status, driven.way("0/0~1").in_use) == ("ok", True)
+    assert driven.output is not None
+    assert driven.model is not None
+    assert all(parameter.grad is not None for parameter in driven.model.parameters())
+
+
+def test_a_skipped_graph_runs_eagerly(straight: Driven, tmp_path: Path) -> None:
+    driven = drive(tmp_path / "s.fxs", [Command("step"), Command("skip")], pause="step")
+    assert driven.way("0/0").status == "left"
+    assert driven.codes() == {}
+    torch.testing.assert_close(driven.output, straight.output)
+
+
+@pytest.mark.parametrize("steps", [0, 2, 5, 9])
+def test_aborting_at_a_gate_leaves_everything_at_hand(straight: Driven, tmp_path: Path, steps: int) -> None:
+    commands = [*STEPS[:steps], Command("abort"), Command("again", gate="dynamo")]
+    driven = drive(tmp_path / "s.fxs", commands, pause="step")
+    assert driven.output is None
+    assert driven.way("0/0").status == "left"
+    assert driven.way("0/0~1").status == "left" or driven.codes("0/0~1") == straight.codes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [({"inductor.max_fusion_sice": 3}, "max_fusion_size"), ({"inductor.max_fusion_size": "many"}, "int")],
+)
+def test_a_wrong_option_is_refused_and_the_gate_stays(tmp_path: Path, settings: dict[str, object], complaint: str) -> None:
+    wrong = Command("set", changes=Changes(settings=settings))
+    driven = drive(tmp_path / "s.fxs", [wrong, Command("go")], pause="step")
+    assert complaint in driven.said("refused")[0]
+    assert driven.way("0/0").status == "ok"
+
+
+def test_a_pass_at_a_gate_changes_the_graph_and_both_are_kept(straight: Driven, tmp_path: Path) -> None:
+    file = tmp_path / "relu.py"
+    file.write_text(
+        "import torch\n\ndef pass_(gm):\n    for node in gm.graph.nodes:\n        if node.target is torch._C._nn.gelu:\n"
+        "            node.target = torch.relu\n"
+    )
+    changes = Changes(passes=(PassFile("dynamo", str(file)),))
+    driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo", changes=changes)])
+    assert driven.way("0/0~1").status == "ok", driven.way("0/0~1").error
+    assert "erf" in driven.codes()["forward"]
+    assert "erf" not in driven.codes("0/0~1")["forward"]
+    edit = driven.reader.rows(Intervention)[0]
+    targets = [{n.target for n in driven.reader.nodes(driven.reader.get(Graph, g))} for g in (edit.before, edit.after)]
+    assert "torch._C._nn.gelu" in targets[0] - targets[1]
+    assert "torch.relu" in targets[1]
+
+
+def test_a_broken_pass_is_refused_and_the_gate_stays(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("def pass_(gm)\n    pass\n")
+    command = Command("pass", changes=Changes(passes=(PassFile("dynamo", str(file)),)))
+    driven = drive(tmp_path / "s.fxs", [command, Command("go")], pause="step")
+    assert "broken.py:1" in driven.said("refused")[0]
+    assert driven.way("0/0").status == "ok"
+
+
+def test_a_region_that_names_nothing_is_refused(tmp_path: Path) -> None:
+    mark = Command("again", gate="dynamo", changes=Changes(marks=(Mark("none", module="no.such.module"),)))
+    driven = drive(tmp_path / "s.fxs", [mark])
+    assert "no.such.module" in driven.said("refused")[0]
+    assert driven.reader.count(Compilation) == 1
+
+
+def test_a_backend_that_fails_is_told_and_the_rest_stays_at_hand(tmp_path: Path) -> None:
+    fails = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "relu_compile_error_TESTING_ONLY"}))
+    driven = drive(tmp_path / "s.fxs", [fails, Command("again", gate="dynamo")], model=Broken)
+    assert driven.way("0/0~1").status in ("failed", "ok")
+    again = drive(tmp_path / "t.fxs", [Command("again", gate="dynamo", compilation="9/9")])
+    assert "9/9" in again.said("refused")[0]

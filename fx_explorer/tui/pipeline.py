@@ -79,7 +79,7 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), pause
     elif not running and not is_over:
         running = _furthest(reached)
     failed = {f.stage for f in reader.rows(model.Failure, where="compiler") if f.stage}
-    missing = _missing(reader)
+    missing = {} if paused else _missing(reader)  # what lies behind the gate is still to come
     found = _found(reader)
     took = _took(reader)
     states = []
@@ -88,7 +88,7 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), pause
         if paused and GATE_STAGES[paused] in step.stages:
             state: State = "paused"
         else:
-            state = _state(set(step.stages), failed, set(running), reached, bool(why) or is_over)
+            state = _state(set(step.stages), failed, set(running), reached, bool(why) or (is_over and not paused))
         words = found[step.name] if state in ("running", "paused", "done", "failed") else ()
         states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
     return states

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.model import Notice, Outcome
+from fx_explorer.model import Command, Notice, Outcome
 from fx_explorer.session import SessionWriter
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
@@ -20,6 +20,7 @@ class FakeCapture:
     def __init__(self, path: Path, write: Callable[[Path], object], outcome: Outcome | None = None) -> None:
         self.session_path = path
         self.outcome: Outcome | None = None
+        self.sent: list[Command] = []
         self.was_cancelled = False
         self.was_discarded = False
         self._write = write
@@ -30,19 +31,30 @@ class FakeCapture:
         with SessionWriter(self.session_path) as writer:
             writer.set_meta("request", {"target": "mlp.py"})
 
-    def send(self, notice: Notice) -> None:
+    def say(self, notice: Notice) -> None:
         self._queue.put_nowait(notice)
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+
+    def stay(self) -> None:
+        """The program has ended, and the worker waits for commands."""
+        self._write(self.session_path)
+        self._note_end(self._final)
 
     def end(self) -> None:
         self._write(self.session_path)
         self._finish(self._final)
 
     def _finish(self, outcome: Outcome) -> None:
+        self._note_end(outcome)
+        self.outcome = outcome
+        self._queue.put_nowait(None)
+
+    def _note_end(self, outcome: Outcome) -> None:
         with SessionWriter(self.session_path) as writer:
             writer.set_meta("outcome", outcome.to_json())
             writer.set_meta("finished", 1.0)
-        self.outcome = outcome
-        self._queue.put_nowait(None)
 
     async def notices(self) -> AsyncIterator[Notice]:
         while (notice := await self._queue.get()) is not None:
@@ -73,10 +85,10 @@ async def test_progress_is_told_while_torch_loads_and_stages_run(open_app: OpenA
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         assert "mlp.py" in driver.header
-        capture.send(Notice("worker", "importing torch"))
+        capture.say(Notice("worker", "importing torch"))
         await driver.until(lambda: "▷ importing torch" in driver.header)
         assert "· Dynamo" in driver.screen
-        capture.send(Notice("phase", stage="schedule", state="begin", compilation="0/0"))
+        capture.say(Notice("phase", stage="schedule", state="begin", compilation="0/0"))
         await driver.until(lambda: "▷ Inductor running" in driver.screen)
         assert "Inductor is fusing [0/0]" in driver.header
         capture.end()

@@ -1,0 +1,171 @@
+"""Driving the compiler from the keyboard. The capture is injected: what it is sent, and what is shown of its notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.live import LiveCapture, Waiting
+from fx_explorer.tui.marking import markables
+from fx_explorer.tui.ways import departures
+from tests.sessions import write_training_step
+from tests.tui.conftest import OpenApp
+from tests.tui.test_live_capture import FakeCapture, step
+
+AT_DYNAMO = Notice("gate", state="begin", gate="dynamo", compilation="0/0")
+LEFT_DYNAMO = Notice("gate", state="end", gate="dynamo", compilation="0/0")
+AT_HAND = Notice("gate", state="begin")
+
+
+def messages(driver) -> str:  # type: ignore[no-untyped-def]
+    return "\n".join(note.message for note in driver.app._notifications)
+
+
+async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_shows_at_once(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py", size=(80, 24)) as driver:
+        capture.say(Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward"))
+        await driver.until(lambda: "‖ paused after the partition [0/0] backward" in driver.header)
+        assert "‖ AOTAutograd" in driver.screen
+        assert ". step  c go on  > run to  K skip graph  X abort" in driver.screen
+        await driver.pilot.press("full_stop")
+        await driver.pilot.pause()
+        assert "▷ on to the next gate" in driver.header
+        assert capture.sent == [Command("step")]
+        capture.say(Notice("done", text="on to the next gate"))
+        capture.say(Notice("gate", state="end", gate="partition", compilation="0/0", direction="backward"))
+        await driver.until(lambda: ". step" not in driver.screen)
+        capture.say(AT_DYNAMO)
+        await driver.until(lambda: "paused after Dynamo [0/0]" in driver.header)
+        capture.say(Notice("refused", text="the option has no such value"))
+        await driver.until(lambda: "the option has no such value" in messages(driver))
+        await driver.press("r")
+        assert capture.sent[-1] == Command("go")
+        capture.end()
+
+
+async def test_gates_and_files_are_chosen_in_dialogs(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    pass_file = tmp_path / "fold.py"
+    pass_file.write_text("def pass_(gm): ...\n")
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        capture.say(AT_DYNAMO)
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("P", *"none.py", "enter")
+        assert "There is no file" in messages(driver)
+        await driver.press("P", *str(pass_file), "enter")
+        assert capture.sent == [Command("pass", changes=Changes(passes=(PassFile("dynamo", str(pass_file)),)))]
+        capture.say(Notice("done", text="pass_ of fold.py"))
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("greater_than_sign", *"post_grad", "enter")
+        assert capture.sent[-1] == Command("run_to", gate="post_grad")
+        capture.end()
+
+
+async def test_escape_at_a_gate_asks_before_it_ends_the_capture(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        capture.say(AT_DYNAMO)
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("escape")
+        assert not capture.was_cancelled
+        await driver.press("escape")
+        assert capture.was_cancelled
+
+
+async def test_when_all_is_done_another_way_can_be_taken_and_saving_and_capturing_again_work(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
+    made = iter(captures)
+    async with open_app(make_capture=lambda: next(made), target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        captures[0].stay()
+        captures[0].say(AT_HAND)
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("c")
+        assert captures[0].sent == []
+        assert "Everything is compiled" in messages(driver)
+        await driver.press("A", *"the joint", "enter", *"the same", "enter")
+        assert captures[0].sent == [Command("again", gate="joint", compilation="0/0")]
+        assert "▷ compiling [0/0] from the joint graph" in driver.header
+        captures[0].say(Notice("done", text="way 1"))
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("s")
+        assert "Save the session as" in driver.screen
+        await driver.press("escape", "r")
+        await driver.until(lambda: captures[1].session_path.exists())
+        assert captures[0].was_cancelled
+        captures[1].end()
+
+
+async def test_a_recapture_that_pauses_is_shown_in_place_of_the_old_session(open_app: OpenApp, tmp_path: Path) -> None:
+    captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
+    made = iter(captures)
+    async with open_app(make_capture=lambda: next(made), target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        captures[0].end()
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("r")
+        captures[1].say(AT_DYNAMO)
+        await driver.until(lambda: driver.explorer.reader.path == captures[1].session_path)
+        captures[1].end()
+
+
+async def test_a_saved_session_says_why_nothing_can_be_driven(open_app: OpenApp, tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs") as driver:
+        await driver.press("full_stop", "A", "m", "X")
+        assert messages(driver).count("there is no compiler to drive") == 4
+
+
+async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        step(capture.session_path)
+        capture.say(AT_DYNAMO)
+        await driver.until(lambda: "paused after Dynamo" in driver.header and "Everything became" in driver.screen)
+        await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
+        mark = Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7)
+        assert capture.sent == [Command("mark", changes=Changes(marks=(mark,)))]
+        capture.end()
+
+
+def test_a_node_of_any_stage_is_marked_by_the_dynamo_nodes_it_comes_from(tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        from fx_explorer.analysis.documents import documents
+
+        post = next(d for d in documents(reader) if d.title == "Backward · post-grad")
+        (found,) = markables(reader, post, [1])
+        assert (found.mark.nodes, found.compilation) == (("fc2",), "0/0")
+        assert markables(reader, post, [0]) == []
+
+
+def test_ways_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        gates = [departure.gate for departure in departures(reader)]
+    assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
+
+
+def test_a_gate_inside_another_way_leads_back_to_that_way(tmp_path: Path) -> None:
+    live = LiveCapture(FakeCapture(tmp_path / "s.fxs", step))
+    live.take(AT_HAND)
+    assert live.waiting == Waiting()
+    assert live.is_at_rest
+    live.send(Command("again"), "compiling")
+    assert live.waiting is None
+    live.take(AT_DYNAMO)
+    assert live.waiting == Waiting("dynamo", "0/0")
+    live.send(Command("go"), "going on")
+    live.take(Notice("done"))
+    live.take(LEFT_DYNAMO)
+    assert live.waiting is None
+    assert live.has_ended
+    live.take(Notice("done"))
+    assert live.is_at_rest

@@ -121,7 +121,7 @@ def in_use(reader: SessionReader) -> InUse | None:
         for document in documents_of_way(reader, way):
             (graphs if document.kind == "graph" else artifacts).add(document.id)
         kernels.update(kernel.id for kernel in kernels_of_way(reader, way))
-        saving.add(_saving(reader, way).id)
+        saving.add(saving_way(reader, way).id)
     graphs -= {row[0] for row in edited}
     return InUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
 
@@ -139,12 +139,12 @@ def root_name(name: str) -> str:
     return name.partition("~")[0]
 
 
-def _saving(reader: SessionReader, way: model.Compilation) -> model.Compilation:
+def saving_way(reader: SessionReader, way: model.Compilation) -> model.Compilation:
     """The way whose partition decided what is saved."""
     origin = origin_of(reader, way)
     if origin is None or way.branch_from is None or not is_through(way.branch_from, "backward"):
         return way
-    return _saving(reader, origin)
+    return saving_way(reader, origin)
 
 
 def among(ids: Collection[int] | None, column: str) -> str:

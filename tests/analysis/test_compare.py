@@ -7,6 +7,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.branches import branches
+from fx_explorer.analysis.compare import document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
 from fx_explorer.analysis.kernels import kernel_uses, kernels_by_direction
 from fx_explorer.analysis.overview import overview
@@ -122,3 +123,19 @@ def test_the_report_has_branches_apart_from_compilations(branched: SessionReader
     assert intervention["compilation"] == "0/0~1"
     assert intervention["gate"] == "post_grad"
     assert (intervention["nodes_before"], intervention["nodes_after"]) == (None, 2)
+
+
+def test_two_ways_are_compared_in_figures_and_documents(branched: SessionReader) -> None:
+    first, way = branched.rows(model.Compilation)
+    told = {figure.what: (figure.left, figure.right) for figure in figures(branched, first, way)}
+    assert told["kernels"] == ("3", "5")
+    assert told["  C++"] == ("1", "3")
+    assert told["kernels only here"] == ("none", "small_0 and small_1")
+    assert told["kept for the backward"] == ("128 B", "128 B")
+    assert told["compiling took"][0].startswith("2.0")
+    pairs = {(pair.title, pair.is_shared) for pair in document_pairs(branched, first, way)}
+    assert ("Dynamo graph", True) in pairs
+    assert ("Backward · post-grad", False) in pairs
+    (pair,) = [pair for pair in document_pairs(branched, first, way) if pair.title == "Output code · backward"]
+    assert pair.left is None
+    assert [(row.sign, row.after) for row in pair_diff(branched, pair)] == [("+", "call()")]

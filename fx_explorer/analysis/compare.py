@@ -1,0 +1,125 @@
+"""Two ways of a compilation, or two compilations, side by side: what each made of the same code.
+
+Whole-model Inductor beside regional Inductor is such a comparison, and so is either beside a way that ran eagerly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
+from fx_explorer.analysis.documents import Document, lines_of, rows_of
+from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
+from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
+from fx_explorer.analysis.words import listed, seconds, size
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the comparison, both sides as text."""
+
+    what: str
+    left: str
+    right: str
+
+    @property
+    def differs(self) -> bool:
+        return self.left != self.right
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPair:
+    """The same stage and direction of both; None where one has none."""
+
+    left: Document | None
+    right: Document | None
+
+    @property
+    def title(self) -> str:
+        document = self.left or self.right
+        return document.title if document else ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Made once, before the two parted."""
+        return self.left is not None and self.left == self.right
+
+
+def figures(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+    """Kernels, operations, memory and time; of the operations only those whose count differs."""
+    found = [_Side(reader, way) for way in (left, right)]
+    rows = [Figure("kernels", *(f"{len(side.kernels):,}" for side in found))]
+    languages = sorted({kernel.language for side in found for kernel in side.kernels})
+    rows += [Figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found)) for name in languages]
+    rows.append(Figure("kernels only here", *_only_here(*(side.names for side in found))))
+    rows.append(Figure("operations, post-grad", *(f"{sum(side.operations.values()):,}" for side in found)))
+    targets = sorted({target for side in found for target in side.operations})
+    each = (Figure(f"  {target}", *(f"{side.operations[target]:,}" for side in found)) for target in targets)
+    rows += [figure for figure in each if figure.differs]
+    rows.append(Figure("kept for the backward", *(size(side.saved_bytes) for side in found)))
+    rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, way.id)) for way in (left, right))))
+    rows += _stages(*(stage_times(reader, way.id).by_stage for way in (left, right)))
+    return rows
+
+
+LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "python": "Python"}
+
+
+class _Side:
+    """What is counted of one way."""
+
+    def __init__(self, reader: SessionReader, way: model.Compilation) -> None:
+        self.kernels = kernels_of_way(reader, way)
+        self.names = Counter(kernel.name for kernel in self.kernels)
+        self.operations: Counter[str] = Counter()
+        for document in documents_of_way(reader, way):
+            if document.kind == "graph" and document.stage == "post_grad":
+                self.operations.update(n.target for n in rows_of(reader, document) if n.op.startswith("call_"))
+        saved = reader.rows(model.SavedTensor, compilation=saving_way(reader, way).id)
+        self.saved_bytes = sum(row.size_bytes for row in saved)
+
+    def count_of(self, language: str) -> str:
+        return f"{sum(kernel.language == language for kernel in self.kernels):,}"
+
+
+def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
+    return (listed(sorted(left.keys() - right.keys())) or "none", listed(sorted(right.keys() - left.keys())) or "none")
+
+
+def _stages(left: dict[str, float], right: dict[str, float]) -> list[Figure]:
+    stages = [stage for stage in (*model.STAGES, "") if stage in left or stage in right]
+    return [Figure(f"  {STAGE_IN_WORDS[stage]}", *(_took(side.get(stage)) for side in (left, right))) for stage in stages]
+
+
+def _took(spent: float | None) -> str:
+    return "not repeated" if spent is None else seconds(spent)
+
+
+def document_pairs(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[DocumentPair]:
+    """Graphs and texts of both, by stage; kernels' own code is in the output code."""
+    sides = [{_slot(d): d for d in documents_of_way(reader, way) if d.stage != "kernel"} for way in (left, right)]
+    slots = dict.fromkeys([*sides[0], *sides[1]])
+    pairs = [DocumentPair(sides[0].get(slot), sides[1].get(slot)) for slot in slots]
+    return sorted(pairs, key=lambda pair: _order(pair.left or pair.right))
+
+
+def _slot(document: Document) -> tuple[object, ...]:
+    return document.kind, document.stage, document.direction, document.title
+
+
+def _order(document: Document | None) -> tuple[int, int]:
+    if document is None or document.stage is None:
+        return len(model.STAGES), 0
+    return model.STAGES.index(document.stage), model.DIRECTIONS.index(document.direction)
+
+
+def pair_diff(reader: SessionReader, pair: DocumentPair) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
+    """Nodes of graphs, lines of texts."""
+    kind = (pair.left or pair.right or Document("artifact", 0)).kind
+    if kind == "graph":
+        return graph_diff(*(rows_of(reader, side) if side else [] for side in (pair.left, pair.right)))
+    return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))

@@ -124,7 +124,7 @@ def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLoweri
     direction = recording.direction
     for name in names:
         reason = f"no node of the {direction} graph carries it"
-        yield RegionLowering(0, recording.compilation_id(), direction, name, "", 0, reason=reason)
+        yield RegionLowering(0, recording.way_id(), direction, name, "", 0, reason=reason)
 
 
 # each region
@@ -200,7 +200,7 @@ def _recorded(recording: Recording, module: torch.fx.GraphModule, subgraph: str)
     began = time.perf_counter()
     nodes = [node for node in module.graph.nodes if region_name(node) is not None]
     row = RegionLowering(
-        0, recording.compilation_id(), recording.direction, region_name(nodes[0]) or "", subgraph, len(nodes), _configs_in_force(module)
+        0, recording.way_id(), recording.direction, region_name(nodes[0]) or "", subgraph, len(nodes), _configs_in_force(module)
     )
     try:
         yield

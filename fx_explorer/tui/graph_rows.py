@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, rows_of
-from fx_explorer.analysis.words import annotation_text, tensor
+from fx_explorer.analysis.regions import region_value
+from fx_explorer.analysis.words import tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.region_colours import region_kind
+from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 COLUMNS = (
@@ -28,7 +31,6 @@ class GraphRows:
     def __init__(self, reader: SessionReader, document: Document) -> None:
         self._reader = reader
         self._document = document
-        self._has_regions = False
 
     def __len__(self) -> int:
         return self._document.line_count
@@ -43,7 +45,7 @@ def node_row(node: model.Node) -> Row:
         (node.name, OP_KINDS.get(node.op, "strong")),
         value_text(node),
         (operation(node), kind),
-        region_text(node),
+        region_cell(node),
         node.module,
         node.arguments,
     )
@@ -61,6 +63,10 @@ def value_text(node: model.Node) -> str:
     return tensor(node.dtype, node.shape) or node.value
 
 
-def region_text(node: model.Node) -> str:
-    """What ``annotate`` said: ``attention``; several are listed."""
-    return ", ".join(annotation_text(value) for value in (node.annotations or {}).values())
+def region_cell(node: model.Node) -> list[Piece]:
+    """What ``annotate`` said, each in its region's colour: ``attention``; several are listed."""
+    pieces: list[Piece] = []
+    for value in (node.annotations or {}).values():
+        name = region_value(value)
+        pieces += [(", ", "muted")] * bool(pieces) + [(name, region_kind(name))]
+    return pieces

@@ -44,6 +44,12 @@ KINDS: Mapping[str, Look] = {
     "good": Look("text-success"),
     "warning": Look("text-warning"),
     "bad": Look("text-error", 100, "bold"),
+    # Regions, told apart by colour beside their name (region_colours.py).
+    "region-0": Look("text-secondary"),
+    "region-1": Look("text-accent"),
+    "region-2": Look("text-success"),
+    "region-3": Look("text-warning"),
+    "region-4": Look("text-primary"),
     # Parts of the view itself.
     "pointer": Look("primary", 100, "bold"),
     "mark-glyph": Look("warning"),

@@ -1,0 +1,94 @@
+"""A view of regions: which nodes carry which annotation, into which kernels they went, and what stayed eager."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.regions import KeptEager, Lowering, Region, kept_eager, regions
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.region_colours import region_kind
+from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+COLUMNS = (
+    Column("region", "annotation", min_width=10),
+    Column("compiled", min_width=10),
+    Column("nodes by stage", min_width=20, max_width=70),
+    Column("forward kernels", "function", min_width=15, priority=1),
+    Column("backward kernels", "function", min_width=16, priority=2),
+    Column("kept eager", "warning", is_number=True, min_width=10, priority=3),
+    Column("configs", "muted", min_width=10, priority=4),
+    Column("key", "muted", min_width=12, priority=5),
+)
+
+
+def regions_table(reader: SessionReader) -> Table:
+    return Table(
+        shows="Parts of the program marked with annotate, in the order they first occur.",
+        notice=_notice(kept_eager(reader)),
+        origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
+        columns=COLUMNS,
+        rows=[_row(region) for region in regions(reader)],
+        empty='Nothing is marked. Put `with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):` around it.',
+    )
+
+
+def _row(region: Region) -> Row:
+    cells = (
+        region.name,
+        compiled_in_words(region),
+        ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()),
+        ", ".join(_kernels(region, backward=False)),
+        ", ".join(_kernels(region, backward=True)),
+        str(sum(eager.nodes for eager in region.eager)) if region.lowerings else "",
+        ", ".join(_configs(region)),
+        region.key,
+    )
+    return Row(cells, detail=lambda: Detail(_text(region)), kind=region_kind(region.value))
+
+
+def compiled_in_words(region: Region) -> str:
+    """On its own, with everything else, in part, or not; never told by colour alone."""
+    if not region.lowerings:
+        return "with the whole" if region.is_compiled else "no"
+    compiled = [one for one in region.lowerings if one.row.subgraph]
+    if len(compiled) == len(region.lowerings):
+        return "on its own"
+    return "in part" if compiled else "no"
+
+
+def _kernels(region: Region, *, backward: bool) -> list[str]:
+    wanted = [one for one in region.lowerings if (one.row.direction == "backward") == backward]
+    if region.lowerings:
+        return list(dict.fromkeys(name for one in wanted for name in one.kernels))
+    return [] if backward else list(region.kernels)
+
+
+def _configs(region: Region) -> list[str]:
+    return list(dict.fromkeys(f"{key}={value}" for one in region.lowerings for key, value in (one.row.configs or {}).items()))
+
+
+def _text(region: Region) -> str:
+    lines = [f"{region.name} · {region.key}: {region.value}"]
+    lines += [_lowering_line(one) for one in region.lowerings]
+    lines += [f"{one.direction}: kept eager: {_ops(one)}" for one in region.eager]
+    if not region.lowerings:
+        lines.append(f"kernels: {', '.join(region.kernels) or 'none was generated for it'}")
+    return "\n".join(lines)
+
+
+def _lowering_line(one: Lowering) -> str:
+    row: model.RegionLowering = one.row
+    where = f"[{one.compilation}] {row.direction}"
+    if not row.subgraph:
+        return f"{where}: not compiled: {row.reason}"
+    reused = ", as before" if row.is_reused else ""
+    return f"{where}: {row.subgraph}, {counted(row.nodes, 'node')} in {row.duration_s:.2f} s{reused}: {', '.join(one.kernels)}"
+
+
+def _ops(one: KeptEager) -> str:
+    return ", ".join(f"{count} × {op.removesuffix('.default')}" for op, count in one.ops.items())
+
+
+def _notice(eager: list[KeptEager]) -> str:
+    parts = [f"{counted(one.nodes, 'node')} of {one.direction} [{one.compilation}]" for one in eager]
+    return f"Outside of compiled regions, run eagerly: {', '.join(parts)}." if parts else ""

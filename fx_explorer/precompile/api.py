@@ -133,7 +133,7 @@ class Precompile:
     def save(compiled_fn: CompiledFunction, path: str | Path) -> Path:
         """Write ``compiled_fn`` to a file that another process can load without compiling.
 
-        torch can serialise what is made for it: the graph is lowered once more (Inductor's kernels come out of its cache).
+        torch can serialise what is made for it: the graph is lowered once more (kernels that were built are used again).
         Guards on the identity of objects and on globals cannot be saved, and are left out, as in torch's own AOT compile.
 
         Raises:

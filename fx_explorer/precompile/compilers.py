@@ -11,7 +11,7 @@ import torch
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.precompile.errors import CompilerError, PrecompileWarning
-from fx_explorer.precompile.regions import KEY, keep_apart
+from fx_explorer.precompile.regions import KEY, keep_apart, own_configs
 
 Compiler = Callable[..., Any]
 Backend = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., Any]]
@@ -66,10 +66,8 @@ class Watched:
         self._calls += 1
         nodes, ends = len(gm.graph.nodes), _ends(gm)
         where = f"the compiler {name_of(self._compiler)}, given graph {self._calls} ({nodes} nodes)"
-        if self._compiler is regional_inductor:
-            self._marked += keep_apart(gm)
         try:
-            compiled = self._compiler(gm, inputs)
+            compiled = self._compiled(gm, inputs)
         except Exception as error:
             raise CompilerError(f"{where}, raised {type(error).__name__}: {error}") from error
         if not callable(compiled):
@@ -77,6 +75,13 @@ class Watched:
             raise CompilerError(f"{where}, {what}: return the graph module, its forward, or a function of the graph's inputs")
         self._check(gm, compiled, ends, where)
         return _boxed(compiled)
+
+    def _compiled(self, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Any:
+        if self._compiler is not regional_inductor:
+            return self._compiler(gm, inputs)
+        self._marked += keep_apart(gm)
+        with own_configs():
+            return self._compiler(gm, inputs)
 
     def _check(self, gm: torch.fx.GraphModule, compiled: object, ends: tuple[int, int], where: str) -> None:
         returned = getattr(compiled, "__self__", compiled)

@@ -6,9 +6,13 @@ Regions with a plain string, or with differing ``inductor_configs`` and no name,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
 
 import torch
+
+from fx_explorer.capture.patching import patched
 
 KEY = "compile_with_inductor"
 
@@ -42,3 +46,26 @@ def _named(value: object) -> dict[str, object]:
         return value
     configs = value.get("inductor_configs") or {}
     return {**value, "inductor_region": f"configs {sorted(configs.items())}"}
+
+
+@contextlib.contextmanager
+def own_configs() -> Iterator[None]:
+    """Each region is compiled with its own ``inductor_configs`` in the block.
+
+    torch takes the first it meets in the region's graph, and a placeholder there has the metadata of the node that computes
+    it: where regions touch, that is the other region's (torch/fx/passes/regional_inductor.py, ``_compile_submod``).
+    """
+    module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_compile_inductor_marked_regions"
+    with patched(module, name, _inputs_unmarked) if hasattr(module, name) else contextlib.nullcontext():
+        yield
+
+
+def _inputs_unmarked(compile_regions: Callable[..., object]) -> Callable[..., object]:
+    def compile_unmarked(gm: torch.fx.GraphModule) -> object:
+        for name, module in gm.named_modules():
+            if name.rpartition(".")[2].startswith("__marked_inductor_submod") and isinstance(module, torch.fx.GraphModule):
+                for node in module.graph.find_nodes(op="placeholder"):
+                    node.meta.pop("custom", None)
+        return compile_regions(gm)
+
+    return compile_unmarked

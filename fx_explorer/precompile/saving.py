@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from torch.fx.passes.regional_inductor import regional_inductor
 from fx_explorer.capture.versions import MissingInTorch, dataclass_of, part
 from fx_explorer.precompile import compilers
 from fx_explorer.precompile.compiled import WHAT_TO_DO, CompiledFunction, as_arguments
-from fx_explorer.precompile.errors import GuardError, SaveError
+from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError
 
 _AOT_COMPILE = "torch._dynamo.aot_compile"
 
@@ -56,12 +58,15 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
     source, traced = captured.output.backend_input, captured.output.graph_capture_output
     function = convert_frame.get_traced_fn(captured.model)[0]
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
-        compiled = _lowered(compiled_fn)
+        # An entry of AOTAutograd's cache may be older than the classes that it names, so none is used; built kernels are.
+        with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex):
+            compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")
         compiled = part(aot, "BundledAOTAutogradSerializableCallable")(compiled)
         hooks = Hooks(guard_filter_fn=_guards_to_save)
-        checks = traced.build_guards(function.__code__, hooks=hooks, save=True, strict_error=True)
+        with _without_gradients(captured.owner):
+            checks = traced.build_guards(function.__code__, hooks=hooks, save=True, strict_error=True)
     sources = part("torch._dynamo.package", "SourceInfo")(inlined_sources=set())
     for code in traced.traced_code:
         sources.add_code(code)
@@ -80,6 +85,20 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
         backend_name=compilers.name_of(compiled_fn.compiler),
     )
     return part(_AOT_COMPILE, "AOTCompiledFunction")(artifacts, _extra_globals=function.__globals__)
+
+
+@contextlib.contextmanager
+def _without_gradients(owner: object | None) -> Iterator[None]:
+    """torch (2.13) writes guards on parameters that have a gradient so that they cannot be read back."""
+    parameters = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
+    gradients = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
 
 
 def _lowered(compiled_fn: CompiledFunction) -> Any:
@@ -127,7 +146,12 @@ class _Loaded:
     def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
         args = as_arguments(example_inputs)
         args = args if self._owner is None else (self._owner, *args)
-        if not self._function.guard_check(*args, **kwargs):
+        try:
+            fits = self._function.guard_check(*args, **kwargs)
+        except TypeError as error:
+            hint = "keyword inputs must be given, and the model is an argument of Precompile.load"
+            raise PrecompileError(f"the function cannot be called with these inputs: {error} ({hint})") from None
+        if not fits:
             reason = self._function._artifacts.guard_manager.check_verbose(self._function.prepare_f_locals(*args, **kwargs))
             raise GuardError(f"the function was compiled for other inputs: {reason}\n{WHAT_TO_DO}")
         return self._function.fn(*args, **kwargs)

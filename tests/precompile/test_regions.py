@@ -1,0 +1,103 @@
+"""Regions under regional_inductor: which nodes carry what, and what torch compiles as one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.fx.traceback as fx_traceback
+from torch.fx.passes.regional_inductor import regional_inductor
+
+from fx_explorer.precompile import Precompile, PrecompileWarning
+from tests.precompile.models import Block, Compiled, compiled, eager
+
+KEY = "compile_with_inductor"
+
+
+def named(node: torch.fx.Node) -> object:
+    return (node.meta.get("custom") or {}).get(KEY)
+
+
+def regions_compiled(model: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> list[str]:
+    """Names of the submodules that regional_inductor says it compiles: torch's own log, the second source."""
+    heard: list[str] = []
+    listener = logging.Handler(logging.INFO)
+    listener.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("torch.fx.passes.regional_inductor")
+    level = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.INFO)
+    try:
+        gm, _, guards, inputs = Precompile.dynamo(model, *inputs)
+        run, _ = Precompile.aot_autograd(gm, guards, compiler=regional_inductor)
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(level)
+    assert torch.allclose(run(inputs), model(*inputs), atol=1e-5)
+    return [message for message in heard if message.startswith("Compiling submodule")]
+
+
+def test_forward_and_backward_nodes_carry_the_annotation() -> None:
+    seen: list[set[object]] = []
+
+    def looking(graph: torch.fx.GraphModule, inputs: object) -> object:
+        seen.append({named(node) for node in graph.graph.nodes if node.op == "call_function"} - {None})
+        return eager(graph, inputs)
+
+    compiled(Block(), torch.randn(2, 3, 16), compiler=looking)
+    assert seen == [{"attention", "mlp"}, {"attention", "mlp"}]
+
+
+def test_the_users_graph_keeps_the_users_annotations(transformer: Compiled) -> None:
+    assert {named(node) for node in transformer.gm.graph.nodes} - {None} == {"attention", "mlp"}
+
+
+def test_touching_regions_with_different_names_stay_apart() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with fx_traceback.annotate({KEY: "first"}):
+            x = x.sin()
+        with fx_traceback.annotate({KEY: "second"}):
+            return x.cos()
+
+    assert len(regions_compiled(model, torch.ones(4))) == 2
+
+
+def test_touching_regions_with_different_configs_each_get_their_own() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with fx_traceback.annotate({KEY: {"inductor_configs": {"max_autotune": False}}}):
+            x = x.sin()
+        with fx_traceback.annotate({KEY: {"inductor_configs": {"max_fusion_size": 8}}}):
+            return x.cos()
+
+    messages = regions_compiled(model, torch.ones(4))
+    assert [message.partition("options: ")[2] for message in messages] == ["{'max_autotune': False}", "{'max_fusion_size': 8}"]
+
+
+def test_an_inner_region_is_its_own_inside_the_outer_one() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with fx_traceback.annotate({KEY: "outer"}):
+            x = x.sin()
+            with fx_traceback.annotate({KEY: "inner"}):
+                x = x.cos()
+            return x.tan()
+
+    assert len(regions_compiled(model, torch.ones(4))) == 3
+
+
+def test_a_region_that_is_used_twice_is_compiled_at_each_place() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            with fx_traceback.annotate({KEY: "repeated"}):
+                x = x.sin()
+            x = x + 1
+        return x
+
+    assert len(regions_compiled(model, torch.ones(4))) == 2
+
+
+def test_annotating_nothing_is_said() -> None:
+    gm, _, guards, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
+    with pytest.warns(PrecompileWarning, match="regional_inductor compiled nothing"):
+        Precompile.aot_autograd(gm, guards, compiler=regional_inductor)

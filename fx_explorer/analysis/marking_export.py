@@ -1,0 +1,202 @@
+"""A region marked by hand, as the edit of the user's source that marks it there: pure text in, a unified diff out."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from dataclasses import dataclass
+
+from fx_explorer.errors import UsageError
+
+IMPORT = "import torch.fx.traceback as fx_traceback"
+
+_Body = list[ast.stmt]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Statements of one block that follow each other."""
+
+    function: ast.AST
+    statements: tuple[ast.stmt, ...]
+
+
+def decoded(source: bytes, path: str) -> str:
+    """The text of a source file; raises UsageError for one that is not UTF-8, as the edit could not be written back."""
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path} is not UTF-8 (byte {error.start}): an edit would change more of it. Put annotate() there by hand."
+        ) from None
+
+
+def marking_diff(source: str, path: str, name: str, first_line: int, last_line: int) -> str:
+    """The diff that puts ``with fx_traceback.annotate(…)`` around the statements on these lines (from 1, both included).
+
+    Line ends and the indentation of the file are kept. Raises UsageError when the lines cut through a statement, are not in one
+    block of one function, or hold text that an indentation would change.
+    """
+    tree = _parsed(source, path)
+    run = _statements(tree, path, first_line, last_line)
+    return _diff(source, path, _marked(source, tree, run, name, path))
+
+
+def module_diff(source: str, path: str, name: str, module_class: str, method: str = "forward") -> str:
+    """The same for a module: around the whole body of its ``forward``, but for the docstring."""
+    tree = _parsed(source, path)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == module_class]
+    methods = [one for node in found for one in node.body if isinstance(one, ast.FunctionDef) and one.name == method]
+    if len(methods) != 1:
+        many = "several classes" if len(methods) > 1 else "no class"
+        raise UsageError(f"{path} has {many} {module_class} with a method {method}: mark its source lines instead.")
+    body = methods[0].body
+    if ast.get_docstring(methods[0]) is not None:
+        body = body[1:]
+    if not body:
+        raise UsageError(f"{module_class}.{method} of {path} does nothing: there is nothing to mark.")
+    return _diff(source, path, _marked(source, tree, _Run(methods[0], tuple(body)), name, path))
+
+
+def _parsed(source: str, path: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{path} cannot be parsed ({error}): mend it first.") from None
+
+
+# which statements
+
+
+def _statements(tree: ast.Module, path: str, first: int, last: int) -> _Run:
+    where = f"lines {first} to {last} of {path}"
+    functions = [
+        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and _overlaps(n, first, last)
+    ]
+    holding = [node for node in functions if node.body[0].lineno <= first and last <= _end(node.body[-1])]
+    if not holding:
+        crossed = ", ".join(node.name for node in functions)
+        reason = f"reach over the edge of {crossed}" if functions else "are in no function"
+        raise UsageError(f"{where} {reason}: a region is made of whole statements within one function. Choose other lines.")
+    function = max(holding, key=lambda node: node.lineno)
+    return _Run(function, _within(function.body, where, first, last))
+
+
+def _within(body: _Body, where: str, first: int, last: int) -> tuple[ast.stmt, ...]:
+    touched = [one for one in body if _overlaps(one, first, last)]
+    if not touched:
+        raise UsageError(f"{where} hold no statement: choose lines that compute something.")
+    if all(first <= _begin(one) and _end(one) <= last for one in touched):
+        return tuple(touched)
+    for inner in _bodies(touched[0]) if len(touched) == 1 else []:
+        if inner[0].lineno <= last and first <= _end(inner[-1]) and _begin(inner[0]) <= first:
+            return _within(inner, where, first, last)
+    cut = next(one for one in touched if not (first <= _begin(one) and _end(one) <= last))
+    raise UsageError(
+        f"{where} cut the statement on lines {_begin(cut)} to {_end(cut)}. Choose all its lines, or whole statements inside it."
+    )
+
+
+def _bodies(statement: ast.stmt) -> list[_Body]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return []
+    blocks = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
+    blocks += [handler.body for handler in getattr(statement, "handlers", [])]
+    blocks += [case.body for case in getattr(statement, "cases", [])]
+    return [block for block in blocks if block]
+
+
+def _overlaps(node: ast.stmt, first: int, last: int) -> bool:
+    return _begin(node) <= last and first <= _end(node)
+
+
+def _begin(node: ast.stmt) -> int:
+    """Decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+# the edit
+
+
+def _marked(source: str, tree: ast.Module, run: _Run, name: str, path: str) -> str:
+    lines = source.splitlines(keepends=True)
+    if len(lines) != len(_python_lines(source)):
+        raise UsageError(f"{path} has line ends other than \\n and \\r\\n: put annotate() there by hand.")
+    first, last = _begin(run.statements[0]), _end(run.statements[-1])
+    indent = re.match(r"[ \t]*", lines[first - 1]).group()  # type: ignore[union-attr]  # it matches the empty text too
+    _check_whole_lines(run, lines, path)
+    newline = "\r\n" if lines[first - 1].endswith("\r\n") else "\n"
+    fixed = _lines_in_strings(run)
+    unit = "\t" if indent.endswith("\t") else "    "
+    annotation = f'{{"compile_with_inductor": {{"inductor_region": {_quoted(name)}}}}}'
+    body = [
+        line if not line.strip() or number in fixed else unit + line
+        for number, line in enumerate(lines[first - 1 : last], first)
+    ]
+    lines[first - 1 : last] = [f"{indent}with fx_traceback.annotate({annotation}):{newline}", *body]
+    if not _is_imported(tree):
+        lines.insert(_import_line(tree), IMPORT + newline)
+    return "".join(lines)
+
+
+def _python_lines(source: str) -> list[str]:
+    """Lines as Python counts them: form feeds and Unicode's separators end none."""
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", source)
+
+
+def _check_whole_lines(run: _Run, lines: list[str], path: str) -> None:
+    first, last = run.statements[0], run.statements[-1]
+    before = lines[_begin(first) - 1].encode()[: first.col_offset] if _begin(first) == first.lineno else b""
+    after = lines[_end(last) - 1].encode()[last.end_col_offset or 0 :].decode().strip()
+    if before.strip() or (after and not after.startswith("#")):
+        raise UsageError(
+            f"lines {_begin(first)} to {_end(last)} of {path} share a line with another statement: put it on one of its own."
+        )
+
+
+def _lines_in_strings(run: _Run) -> set[int]:
+    """Lines that begin inside a string: an indentation would become part of it."""
+    strings = [n for one in run.statements for n in ast.walk(one) if isinstance(n, ast.JoinedStr) or _is_text(n)]
+    return {line for node in strings for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)}  # type: ignore[attr-defined]
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+
+
+def _quoted(name: str) -> str:
+    text = repr(name)
+    return f'"{text[1:-1]}"' if text.startswith("'") and '"' not in text else text
+
+
+def _is_imported(tree: ast.Module) -> bool:
+    names = [alias for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    direct = any(alias.name == "torch.fx.traceback" and alias.asname == "fx_traceback" for alias in names)
+    return direct or any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "torch.fx"
+        and any((alias.asname or alias.name) == "fx_traceback" and alias.name == "traceback" for alias in node.names)
+        for node in tree.body
+    )
+
+
+def _import_line(tree: ast.Module) -> int:
+    """Lines before the new import: the docstring and all imports at the head of the file."""
+    line = 0
+    for position, node in enumerate(tree.body):
+        is_docstring = position == 0 and isinstance(node, ast.Expr) and _is_text(node.value)
+        if not is_docstring and not isinstance(node, ast.Import | ast.ImportFrom):
+            break
+        line = _end(node)
+    return line
+
+
+def _diff(before: str, path: str, after: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

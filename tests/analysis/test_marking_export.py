@@ -1,0 +1,106 @@
+"""The source edit that marks a region: applied with `patch`, it parses, and marks what was chosen."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.marking_export import IMPORT, decoded, marking_diff, module_diff
+from fx_explorer.errors import UsageError
+
+SOURCE = '''"""A model."""
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        """What it does."""
+        y = torch.sin(
+            x
+        )
+        if y is not None:
+            z = y.cos()
+            z = z + 1; w = z
+        text = """kept
+as it is"""
+        return z  # done
+
+
+top = 1
+'''
+
+
+def patched(tmp_path: Path, source: str, diff: str) -> str:
+    """What ``git apply`` makes of it."""
+    (tmp_path / "m.py").write_bytes(source.encode())
+    subprocess.run(["git", "apply", "--unsafe-paths", "-"], input=diff.encode(), cwd=tmp_path, check=True, capture_output=True)
+    return (tmp_path / "m.py").read_bytes().decode()
+
+
+def regions(source: str) -> list[tuple[str, list[str]]]:
+    """(argument of annotate, statements inside), as Python reads them."""
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.With)]
+    return [(ast.unparse(node.items[0].context_expr.args[0]), [ast.unparse(s) for s in node.body]) for node in found]  # type: ignore[attr-defined]
+
+
+def test_lines_become_a_with_block_and_the_import_is_added(tmp_path: Path) -> None:
+    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", "waves", 8, 10))
+    assert regions(after) == [("{'compile_with_inductor': {'inductor_region': 'waves'}}", ["y = torch.sin(x)"])]
+    assert after.split("\n")[1:3] == ["import torch", IMPORT]
+
+
+def test_statements_inside_an_if_are_marked_inside_it(tmp_path: Path) -> None:
+    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", "r", 12, 12))
+    assert regions(after)[0][1] == ["z = y.cos()"]
+
+
+def test_a_module_is_marked_around_the_body_of_its_forward_and_strings_stay(tmp_path: Path) -> None:
+    after = patched(tmp_path, SOURCE, module_diff(SOURCE, "m.py", "net", "Net"))
+    ((_, statements),) = regions(after)
+    assert statements[0] == "y = torch.sin(x)"
+    assert statements[-1] == "return z"
+    assert "kept\\nas it is" in statements[2]
+
+
+def test_tabs_and_windows_line_ends_are_kept_and_an_import_is_not_repeated(tmp_path: Path) -> None:
+    source = "import torch.fx.traceback as fx_traceback\r\ndef f(x):\r\n\ty = x\r\n\treturn y"
+    after = patched(tmp_path, source, marking_diff(source, "m.py", 'a "b"', 3, 4))
+    lines = after.split("\r\n")
+    assert lines[2].startswith("\twith fx_traceback.annotate(")
+    assert lines[3:] == ["\t\ty = x", "\t\treturn y"]
+    assert after.count("import") == 1
+    assert 'a "b"' in ast.literal_eval(regions(after)[0][0])["compile_with_inductor"]["inductor_region"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "message"),
+    [
+        (8, 8, "cut the statement on lines 8 to 10"),
+        (10, 12, "cut the statement on lines"),
+        (13, 13, None),
+        (19, 19, "are in no function"),
+        (15, 19, "reach over the edge of forward"),
+        (14, 14, "cut the statement on lines 14 to 15"),
+        (500, 501, "are in no function"),
+    ],
+)
+def test_lines_that_cannot_be_a_region_say_why(first: int, last: int, message: str | None) -> None:
+    if message is None:
+        assert "z = z + 1; w = z" in marking_diff(SOURCE, "m.py", "r", first, last)
+        return
+    with pytest.raises(UsageError, match=message):
+        marking_diff(SOURCE, "m.py", "r", first, last)
+
+
+def test_a_file_that_cannot_be_edited_says_why() -> None:
+    with pytest.raises(UsageError, match="not UTF-8"):
+        decoded(b"x = '\xff'", "m.py")
+    with pytest.raises(UsageError, match="cannot be parsed"):
+        marking_diff("def f(:", "m.py", "r", 1, 1)
+    with pytest.raises(UsageError, match="share a line"):
+        marking_diff("def f(x): return x\n", "m.py", "r", 1, 1)
+    with pytest.raises(UsageError, match="no class Other"):
+        module_diff(SOURCE, "m.py", "r", "Other")

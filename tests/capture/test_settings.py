@@ -31,7 +31,6 @@ HAND_PICKED = {
     # name: (type, default, a piece of the comment), read off torch's sources with the eye
     "inductor.debug": ("bool", False, "add some debug printouts"),
     "inductor.max_fusion_size": ("int", 64, "how many nodes to allow into a single fusion"),
-    "inductor.min_overlap_ratio": ("float", 1.1, ""),
     "inductor.fx_graph_remote_cache": ("bool | None", None, "None: Not set -- Off for OSS, JustKnobs based for internal"),
     "inductor.memory_pool": (
         "Literal['none', 'intermediates', 'outputs', 'combined']",
@@ -119,9 +118,10 @@ def test_another_name_of_an_option_says_so_and_has_its_value(catalogue: Mapping[
 
 def test_reading_the_catalogue_leaves_torch_warning_to_the_user() -> None:
     options.in_force()
-    deprecated = torch._dynamo.config._config["skip_code_recursive_on_recompile_limit_hit"]
-    assert deprecated.deprecated
-    assert not deprecated._deprecation_warned
+    entries = [entry for module in CONFIGS.values() for entry in module._config.values() if getattr(entry, "deprecated", False)]
+    if not entries:
+        pytest.skip("this torch has no deprecated options")
+    assert not any(entry._deprecation_warned for entry in entries)
 
 
 def test_the_arguments_of_torch_compile_have_its_words(catalogue: Mapping[str, Setting]) -> None:

@@ -44,6 +44,10 @@ class DocumentPair:
         return document.title if document else ""
 
     @property
+    def is_graph(self) -> bool:
+        return (self.left or self.right or Document("artifact", 0)).kind == "graph"
+
+    @property
     def is_shared(self) -> bool:
         """Made once, before the two parted."""
         return self.left is not None and self.left == self.right
@@ -119,7 +123,6 @@ def _order(document: Document | None) -> tuple[int, int]:
 
 def pair_diff(reader: SessionReader, pair: DocumentPair) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
     """Nodes of graphs, lines of texts."""
-    kind = (pair.left or pair.right or Document("artifact", 0)).kind
-    if kind == "graph":
+    if pair.is_graph:
         return graph_diff(*(rows_of(reader, side) if side else [] for side in (pair.left, pair.right)))
     return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))

@@ -81,7 +81,7 @@ def _rows(
         yield from (DiffRow("+", None, new) for new in after[j + common : j_end])
 
 
-def difference_in_words(rows: Sequence[DiffRow[ItemT]], noun: str = "node") -> str:
+def difference_in_words(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node") -> str:
     """``3 nodes removed, 1 added``; ``no difference``."""
     counts: Mapping[str, int] = {sign: sum(row.sign == sign for row in rows) for sign in "-+~"}
     verbs = (("-", "removed"), ("+", "added"), ("~", "changed"))

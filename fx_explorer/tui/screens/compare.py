@@ -1,0 +1,114 @@
+"""Two ways of a compilation side by side: what differs in figures, and the difference of any graph or text of both."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from fx_explorer import model
+from fx_explorer.analysis.compare import DocumentPair, document_pairs, figures, pair_diff
+from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.views.compare import DIFF_COLUMNS, FIGURE_COLUMNS, diff_rows, figure_row, pair_row
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import RowList, Rows
+
+SHOW_DELAY_S = 0.08
+"""Moving fast over the documents compares only the one the cursor rests on."""
+
+
+class CompareScreen(ModalScreen[None]):
+    """Above the figures and documents of both; below, the difference of the document under the cursor."""
+
+    DEFAULT_CSS = """
+    CompareScreen { align: center middle; }
+    CompareScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    CompareScreen #figures { height: 2fr; background: $surface; }
+    CompareScreen #difference { height: 3fr; background: $surface; border-top: solid $border; }
+    CompareScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        Binding("n", "next_difference(1)", "next difference", show=False, priority=True),
+        Binding("N", "next_difference(-1)", "previous difference", show=False, priority=True),
+        Binding("tab", "other_list", "other list", show=False, priority=True),
+    ]
+
+    def __init__(self, reader: SessionReader, left: model.Compilation, right: model.Compilation) -> None:
+        super().__init__()
+        self._reader = reader
+        self._ways = (left, right)
+        self._figures = figures(reader, left, right)
+        self._pairs = document_pairs(reader, left, right)
+        self._list = RowList(FIGURE_COLUMNS, header=False, id="figures")
+        self._difference = RowList(DIFF_COLUMNS, header=False, id="difference", placeholder="Choose a line with → above.")
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = f"[{self._ways[0].name}] beside [{self._ways[1].name}]"
+            yield self._list
+            yield self._difference
+            yield self._hint
+
+    def on_mount(self) -> None:
+        self._list.load(Rows([*map(figure_row, self._figures), *map(pair_row, self._pairs)]))
+        self._list.focus()
+        self._show_hint("")
+        first = next((i for i, pair in enumerate(self._pairs) if not pair.is_shared), 0)
+        self._list.user_moves_to(len(self._figures) + first)
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.control is self._list:
+            self._compare(event.line)
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Enter on a document goes into its difference."""
+        event.stop()
+        if event.control is self._list and self._pair(event.line):
+            self._difference.focus()
+
+    @work(name="compare", group="compare", exclusive=True, description="compare two documents")
+    async def _compare(self, line: int) -> None:
+        await asyncio.sleep(SHOW_DELAY_S)
+        pair = self._pair(line)
+        if pair is None:
+            return
+        rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = [] if pair.is_shared else pair_diff(self._reader, pair)
+        self._difference.placeholder = f"{pair.title}: made once, before the two parted." if pair.is_shared else "Nothing."
+        self._difference.load(Rows(diff_rows(rows)))
+        self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
+        noun = "node" if pair.is_graph else "line"
+        self._show_hint("" if pair.is_shared else f"{pair.title}: {difference_in_words(rows, noun)}")
+
+    def _pair(self, line: int) -> DocumentPair | None:
+        index = line - len(self._figures)
+        return self._pairs[index] if 0 <= index < len(self._pairs) else None
+
+    def _show_hint(self, words: str) -> None:
+        self._hint.show(Content(words), Content("n N differences · tab other list · esc closes"))
+
+    def action_next_difference(self, step: int) -> None:
+        marks = sorted(self._difference.marks)
+        here = self._difference.cursor
+        ahead = [mark for mark in marks if (mark > here if step > 0 else mark < here)]
+        if not ahead:
+            self.app.bell()
+            return
+        self._difference.move_to(ahead[0] if step > 0 else ahead[-1], center=True)
+
+    def action_other_list(self) -> None:
+        (self._list if self._difference.has_focus else self._difference).focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,64 @@
+"""Two ways side by side, as rows: the figures first, then the documents whose difference can be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.compare import DocumentPair, Figure
+from fx_explorer.analysis.diff import DiffRow
+from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.words import counted
+from fx_explorer.tui.graph_rows import operation, value_text
+from fx_explorer.tui.widgets.row_list import Column, Row
+
+FIGURE_COLUMNS = (
+    Column("", "strong", min_width=24, max_width=44),
+    Column("", "text", min_width=16, max_width=50),
+    Column("", "text", min_width=16, max_width=50),
+)
+
+DIFF_COLUMNS = (
+    Column("", "muted", min_width=1, max_width=1),
+    Column("", "text", min_width=24, max_width=76),
+    Column("", "text", min_width=24, max_width=200),
+)
+
+SIGN_KINDS = {" ": "muted", "-": "error", "+": "good", "~": "warning"}
+"""The sign says it too: colour is never alone."""
+
+
+def figure_row(figure: Figure) -> Row:
+    kind = "warning" if figure.differs else "muted"
+    return (figure.what, (figure.left, kind), (figure.right, kind))
+
+
+def pair_row(pair: DocumentPair) -> Row:
+    """A document that was made once, before the ways parted, is the same by nature."""
+    if pair.is_shared:
+        return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
+    return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right))
+
+
+def _extent(document: Document | None) -> str:
+    if document is None:
+        return "none"
+    return counted(document.line_count, "node" if document.kind == "graph" else "line")
+
+
+def diff_rows(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]]) -> list[Row]:
+    return [((row.sign, SIGN_KINDS[row.sign]), _side(row, row.before), _side(row, row.after)) for row in rows]
+
+
+def _side(row: DiffRow[model.Node] | DiffRow[str], item: model.Node | str | None) -> tuple[str, str]:
+    kind = "text" if row.sign == " " else SIGN_KINDS[row.sign]
+    if item is None:
+        return "", kind
+    return (item if isinstance(item, str) else node_words(item)), kind
+
+
+def node_words(node: model.Node) -> str:
+    """``gelu = aten.gelu(addmm)  f32[4, 8]``."""
+    if node.op in ("placeholder", "output"):
+        return f"{node.op} {node.name if node.op == 'placeholder' else node.arguments}  {value_text(node)}".rstrip()
+    return f"{node.name} = {operation(node)}({node.arguments})  {value_text(node)}".rstrip()

@@ -1,0 +1,49 @@
+"""Two ways side by side, driven by keys. What is expected can be read off ``branched`` below and tests/sessions.py."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.screens.compare import CompareScreen
+from tests.sessions import write_training_step
+from tests.tui.conftest import OpenApp
+
+
+def branched(path: Path) -> None:
+    """The post-grad graph of the backward was lowered again, without gelu's."""
+    write_training_step(path)
+    with SessionWriter(path) as writer:
+        first = SessionReader(path).rows(model.Compilation)[0]
+        way = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", in_use=False))
+        nodes = [
+            model.Node(0, 0, 0, "tangent", "placeholder", "tangent", ""),
+            model.Node(0, 0, 0, "mm", "call_function", "aten.mm.default", "tangent, w"),
+        ]
+        writer.add_graph(model.Graph(0, way, "post_grad", "backward", call_count=1), nodes, [(0, 1)])
+
+
+async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_difference_to_difference(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
+    path = tmp_path / "branched.fxs"
+    branched(path)
+    async with open_app(path) as driver:
+        reader = SessionReader(path)
+        left, right = reader.rows(model.Compilation)
+        screen = CompareScreen(reader, left, right)
+        driver.app.push_screen(screen)
+        await driver.until(lambda: "Backward · post-grad: " in driver.screen)
+        assert "[0/0] beside [0/0~1]" in driver.screen
+        assert "mm = aten.mm(tangent, w)" in driver.screen
+        assert "gelu_backward = aten.gelu_backward" in driver.screen
+        await driver.press("tab", "n")
+        difference = screen.query_one("#difference")
+        first = difference.cursor  # type: ignore[attr-defined]
+        await driver.press("n")
+        assert difference.cursor > first  # type: ignore[attr-defined]
+        await driver.press("N")
+        assert difference.cursor == first  # type: ignore[attr-defined]
+        await driver.press("escape")
+        assert driver.app.screen is not screen
+        reader.close()

@@ -65,6 +65,9 @@ class Capture:
         self._last_output = b""
         self._took_s = 0.0
         """When the program had ended and its worker stayed; 0 before."""
+        self._held_since = 0.0
+        self._waited_s = 0.0
+        """What the worker waited for the user at gates; that is no time of the program's."""
         self._is_dismissed = False
 
     async def start(self) -> None:
@@ -172,13 +175,18 @@ class Capture:
         """The worker waits for the user, or goes on; without a gate, its program has ended."""
         if notice.state == "end":
             if not self._took_s:
+                self._waited_s += time.monotonic() - self._held_since
                 self._worker.patience.go_on()
             return
+        self._held_since = time.monotonic()
         self._worker.patience.hold()
         if notice.gate is None and not self._took_s:
-            self._took_s = time.monotonic() - self._began
+            self._took_s = self._worked_s()
             with contextlib.suppress(SessionWriteError):  # it is written again at the end, which tells
                 await asyncio.to_thread(self._writer.set_meta, "finished", self._took_s)
+
+    def _worked_s(self) -> float:
+        return time.monotonic() - self._began - self._waited_s
 
     def _hear(self, stream: str, chunk: bytes) -> None:
         if stream == "stderr":
@@ -241,7 +249,7 @@ class Capture:
             self._console.finish(writer)
             if failure and remains:
                 writer.add(replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0))
-            writer.set_meta("finished", self._took_s or time.monotonic() - self._began)
+            writer.set_meta("finished", self._took_s or self._worked_s())
             writer.set_meta("outcome", outcome.to_json())
 
     def _write_end_elsewhere(self, outcome: Outcome, remains: Remains | None) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fx_explorer.client import Capture, placing
 from fx_explorer.client.placing import check_output, place_session
 from fx_explorer.errors import SessionWriteError, UsageError
-from fx_explorer.model import CaptureRequest, ConsoleLine
+from fx_explorer.model import CaptureRequest, Command, ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.capturing import processes_with
 
@@ -112,6 +112,28 @@ def test_a_worker_whose_client_was_killed_ends_with_everything_it_started(
     (session,) = tmp_path.glob("fx-explorer-*/session.fxs")
     with SessionReader(session) as reader:
         assert [row.text for row in reader.rows(ConsoleLine)] in ([], ["waiting"])
+
+
+async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is_placed(tmp_path: Path) -> None:
+    (tmp_path / "target.py").write_text("def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n")
+    request = CaptureRequest(f"{tmp_path / 'target.py'}:model", "", pause="dynamo", stay=True)
+    capture = Capture(request, output=tmp_path / "s.fxs")
+    await capture.start()
+    gates = []
+    async for notice in capture.notices():
+        if notice.kind == "gate" and notice.state == "begin":
+            gates.append(notice.gate)
+            if notice.gate is None:
+                break
+            capture.send(Command("go"))
+    assert gates == ["dynamo", None]
+    with SessionReader(capture.session_path) as live:
+        assert live.meta("outcome")["kind"] == "finished"
+    assert not (tmp_path / "s.fxs").exists()
+    outcome = await capture.cancel()
+    assert outcome.kind == "finished"
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert reader.meta("outcome")["kind"] == "finished"
 
 
 async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> None:

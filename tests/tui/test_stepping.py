@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.commands import explore
 from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.live import LiveCapture, Waiting
@@ -169,3 +174,18 @@ def test_a_gate_inside_another_way_leads_back_to_that_way(tmp_path: Path) -> Non
     assert live.has_ended
     live.take(Notice("done"))
     assert live.is_at_rest
+
+
+@pytest.mark.parametrize(("options", "pause"), [([], "dynamo"), (["--run"], ""), (["--step"], "step")])
+def test_the_command_line_says_where_the_compiler_waits(options: list[str], pause: str) -> None:
+    parser = argparse.ArgumentParser()
+    explore.add_arguments(parser)
+    assert explore.pause_wanted(parser.parse_args(["mlp.py", *options])) == pause
+
+
+@pytest.mark.parametrize(("target", "told"), [("s.fxs", "saved session"), ("mlp.py", "needs a terminal")])
+def test_stepping_where_nothing_can_wait_is_refused_with_words(
+    target: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([target, "--step"]) == 2
+    assert told in capsys.readouterr().err

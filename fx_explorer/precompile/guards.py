@@ -56,8 +56,7 @@ class Guards:
 
     def why_not(self, *args: object, **kwargs: object) -> str:
         """The first guard that fails for these inputs, and why; empty when all hold. torch stops at the first."""
-        checked = self._manager.check_verbose(self._locals(args, kwargs))
-        return "" if checked.result else "\n".join(str(part).strip() for part in checked.verbose_code_parts)
+        return first_failure(self._manager, self._locals(args, kwargs))
 
     def _locals(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         try:
@@ -65,3 +64,9 @@ class Guards:
         except TypeError as error:
             raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None
         return found
+
+
+def first_failure(manager: Any, local_names: dict[str, object]) -> str:
+    """What torch's guard ``manager`` says of the first guard that fails; empty when all hold."""
+    checked = manager.check_verbose(local_names)
+    return "" if checked.result else "\n".join(str(part).strip() for part in checked.verbose_code_parts)

@@ -17,6 +17,7 @@ from fx_explorer.capture.versions import MissingInTorch, dataclass_of, part
 from fx_explorer.precompile import compilers
 from fx_explorer.precompile.compiled import WHAT_TO_DO, CompiledFunction, as_arguments
 from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError
+from fx_explorer.precompile.guards import first_failure
 
 _AOT_COMPILE = "torch._dynamo.aot_compile"
 
@@ -152,6 +153,6 @@ class _Loaded:
             hint = "keyword inputs must be given, and the model is an argument of Precompile.load"
             raise PrecompileError(f"the function cannot be called with these inputs: {error} ({hint})") from None
         if not fits:
-            reason = self._function._artifacts.guard_manager.check_verbose(self._function.prepare_f_locals(*args, **kwargs))
+            reason = first_failure(self._function._artifacts.guard_manager, self._function.prepare_f_locals(*args, **kwargs))
             raise GuardError(f"the function was compiled for other inputs: {reason}\n{WHAT_TO_DO}")
         return self._function.fn(*args, **kwargs)

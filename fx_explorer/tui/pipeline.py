@@ -13,6 +13,7 @@ from fx_explorer import model
 from fx_explorer.analysis.saved import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.ways import among, in_use
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.session import SessionReader
 
@@ -144,7 +145,10 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
 
 def _aot_found(reader: SessionReader) -> tuple[str, ...]:
     nodes = dict(
-        reader.query("SELECT direction, sum(node_count) FROM graph WHERE stage IN ('forward', 'backward') GROUP BY direction")
+        reader.query(
+            "SELECT direction, sum(node_count) FROM graph "
+            f"WHERE stage IN ('forward', 'backward') AND {_used(reader)} GROUP BY direction"
+        )
     )
     names = (("forward", "fwd"), ("backward", "bwd"), ("inference", "inference"))
     counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
@@ -152,8 +156,14 @@ def _aot_found(reader: SessionReader) -> tuple[str, ...]:
     return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
 
 
+def _used(reader: SessionReader) -> str:
+    """Graphs of the ways in use: an SQL condition."""
+    used = in_use(reader)
+    return among(used.graphs if used else None, "id")
+
+
 def _fused(reader: SessionReader) -> str:
-    nodes = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage='post_grad'")[0][0]
+    nodes = reader.query(f"SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage='post_grad' AND {_used(reader)}")[0][0]
     return f"{nodes:,} ops" if nodes else ""
 
 

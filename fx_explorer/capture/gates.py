@@ -89,6 +89,8 @@ class Gates:
                     self._obey(command, obey)
                 else:
                     self._answer("refused", "All stages are finished. Go again from one of them to take another way.")
+                if not self._waiting:  # the way that was taken stopped at gates of its own
+                    self._open({})
         finally:
             self._close({})
 

@@ -141,5 +141,5 @@ def _ir_lines(artifact: int, line_nodes: Iterable[tuple[int, str]], graph: Recor
 def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
     with recording.noting("generated code", "output_code"):
         add_lowered(recording, lowered)
-    if not lowered.subgraph:
+    if not lowered.subgraph and not lowered.error:
         _gate(recording, "output_code")

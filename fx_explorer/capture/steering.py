@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.exc import RestartAnalysis
+from torch._guards import compile_context
 
 from fx_explorer.capture import settings, stages
 from fx_explorer.capture.compilers import compiler_for
@@ -160,7 +161,7 @@ class Steering:
         marks = (*origin.changes.marks, *command.changes.marks)
         if command.changes.marks and gate != "dynamo":
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
-        marked = _marked(graph, marks)
+        _marked(snapshot(graph), marks)  # refuses before anything is changed
         changes = Changes(
             {**origin.changes.settings, **command.changes.settings}, marks, (*origin.changes.passes, *command.changes.passes)
         )
@@ -169,10 +170,16 @@ class Steering:
         reached = {key: seconds for key, seconds in origin.reached_s.items() if key in replays}
         way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, reached, replays)
         kept.ways.append(way)
-        if marked:
-            with self._as_current(kept, way):
-                self._record_edit(way, "mark", "dynamo", "", graph, marked, 0)
+        self._mark_again(kept, way, graph)
         return way, graph
+
+    def _mark_again(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
+        """Mark the regions of a way in a graph that Dynamo made, and record it."""
+        marked = _marked(graph, way.changes.marks)
+        if not marked:
+            return
+        with compile_context(kept.compile_context), self._outside(), self._as_current(kept, way):
+            self._record_edit(way, "mark", "dynamo", "", graph, marked, 0)
 
     def _add_branch_row(
         self, kept: KeptSegment, origin: Way, gate: Gate, command: Command, replays: frozenset[Key]
@@ -316,9 +323,7 @@ class Steering:
                 self._apply_pass(way, one, gate, direction, module)
 
     def _apply_pass(self, way: Way, one: PassFile, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
-        from fx_explorer.capture.custom_pass import apply_pass
-
-        become(module, apply_pass(one.path, module))
+        become(module, _passed(one.path, module))
         with open(one.path, encoding="utf-8", errors="replace") as file:
             text = self._recording.writer.text(file.read())
         self._record_edit(way, "pass", gate, direction, module, [f"pass_ of {one.path}"], text)
@@ -361,25 +366,53 @@ class Steering:
         first = next(iter(self._kept.values()))
         try:
             if self._gates.stops_at("dynamo"):
-                obey = lambda command: self._obey(command, first.ways[0], "dynamo", "", None)  # noqa: E731
-                self._gates.wait_for_all("dynamo", obey)
+                self._gates.wait_for_all("dynamo", lambda command: self._obey_for_all(command, first.ways[0]))
             for kept in list(self._kept.values()):
-                self._compile_outside(kept, kept.ways[0], snapshot(kept.dynamo))
+                way, graph = kept.ways[0], snapshot(kept.dynamo)
+                self._mark_again(kept, way, graph)
+                self._compile_outside(kept, way, graph)
         except AnotherWay as other:
             self._again(other.command)
         except Left:
             return
 
+    def _obey_for_all(self, command: Command, first: Way) -> str:
+        """A command at the gate after Dynamo of every graph: what is marked or passed there holds for each way in its turn."""
+        if command.kind not in ("mark", "pass"):
+            return self._obey(command, first, "dynamo", "", None)
+        problems, done = [], []
+        for kept in self._kept.values():
+            way, trial = kept.ways[0], snapshot(kept.dynamo)
+            try:
+                found = _marked(trial, command.changes.marks)
+                for one in command.changes.passes:
+                    _passed(one.path, trial)
+                    found.append(f"pass_ of {one.path}")
+            except UsageError as error:
+                problems.append(str(error))
+                continue
+            marks, passes = (*way.changes.marks, *command.changes.marks), (*way.changes.passes, *command.changes.passes)
+            way.changes = replace(way.changes, marks=marks, passes=passes)
+            done.append(f"[{kept.name}] {', '.join(found)}")
+        if not done:
+            raise UsageError(problems[0])
+        return "; ".join(done)
+
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         compiler = compiler_for(self._changed(way).settings, kept.compiler)
-        self.is_outside = True
         try:
-            with kept.as_in_dynamo():
+            with self._outside(), kept.as_in_dynamo():
                 self._taking(kept, way, lambda: self._follow(kept, way, graph, lambda gm: compiler(gm, kept.inputs)))
         except Exception as error:  # noqa: BLE001 - recorded with the way by _taking, and told
             self._recording.notify(Notice("note", text=f"[{way.row.name}] failed: {one_line(str(error))}"))
+
+    @contextlib.contextmanager
+    def _outside(self) -> Iterator[None]:
+        before, self.is_outside = self.is_outside, True
+        try:
+            yield
         finally:
-            self.is_outside = False
+            self.is_outside = before
 
     def _obey_at_the_end(self, command: Command) -> str:
         if command.kind == "set":
@@ -457,6 +490,13 @@ def _marked(module: torch.fx.GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     from fx_explorer.capture.marking import apply_mark
 
     return [f'region "{mark.name}": {len(apply_mark(module, mark))} nodes' for mark in marks]
+
+
+def _passed(path: str, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """``module`` after the pass; raises PassProblem and leaves it alone when there is something wrong with the pass."""
+    from fx_explorer.capture.custom_pass import apply_pass
+
+    return apply_pass(path, module)
 
 
 def _of_config(wanted: dict[str, object]) -> dict[str, object]:

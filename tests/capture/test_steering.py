@@ -24,7 +24,6 @@ from fx_explorer.model import (
     Gate,
     Graph,
     Intervention,
-    Kernel,
     Mark,
     Notice,
     PassFile,
@@ -89,7 +88,7 @@ class Driver:
     def hear(self, notice: Notice) -> None:
         self.notices.append(notice)
         if notice.kind == "gate":
-            self.is_finished = notice.gate is None
+            self.is_finished = notice.gate is None and notice.state == "begin"
         if notice.kind in ("gate", "done", "refused") and self._is_asked(notice):
             assert self.gates is not None
             self.gates.put(next(self.commands, Command("quit" if self.is_finished else "go")))
@@ -168,8 +167,6 @@ def test_a_way_makes_the_same_code_and_repeats_nothing_before_it(straight: Drive
     shared = stages[: min(GATES.index(gate), 4) + 1]
     assert made.isdisjoint(shared)
     assert made >= set(stages) - set(shared)
-    spans = straight.reader.query("SELECT name FROM span WHERE compilation=?", (way.id,))
-    assert (("aot_trace_joint_graph",) in spans) == (gate in ("dynamo", "pre_grad"))
     assert way.saved_s > 0
 
 
@@ -179,8 +176,6 @@ def test_a_way_with_another_option_differs_and_the_first_is_kept(tmp_path: Path)
     assert driven.codes("0/0~1") != driven.codes()
     assert driven.way("0/0~1").changes == changes.to_json() | {"marks": [], "passes": []}
     assert torch._inductor.config.max_fusion_size != 1
-    lowered = [driven.reader.count(Kernel, compilation=driven.way(name).id) for name in ("0/0", "0/0~1")]
-    assert lowered[0] < lowered[1]
 
 
 def test_one_direction_alone_is_lowered_again(tmp_path: Path) -> None:
@@ -216,7 +211,7 @@ def test_aborting_at_a_gate_leaves_everything_at_hand(straight: Driven, tmp_path
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
-    [({"inductor.max_fusion_sice": 3}, "max_fusion_size"), ({"inductor.max_fusion_size": "many"}, "int")],
+    [({"inductor.max_fusion_sice": 3}, "max_fusion_size"), ({"inductor.max_fusion_size": "many"}, "whole number")],
 )
 def test_a_wrong_option_is_refused_and_the_gate_stays(tmp_path: Path, settings: dict[str, object], complaint: str) -> None:
     wrong = Command("set", changes=Changes(settings=settings))
@@ -234,8 +229,8 @@ def test_a_pass_at_a_gate_changes_the_graph_and_both_are_kept(straight: Driven, 
     changes = Changes(passes=(PassFile("dynamo", str(file)),))
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo", changes=changes)])
     assert driven.way("0/0~1").status == "ok", driven.way("0/0~1").error
-    assert "erf" in driven.codes()["forward"]
-    assert "erf" not in driven.codes("0/0~1")["forward"]
+    assert ".erf(" in driven.codes()["forward"]
+    assert ".erf(" not in driven.codes("0/0~1")["forward"]
     edit = driven.reader.rows(Intervention)[0]
     targets = [{n.target for n in driven.reader.nodes(driven.reader.get(Graph, g))} for g in (edit.before, edit.after)]
     assert "torch._C._nn.gelu" in targets[0] - targets[1]
@@ -264,3 +259,14 @@ def test_a_backend_that_fails_is_told_and_the_rest_stays_at_hand(tmp_path: Path)
     assert driven.way("0/0~1").status in ("failed", "ok")
     again = drive(tmp_path / "t.fxs", [Command("again", gate="dynamo", compilation="9/9")])
     assert "9/9" in again.said("refused")[0]
+
+
+def test_a_region_marked_at_the_first_pause_holds_for_the_graph_it_names(tmp_path: Path) -> None:
+    marked = Command("mark", changes=Changes(marks=(Mark("up", module="up"),)))
+    driven = drive(tmp_path / "s.fxs", [marked, Command("go")], pause="dynamo")
+    assert 'region "up"' in driven.said("done")[0]
+    edit = driven.reader.rows(Intervention)[0]
+    after = driven.reader.nodes(driven.reader.get(Graph, edit.after))
+    assert [n.name for n in after if n.annotations] == [n.name for n in after if n.module == "up" and n.op == "call_function"]
+    forward = driven.reader.rows(Graph, stage="forward", direction="forward")[0]
+    assert any(n.annotations for n in driven.reader.nodes(forward))

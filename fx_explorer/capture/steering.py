@@ -152,7 +152,7 @@ class Steering:
         origin = kept.way(command.compilation) or default
         if command.compilation == kept.name:
             origin = kept.ways[0]
-        _check(_of_config(command.changes.settings))
+        _check(command.changes.settings)
         replays = shared_keys(origin, gate, command.direction)
         needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
         if gate in GRAPH_GATES and gate != "dynamo" and not any(key[0] == needed for key in replays):
@@ -278,7 +278,7 @@ class Steering:
         if command.kind == "pass":
             return self._pass(way, gate, direction, module, command.changes.passes)
         if command.kind == "again":
-            _check(_of_config(command.changes.settings))
+            _check(command.changes.settings)
             if gate and command.compilation and self._kept_of(command.compilation).name != self._recording.compilation_name():
                 raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
             self._gates.answer(f"again from {GATE_WORDS[command.gate or 'dynamo']}")
@@ -286,7 +286,7 @@ class Steering:
         raise UsageError(f"{command.kind!r} is no command for a gate.")
 
     def _set(self, wanted: dict[str, object], gate: Gate | None) -> str:
-        self._restore.append(settings.apply(_of_config(wanted)))
+        self._restore.append(settings.apply(wanted))
         self._changes = replace(self._changes, settings={**self._changes.settings, **wanted})
         title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
         self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
@@ -445,7 +445,7 @@ class Steering:
 
     @contextlib.contextmanager
     def _settings_of(self, way: Way) -> Iterator[None]:
-        restore = settings.apply(_of_config(way.changes.settings))
+        restore = settings.apply(way.changes.settings)
         try:
             yield
         finally:
@@ -497,11 +497,6 @@ def _passed(path: str, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     from fx_explorer.capture.custom_pass import apply_pass
 
     return apply_pass(path, module)
-
-
-def _of_config(wanted: dict[str, object]) -> dict[str, object]:
-    """Without the arguments of torch.compile itself, which are no config entries."""
-    return {name: value for name, value in wanted.items() if not name.startswith("compile.")}
 
 
 def _check(wanted: dict[str, object]) -> None:

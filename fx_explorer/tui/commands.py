@@ -63,15 +63,23 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
 """(name, footer label, sentence), in the order of the keys 1 to 9."""
 
 
+MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
+    ("regions", "R", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
+)
+"""(name, key, label, sentence) of the views that have no number."""
+
+
 def sentence_of(view: str) -> str:
     """What a view shows; empty for what is none."""
-    return next((sentence for name, _, sentence in VIEWS if name == view), "")
+    more = tuple((name, label, sentence) for name, _, label, sentence in MORE_VIEWS)
+    return next((sentence for name, _, sentence in (*VIEWS, *more) if name == view), "")
 
 
 def _view_commands() -> tuple[Command, ...]:
+    numbered = [(name, str(i), label, sentence) for i, (name, label, sentence) in enumerate(VIEWS, start=1)]
     return tuple(
-        Command(f"view.{name}", (str(i),), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=True)
-        for i, (name, label, sentence) in enumerate(VIEWS, start=1)
+        Command(f"view.{name}", (key,), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=key.isdecimal())
+        for name, key, label, sentence in (*numbered, *MORE_VIEWS)
     )
 
 
@@ -167,6 +175,15 @@ COMMANDS: tuple[Command, ...] = (
         "Show what the partitioner made of the joint graph, linked.",
         "explorer",
         "Linked panes",
+    ),
+    Command(
+        "ways.compare",
+        ("equals_sign",),
+        "compare_ways",
+        "compare two ways",
+        "Show two ways of a compilation, or two compilations, side by side, with what differs.",
+        "explorer",
+        "Views",
     ),
     Command(
         "pane.document",
@@ -391,6 +408,7 @@ _KEY_NAMES = {
     "full_stop": ".",
     "greater_than_sign": ">",
     "question_mark": "?",
+    "equals_sign": "=",
     "enter": "⏎",
     "escape": "esc",
     "up": "↑",

@@ -7,7 +7,8 @@ from pathlib import Path
 from textual import work
 from textual.app import App
 
-from fx_explorer.model import GATE_WORDS, GATES, GRAPH_GATES, Changes, Command, Gate, PassFile, Setting
+from fx_explorer.analysis.settings import read_settings
+from fx_explorer.model import GATE_WORDS, GATES, GRAPH_GATES, Changes, Command, Gate, PassFile
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap
@@ -131,7 +132,7 @@ class SteppingApp(App[int]):
         from fx_explorer.tui.screens.settings import SettingsDialog  # not needed for the first paint
 
         reader = self.stepped_session
-        return await self.push_screen_wait(SettingsDialog(reader.rows(Setting) if reader else []))
+        return await self.push_screen_wait(SettingsDialog(read_settings(reader) if reader else []))
 
     @work(name="again from", group="choose", description="choose where to set out from")
     async def action_again_from(self) -> None:

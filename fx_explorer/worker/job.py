@@ -149,7 +149,7 @@ class Job:
 
     def _drive(self, outcome: Outcome) -> None:
         self._outcome_so_far = outcome
-        self.say("driving the compilation")
+        self.say("the program is through; its graphs are compiled as you say")
         self.finish_steering()
 
     def _at_hand(self) -> None:

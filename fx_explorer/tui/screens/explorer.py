@@ -91,6 +91,24 @@ class Explorer(ExplorerFrame):
         if self.linked.active:
             self.linked.activate(self.linked.active)
 
+    @work(name="compare ways", group="choose", description="choose two ways to compare")
+    async def action_compare_ways(self) -> None:
+        """With two compilations in all there is nothing to choose."""
+        from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
+
+        ways = self.reader.rows(model.Compilation) if self.reader else []
+        if self.reader is None or len(ways) < 2:
+            self.notify("There is only one way so far. Go again from a stage (A) to have another one to compare it with.")
+            return
+        chosen = ways if len(ways) == 2 else []
+        for title in ("Compare", "With") if not chosen else ():
+            choices = [Choice(f"[{way.name}] {way.function}", way.status, way) for way in ways if way not in chosen]
+            way = await self.app.push_screen_wait(Chooser(title, matching(choices)))
+            if way is None:
+                return
+            chosen = [*chosen, way]
+        self.app.push_screen(CompareScreen(self.reader, *chosen))
+
     def action_zoom_pane(self) -> None:
         self.linked.toggle_zoom()
 

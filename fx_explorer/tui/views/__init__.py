@@ -1,4 +1,4 @@
-"""What the views 3 to 9 show, as plain tables made from analysis: no widgets here, so that they are tested as data."""
+"""What the views that are tables show, as plain tables made from analysis: no widgets here, so that they are tested as data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fx_explorer.tui.views.graphs import graphs_table
 from fx_explorer.tui.views.guards import guards_table
 from fx_explorer.tui.views.kernels import kernels_table
 from fx_explorer.tui.views.memory import memory_table
+from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.views.time import time_table
 
@@ -20,6 +21,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "guards": guards_table,
     "kernels": kernels_table,
     "memory": memory_table,
+    "regions": regions_table,
     "console": console_table,
     "time": time_table,
 }

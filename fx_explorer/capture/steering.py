@@ -153,6 +153,8 @@ class Steering:
         if command.compilation == kept.name:
             origin = kept.ways[0]
         _check(command.changes.settings)
+        if command.region:
+            raise UsageError("One region alone cannot be lowered again yet: go again from the partition for all of them.")
         replays = shared_keys(origin, gate, command.direction)
         needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
         if gate in GRAPH_GATES and gate != "dynamo" and not any(key[0] == needed for key in replays):

@@ -25,6 +25,7 @@ from fx_explorer.capture.snapshots import become, snapshot
 from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_segment
 from fx_explorer.errors import UsageError
 from fx_explorer.model import (
+    GATE_STAGES,
     GATE_WORDS,
     GRAPH_GATES,
     Changes,
@@ -348,7 +349,7 @@ class Steering:
     ) -> None:
         """The graph as it is now takes the place of the one before; both stay in the session."""
         recording = self._recording
-        with recording.noting("an edited graph", _STAGE[gate]):
+        with recording.noting("an edited graph", GATE_STAGES[gate]):
             before, after = recording.add_edited(module, _stage_of(gate, direction), direction, f"after {kind}")
             for title in titles:
                 recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
@@ -459,20 +460,8 @@ class Steering:
             self._restore.pop()()
 
 
-_STAGE: dict[Gate, Stage] = {
-    "dynamo": "dynamo",
-    "pre_grad": "pre_grad",
-    "joint": "joint",
-    "partition": "forward",
-    "post_grad": "post_grad",
-    "pre_fusion": "schedule",
-    "post_fusion": "schedule",
-    "output_code": "output_code",
-}
-
-
 def _stage_of(gate: Gate, direction: Direction) -> Stage:
-    return "backward" if gate == "partition" and direction == "backward" else _STAGE[gate]
+    return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]
 
 
 def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:

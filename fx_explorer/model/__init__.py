@@ -22,6 +22,7 @@ from fx_explorer.model.observation import (
 from fx_explorer.model.protocol import CaptureRequest, Command, CommandKind, Notice, NoticeKind, Outcome, OutcomeKind
 from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 from fx_explorer.model.steering import (
+    GATE_STAGES,
     GATE_WORDS,
     GATES,
     GRAPH_GATES,
@@ -40,6 +41,7 @@ from fx_explorer.model.steering import (
 __all__ = [
     "DIRECTIONS",
     "GATES",
+    "GATE_STAGES",
     "GATE_WORDS",
     "GRAPH_GATES",
     "STAGES",

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fx_explorer.model.stage import Direction
+from fx_explorer.model.stage import Direction, Stage
 
 Gate = Literal[
     "dynamo", "pre_grad", "joint", "partition", "post_grad", "pre_fusion", "post_fusion", "output_code"
@@ -41,6 +41,18 @@ GATE_WORDS: dict[Gate, str] = {
     "output_code": "code generation",
 }
 """Completes “paused after …”."""
+
+GATE_STAGES: dict[Gate, Stage] = {
+    "dynamo": "dynamo",
+    "pre_grad": "pre_grad",
+    "joint": "joint",
+    "partition": "forward",
+    "post_grad": "post_grad",
+    "pre_fusion": "schedule",
+    "post_fusion": "schedule",
+    "output_code": "output_code",
+}
+"""The stage that has just been finished at a gate."""
 
 GRAPH_GATES: tuple[Gate, ...] = ("dynamo", "pre_grad", "joint", "partition", "post_grad")
 """Gates at which an FX graph can be edited; from ``pre_fusion`` on there is only Inductor's IR."""

@@ -46,19 +46,6 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-GATE_STAGES: dict[model.Gate, model.Stage] = {
-    "dynamo": "dynamo",
-    "pre_grad": "pre_grad",
-    "joint": "joint",
-    "partition": "forward",
-    "post_grad": "post_grad",
-    "pre_fusion": "schedule",
-    "post_fusion": "schedule",
-    "output_code": "output_code",
-}
-"""The stage that has just been finished at a gate."""
-
-
 @dataclass(frozen=True, slots=True)
 class StepState:
     """One step as the bar shows it."""
@@ -86,7 +73,7 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), pause
     states = []
     for step in STEPS:
         why = next((missing[stage] for stage in step.stages if stage in missing), "")
-        if paused and GATE_STAGES[paused] in step.stages:
+        if paused and model.GATE_STAGES[paused] in step.stages:
             state: State = "paused"
         else:
             state = _state(set(step.stages), failed, set(running), reached, bool(why) or (is_over and not paused))

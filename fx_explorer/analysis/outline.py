@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.branches import changes_in_words
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -75,20 +76,11 @@ def compilation_title(compilation: model.Compilation) -> str:
 
 
 def way_title(way: model.Compilation) -> str:
-    """``way 1: from Dynamo · inductor.max_fusion_size=8``."""
+    """``way 1: from Dynamo · inductor.max_fusion_size = 8``."""
     number = way.name.rpartition("~")[2]
     start = f"from {model.GATE_WORDS[way.branch_from]}" if way.branch_from else ""
-    parts = [f"way {number}: {start}".strip().removesuffix(":"), *changes_words(way)]
+    parts = [f"way {number}: {start}".strip().removesuffix(":"), *changes_in_words(model.Changes.from_json(way.changes or {}))]
     return " · ".join(parts)
-
-
-def changes_words(way: model.Compilation) -> list[str]:
-    """What makes a way differ: ``inductor.max_fusion_size=8``, ``region mlp``, ``fold.py after the joint graph``."""
-    changes = model.Changes.from_json(way.changes or {})
-    settings = [f"{name}={value}" for name, value in changes.settings.items()]
-    marks = [f"region {mark.name}" for mark in changes.marks]
-    passes = [f"{PurePath(one.path).name} after {model.GATE_WORDS[one.gate]}" for one in changes.passes]
-    return settings + marks + passes
 
 
 def plain_function(function: str) -> str:

@@ -27,7 +27,7 @@ from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.clipboard import copy
-from fx_explorer.tui.commands import COMMANDS, by_id
+from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.pipeline import pipeline
@@ -128,7 +128,7 @@ class ExplorerApp(SteppingApp):
         hangup.leave_at_once()
 
     def _clash_messages(self) -> list[str]:
-        found = clashes([command for command in COMMANDS if command.scope != "dialog"], self.config.keys)
+        found = clashes([command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys)
         return [f"the key {key} is given to {' and '.join(c.id for c in commands)}" for key, commands in found.items()]
 
     # the capture
@@ -275,14 +275,14 @@ class ExplorerApp(SteppingApp):
         """A click in the footer, or a choice in the palette."""
         command = by_id(command_id)
         focused = self.focused or self.explorer
-        namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused, "dialog": focused}
+        namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused}
         await self.run_action(command.action, namespaces[command.scope])  # type: ignore[arg-type]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our own commands."""
         for command in COMMANDS:
             key = first_key(command, self.config.keys)
-            if command.id != "app.palette" and command.scope != "dialog":
+            if command.id != "app.palette" and command.scope not in ON_TOP:
                 yield SystemCommand(
                     f"{command.title} ({key})", command.help, lambda id=command.id: self.call_later(self.action_run_command, id)
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from textual.binding import Binding, BindingType
 
@@ -12,6 +13,11 @@ from fx_explorer.tui.commands import Command, Keymap, Scope, by_id, key_label, k
 def bindings_of(*scopes: Scope) -> list[BindingType]:
     """Bindings of all commands of these scopes, for a class's ``BINDINGS``."""
     return [_binding(command) for command in of_scope(*scopes)]
+
+
+def priority_bindings(*scopes: Scope) -> list[BindingType]:
+    """The same for a screen whose keys mean something else to the lists in it: the screen's win."""
+    return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
 
 
 def _binding(command: Command) -> Binding:

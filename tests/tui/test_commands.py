@@ -11,10 +11,11 @@ import pytest
 from fx_explorer.commands import keys
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.bindings import clashes, first_key
-from fx_explorer.tui.commands import COMMANDS, GROUPS, Command, by_id, key_label
+from fx_explorer.tui.commands import COMMANDS, GROUPS, ON_TOP, Command, by_id, key_label
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Chooser
+from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
@@ -22,7 +23,8 @@ from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 
-CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView, "dialog": Chooser}
+OWNERS = [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen]
+CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView, "dialog": Chooser, "compare": CompareScreen}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
@@ -35,11 +37,11 @@ def test_every_command_is_carried_out_by_its_scope(command: Command) -> None:
 
 def test_ids_are_unique_and_no_two_commands_share_a_key() -> None:
     assert len({command.id for command in COMMANDS}) == len(COMMANDS)
-    assert clashes([c for c in COMMANDS if c.scope != "dialog"], {}) == {}
+    assert clashes([c for c in COMMANDS if c.scope not in ON_TOP], {}) == {}
 
 
 def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
-    """Their bindings stand in the widget; commands.py tells the same keys."""
+    """Their bindings stand in the widget; commands/ tells the same keys."""
     bound = {}
     for binding in LineView.BINDINGS:
         bound[binding.id] = (tuple(binding.key.split(",")), binding.action)
@@ -48,7 +50,9 @@ def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
     assert set(bound) == set(declared)
 
 
-@pytest.mark.parametrize("owner", [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask])
+@pytest.mark.parametrize(
+    "owner", [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen]
+)
 def test_every_binding_has_the_id_of_a_command(owner: type) -> None:
     known = {command.id for command in COMMANDS}
     own = owner.__dict__.get("BINDINGS", [])

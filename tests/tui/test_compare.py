@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.config import Config
 from fx_explorer.tui.screens.compare import CompareScreen
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
@@ -47,3 +48,17 @@ async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_differe
         await driver.press("escape")
         assert driver.app.screen is not screen
         reader.close()
+
+
+async def test_the_keys_of_the_comparison_can_be_remapped_and_its_last_line_says_them(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
+    path = tmp_path / "branched.fxs"
+    branched(path)
+    async with open_app(path, config=Config(keys={"compare.next": ("ctrl+n",)})) as driver:
+        await driver.press("equals_sign")
+        await driver.until(lambda: "ctrl+n N differences" in driver.screen)
+        difference = driver.app.screen.query_one("#difference")
+        await driver.until(lambda: difference.marks)  # type: ignore[attr-defined]
+        await driver.press("ctrl+n")
+        assert difference.cursor == sorted(difference.marks)[1]  # type: ignore[attr-defined]

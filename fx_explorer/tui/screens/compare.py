@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -16,7 +16,8 @@ from fx_explorer import model
 from fx_explorer.analysis.compare import DocumentPair, document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
+from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.views.compare import DIFF_COLUMNS, FIGURE_COLUMNS, diff_rows, figure_row, pair_row
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -24,6 +25,9 @@ from fx_explorer.tui.widgets.row_list import RowList, Rows
 
 SHOW_DELAY_S = 0.08
 """Moving fast over the documents compares only the one the cursor rests on."""
+
+
+_HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
 
 
 class CompareScreen(ModalScreen[None]):
@@ -38,13 +42,14 @@ class CompareScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
-        Binding("n", "next_difference(1)", "next difference", show=False, priority=True),
-        Binding("N", "next_difference(-1)", "previous difference", show=False, priority=True),
-        Binding("tab", "other_list", "other list", show=False, priority=True),
+        *priority_bindings("compare"),
     ]
 
-    def __init__(self, reader: SessionReader, left: model.Compilation, right: model.Compilation) -> None:
+    def __init__(
+        self, reader: SessionReader, left: model.Compilation, right: model.Compilation, keymap: Keymap | None = None
+    ) -> None:
         super().__init__()
+        self._keymap = keymap or {}
         self._reader = reader
         self._ways = (left, right)
         self._figures = figures(reader, left, right)
@@ -96,7 +101,9 @@ class CompareScreen(ModalScreen[None]):
         return self._pairs[index] if 0 <= index < len(self._pairs) else None
 
     def _show_hint(self, words: str) -> None:
-        self._hint.show(Content(words), Content("n N differences · tab other list · esc closes"))
+        following, before, other, close = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        keys = f"{following} {before} differences · {other} other list · {close} closes"
+        self._hint.show(Content(words), Content(keys))
 
     def action_next_difference(self, step: int) -> None:
         marks = sorted(self._difference.marks)

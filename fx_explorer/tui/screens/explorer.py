@@ -1,4 +1,4 @@
-"""The main screen's commands: what each key of commands.py with scope ``explorer`` does."""
+"""The main screen's commands: what each key of commands/ with scope ``explorer`` does."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ class Explorer(ExplorerFrame):
             if way is None:
                 return
             chosen = [*chosen, way]
-        self.app.push_screen(CompareScreen(self.reader, *chosen))
+        left, right = chosen
+        self.app.push_screen(CompareScreen(self.reader, left, right, self.keymap))
 
     def action_zoom_pane(self) -> None:
         self.linked.toggle_zoom()

@@ -62,6 +62,7 @@ class ExplorerFrame(Screen[None]):
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
+        self.keymap = keymap
         self.reader: SessionReader | None = None
         self.view = ""
         self.history: History[Stop] = History()

@@ -239,7 +239,7 @@ class LineView(LineCanvas, can_focus=True):
     def match_spans(self, text: str) -> Sequence[tuple[int, int]]:
         return self._finder.spans(text)
 
-    # keys; the commands are declared in tui/commands.py
+    # keys; the commands are declared in tui/commands/
 
     def action_cursor_by(self, lines: int) -> None:
         self.user_moves_to(self._cursor + lines)

@@ -1,0 +1,57 @@
+"""Every command of the app, declared once: bindings, footer, palette, help and the key table in the docs come from here.
+
+Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
+"""
+
+from __future__ import annotations
+
+from fx_explorer.tui.commands.application import APPLICATION_COMMANDS, CAPTURE_COMMANDS
+from fx_explorer.tui.commands.command import GROUPS, ON_TOP, Command, Group, Keymap, Scope, keys_of
+from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS
+from fx_explorer.tui.commands.key_names import key_label
+from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
+from fx_explorer.tui.commands.panes import PANE_COMMANDS, SELECTION_COMMANDS
+from fx_explorer.tui.commands.stepping import AT_A_GATE, AT_HAND, STEPPING_COMMANDS
+from fx_explorer.tui.commands.views import VIEW_COMMANDS, VIEWS, sentence_of
+
+__all__ = [
+    "AT_A_GATE",
+    "AT_HAND",
+    "COMMANDS",
+    "GROUPS",
+    "ON_TOP",
+    "VIEWS",
+    "Command",
+    "Group",
+    "Keymap",
+    "Scope",
+    "by_id",
+    "key_label",
+    "keys_of",
+    "of_scope",
+    "sentence_of",
+]
+
+COMMANDS: tuple[Command, ...] = (
+    *VIEW_COMMANDS,
+    *PANE_COMMANDS,
+    *MOVING_COMMANDS,
+    *FINDING_COMMANDS,
+    *SELECTION_COMMANDS,
+    *STEPPING_COMMANDS,
+    *CAPTURE_COMMANDS,
+    *DIALOG_COMMANDS,
+    *APPLICATION_COMMANDS,
+)
+
+
+def by_id(command_id: str) -> Command:
+    """The command with this id. Raises KeyError when there is none."""
+    for command in COMMANDS:
+        if command.id == command_id:
+            return command
+    raise KeyError(command_id)
+
+
+def of_scope(*scopes: Scope) -> list[Command]:
+    return [command for command in COMMANDS if command.scope in scopes]

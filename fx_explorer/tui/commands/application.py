@@ -1,0 +1,46 @@
+"""Commands for the capture as a whole, and for the app itself."""
+
+from __future__ import annotations
+
+from fx_explorer.tui.commands.command import Entry, declared
+
+_CAPTURE: tuple[Entry, ...] = (
+    (
+        "capture.again",
+        "r",
+        "capture_again",
+        "run",
+        "Run: at a gate, go on without pausing again; otherwise capture again.",
+    ),
+    (
+        "capture.watch",
+        "w",
+        "watch",
+        "watch",
+        "Watch the target's file and capture again whenever it is saved, keeping the place.",
+    ),
+    ("capture.save", "s", "save", "save session", "Save the session as a .fxs file that can be opened later, anywhere."),
+    (
+        "capture.cancel",
+        "escape",
+        "cancel",
+        "cancel",
+        "Stop the running capture, keeping what was found (at a gate, press it twice); otherwise close what is open on top.",
+    ),
+)
+
+_APPLICATION: tuple[Entry, ...] = (
+    ("app.theme", "t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
+    ("app.palette", "ctrl+p", "command_palette", "commands", "Find a command by name and run it."),
+    (
+        "app.help",
+        "question_mark,f1",
+        "help",
+        "help",
+        "Show what the focused pane shows and the keys that work in it.",
+    ),
+    ("app.quit", "q,ctrl+q", "quit", "quit", "Quit; a running capture is stopped and leaves no process behind."),
+)
+
+CAPTURE_COMMANDS = declared("app", "Capture", *_CAPTURE)
+APPLICATION_COMMANDS = declared("app", "Application", *_APPLICATION, footer=("app.help", "app.quit"))

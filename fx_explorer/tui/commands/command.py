@@ -1,0 +1,66 @@
+"""What a command is: its id, keys and words. Data only; the tables beside this file declare all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Scope = Literal["app", "explorer", "lines", "dialog", "compare"]
+"""Who carries the command out: the app, the main screen, whatever list or text has the focus, what is open on top with a line
+to type in, or the comparison of two ways."""
+
+ON_TOP: tuple[Scope, ...] = ("dialog", "compare")
+"""Scopes of what opens above the main screen: their keys hold only there, and mean something else below."""
+
+Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application"]
+
+GROUPS: tuple[Group, ...] = (
+    "Views",
+    "Linked panes",
+    "Moving",
+    "Finding",
+    "Selection",
+    "Stepping",
+    "Capture",
+    "Dialogs",
+    "Application",
+)
+
+Keymap = Mapping[str, Sequence[str]]
+"""Command id → the keys the user's config file gives it."""
+
+Entry = tuple[str, str, str, str, str]
+"""One line of a table of commands: id, keys separated by commas, action, title, sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing the user can ask for."""
+
+    id: str
+    """Stable name, used in the config file: ``pane.zoom``."""
+    keys: tuple[str, ...]
+    """Default keys, in Textual's spelling: ``ctrl+p``, ``slash``."""
+    action: str
+    """Textual action, without its namespace: ``show_view('graphs')``."""
+    title: str
+    """Two or three words, for the footer and the palette."""
+    help: str
+    """One sentence."""
+    scope: Scope
+    group: Group
+    footer: bool = False
+
+
+def declared(scope: Scope, group: Group, *entries: Entry, footer: Sequence[str] = ()) -> tuple[Command, ...]:
+    """The commands of a table; those named in ``footer`` have a place there."""
+    return tuple(
+        Command(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)
+        for id, keys, action, title, sentence in entries
+    )
+
+
+def keys_of(command: Command, keymap: Keymap) -> tuple[str, ...]:
+    """The keys of a command once the user's config file has had its say."""
+    return tuple(keymap.get(command.id, command.keys))

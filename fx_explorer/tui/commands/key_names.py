@@ -1,0 +1,28 @@
+"""Keys as people write them."""
+
+from __future__ import annotations
+
+_KEY_NAMES = {
+    "slash": "/",
+    "full_stop": ".",
+    "greater_than_sign": ">",
+    "question_mark": "?",
+    "equals_sign": "=",
+    "ampersand": "&",
+    "enter": "⏎",
+    "escape": "esc",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+}
+
+
+def key_label(key: str) -> str:
+    """A key as people write it: ``ctrl+p``, ``/``, ``?``."""
+    *modifiers, name = key.split("+")
+    return "+".join((*modifiers, _KEY_NAMES.get(name, name)))

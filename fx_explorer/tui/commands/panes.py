@@ -1,0 +1,71 @@
+"""Commands for the linked panes: what they show, and what can be asked of the selected line."""
+
+from __future__ import annotations
+
+from fx_explorer.tui.commands.command import Entry, declared
+
+_PANES: tuple[Entry, ...] = (
+    (
+        "preset.source",
+        "S",
+        "preset('source')",
+        "source | graph | kernel",
+        "Show the source, the graph the kernels are made from, and the generated code, linked.",
+    ),
+    (
+        "preset.backward",
+        "F",
+        "preset('backward')",
+        "forward | backward",
+        "Show the forward graph beside the backward graph, linked.",
+    ),
+    (
+        "preset.joint",
+        "J",
+        "preset('joint')",
+        "joint | forward | backward",
+        "Show what the partitioner made of the joint graph, linked.",
+    ),
+    (
+        "pane.document",
+        "d",
+        "pick_document",
+        "choose document",
+        "Choose what the focused pane shows: source, any graph, bytecode, IR, generated code, a kernel.",
+    ),
+    ("pane.add", "a", "add_pane", "add pane", "Put another pane beside the others."),
+    ("pane.close", "x", "close_pane", "close pane", "Close the focused pane."),
+    ("pane.zoom", "z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
+)
+
+_SELECTION: tuple[Entry, ...] = (
+    (
+        "place.inspect",
+        "i",
+        "inspect",
+        "all facts",
+        "Show everything known about the selected node, with its producers, users and links.",
+    ),
+    (
+        "place.copy",
+        "y",
+        "copy",
+        "copy",
+        "Copy the line under the cursor, or the text selected with the mouse, and say how it was copied.",
+    ),
+    ("place.edit", "e", "edit", "edit", "Open the line of your source that this came from in $EDITOR."),
+)
+
+_FOLLOW: Entry = (
+    "line.follow",
+    "enter",
+    "follow",
+    "follow",
+    "Go to what the line under the cursor stands for; in a linked pane, list where its links lead.",
+)
+
+PANE_COMMANDS = declared("explorer", "Linked panes", *_PANES, footer=("pane.document", "pane.zoom"))
+SELECTION_COMMANDS = (
+    *declared("lines", "Selection", _FOLLOW, footer=("line.follow",)),
+    *declared("explorer", "Selection", *_SELECTION, footer=("place.inspect", "place.copy")),
+)

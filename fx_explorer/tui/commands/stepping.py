@@ -1,0 +1,23 @@
+"""Commands for a compiler that waits. The keys of debuggers are taken: n is the next match, r captures again."""
+
+from __future__ import annotations
+
+from fx_explorer.tui.commands.command import Entry, declared
+
+_STEPPING: tuple[Entry, ...] = (
+    ("step.next", "full_stop", "step", "step", "Go on to the next gate, and pause there."),
+    ("step.go", "c", "go_on", "go on", "Go on without pausing again."),
+    ("step.run_to", "greater_than_sign", "run_to", "run to", "Go on to a gate you choose."),
+    ("step.skip", "K", "skip_graph", "skip graph", "Do not compile this graph: run it eagerly, and go on."),
+    ("step.abort", "X", "abort_compile", "abort", "Give up what is being compiled; what was captured is kept."),
+    ("step.option", "O", "change_option", "options", "Change options of the compiler for what follows."),
+    ("step.pass", "P", "apply_pass", "pass file", "Apply a Python file with a function pass_(gm) to the graph at this gate."),
+    ("step.again", "A", "again_from", "again from", "Take another way: compile again from a stage that is finished."),
+    ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
+)
+
+AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)
+AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark")
+"""Commands that come first in the footer while the compiler waits at a gate, and once everything is compiled and at hand."""
+
+STEPPING_COMMANDS = declared("app", "Stepping", *_STEPPING)

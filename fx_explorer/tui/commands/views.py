@@ -1,0 +1,49 @@
+"""The views of a session, and the commands that open them."""
+
+from __future__ import annotations
+
+from fx_explorer.tui.commands.command import Command, declared
+
+VIEWS: tuple[tuple[str, str, str], ...] = (
+    ("overview", "overview", "What happened, in plain words, and what to look at first."),
+    ("source", "source", "Source, graph and kernel side by side, linked line by line."),
+    ("graphs", "graphs", "Every FX graph, stage by stage."),
+    ("breaks", "breaks", "Graph breaks and recompiles: where, why, and what to try."),
+    ("guards", "guards", "What must stay true for the compiled code to be reused."),
+    ("kernels", "kernels", "The generated kernels and library calls, in the order they run."),
+    ("memory", "memory", "What the forward keeps for the backward."),
+    ("console", "console", "What your program printed, and what went wrong."),
+    ("time", "time", "Where compile time went."),
+)
+"""(name, footer label, sentence), in the order of the keys 1 to 9."""
+
+
+MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
+    ("regions", "R", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
+)
+"""(name, key, label, sentence) of the views that have no number."""
+
+
+def sentence_of(view: str) -> str:
+    """What a view shows; empty for what is none."""
+    more = tuple((name, label, sentence) for name, _, label, sentence in MORE_VIEWS)
+    return next((sentence for name, _, sentence in (*VIEWS, *more) if name == view), "")
+
+
+def _of_views() -> tuple[Command, ...]:
+    numbered = [(name, str(i), label, sentence) for i, (name, label, sentence) in enumerate(VIEWS, start=1)]
+    return tuple(
+        Command(f"view.{name}", (key,), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=key.isdecimal())
+        for name, key, label, sentence in (*numbered, *MORE_VIEWS)
+    )
+
+
+_COMPARE = (
+    "ways.compare",
+    "equals_sign",
+    "compare_ways",
+    "compare two ways",
+    "Show two ways of a compilation, or two compilations, side by side, with what differs.",
+)
+
+VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE))

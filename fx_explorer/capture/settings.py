@@ -184,6 +184,11 @@ def _argument_help(name: str) -> str:
 # setting them
 
 
+def check(settings: Mapping[str, object]) -> None:
+    """Raises UsageError for entries that do not exist or have another type."""
+    apply(settings)()
+
+
 def apply(settings: Mapping[str, object]) -> Restore:
     """Check all of ``settings`` (by full name), set those of the config modules, and return what puts back what was before.
 

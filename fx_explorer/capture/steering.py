@@ -1,12 +1,13 @@
-"""Driving a capture: pausing at gates, editing what is there, and continuing from an earlier stage as another way.
+"""Driving a capture: pausing at gates, and continuing from an earlier stage as another way.
 
 The hooks of each stage (dynamo.py, aot.py, inductor.py, keeping.py) tell this object what they have reached and ask it whether
-the answer is known from an earlier way. A capture that nobody steers has none.
+the answer is known from an earlier way. A capture that nobody steers has none. What the user can ask for is in orders.py.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,14 +19,15 @@ from torch._guards import compile_context
 
 from fx_explorer.capture import settings, stages
 from fx_explorer.capture.compilers import compiler_for
+from fx_explorer.capture.edits import Edits, marked
 from fx_explorer.capture.gates import AnotherWay, Gates, Left, Skipped
 from fx_explorer.capture.inspecting import runnable_copy
+from fx_explorer.capture.orders import obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.recording import Recording, Segment, one_line
-from fx_explorer.capture.snapshots import become, snapshot
+from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_segment
 from fx_explorer.errors import UsageError
 from fx_explorer.model import (
-    GATE_STAGES,
     GATE_WORDS,
     GRAPH_GATES,
     Changes,
@@ -34,11 +36,7 @@ from fx_explorer.model import (
     Direction,
     Gate,
     Intervention,
-    InterventionKind,
-    Mark,
     Notice,
-    PassFile,
-    Stage,
 )
 
 CompileHere = Callable[[torch.fx.GraphModule], Any]
@@ -49,12 +47,13 @@ class Steering:
 
     def __init__(self, recording: Recording, gates: Gates, *, defers: bool) -> None:
         self._recording = recording
-        self._gates = gates
+        self.gates = gates
         self._defers = defers
-        self._kept: dict[str, KeptSegment] = {}
+        self.kept: dict[str, KeptSegment] = {}
         self._current: dict[str, Way] = {}
         """By compilation: the way that what torch does for it now belongs to."""
-        self._changes = Changes()
+        self.edits = Edits(recording)
+        self.changes = Changes()
         """Settings that hold for everything that follows."""
         self._restore: list[Callable[[], None]] = []
         self.is_outside = False
@@ -73,7 +72,7 @@ class Steering:
 
     def is_deferred(self, name: str) -> bool:
         """Whether this compilation's graph still waits for its turn."""
-        return self._defers and name in self._kept
+        return self._defers and name in self.kept
 
     def keep(self, key: Key, made: Any) -> None:
         way = self.way
@@ -87,12 +86,12 @@ class Steering:
         if way is None:
             return
         if module is not None:
-            self._apply_passes(way, gate, direction, module)
-        if self._gates.stops_at(gate):
+            self.edits.apply_passes(way, gate, direction, module)
+        if self.gates.stops_at(gate):
             began = time.monotonic()
-            obey = lambda command: self._obey(command, way, gate, direction, module)  # noqa: E731
             try:
-                self._gates.wait(gate, way.row.name, direction, obey)
+                obey = functools.partial(obey_at_gate, self, way, gate, direction, module)
+                self.gates.wait(gate, way.row.name, direction, obey)
             finally:
                 way.waited_s += time.monotonic() - began
 
@@ -106,16 +105,16 @@ class Steering:
         kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0)
         row = self._recording.compilations[name]
         kept.traced_s = self._recording.elapsed() - row.start_s
-        way = Way(row, segment, self._changes, {("dynamo", ""): kept.dynamo})
+        way = Way(row, segment, self.changes, {("dynamo", ""): kept.dynamo})
         kept.ways.append(way)
-        self._kept[name] = kept
+        self.kept[name] = kept
         if self._defers:
             return runnable_copy(module)
         self._current[name] = way
 
         def compile_way(graph: torch.fx.GraphModule) -> Any:
             before = output_graph.compiler_fn
-            output_graph.compiler_fn = compiler_for(self._changed(way).settings, kept.compiler)
+            output_graph.compiler_fn = compiler_for(self._settings_for(way), kept.compiler)
             try:
                 return here(graph)
             finally:
@@ -149,40 +148,37 @@ class Steering:
 
     def _branch(self, kept: KeptSegment, command: Command, default: Way) -> tuple[Way, torch.fx.GraphModule]:
         """A new way, and the Dynamo graph it starts with. Raises UsageError before anything is changed."""
-        gate = command.gate or "dynamo"
-        origin = kept.way(command.compilation) or default
-        if command.compilation == kept.name:
-            origin = kept.ways[0]
-        _check(command.changes.settings)
-        if command.region:
-            raise UsageError("One region alone cannot be lowered again yet: go again from the partition for all of them.")
+        gate, origin = command.gate or "dynamo", _origin(kept, command, default)
+        self.check_branch(kept, command, default)
         replays = shared_keys(origin, gate, command.direction)
-        needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
-        if gate in GRAPH_GATES and gate != "dynamo" and not any(key[0] == needed for key in replays):
-            raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
-        graph = snapshot(kept.dynamo)
-        marks = (*origin.changes.marks, *command.changes.marks)
-        if command.changes.marks and gate != "dynamo":
-            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
-        _marked(snapshot(graph), marks)  # refuses before anything is changed
-        changes = Changes(
-            {**origin.changes.settings, **command.changes.settings}, marks, (*origin.changes.passes, *command.changes.passes)
-        )
+        changes = origin.changes.plus(command.changes)
         segment = shared_segment(origin.segment, gate, command.direction)
         row = self._add_branch_row(kept, origin, gate, command, replays)
         reached = {key: seconds for key, seconds in origin.reached_s.items() if key in replays}
         way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, reached, replays)
         kept.ways.append(way)
+        graph = snapshot(kept.dynamo)
         self._mark_again(kept, way, graph)
         return way, graph
 
+    def check_branch(self, kept: KeptSegment, command: Command, default: Way) -> None:
+        """Raises UsageError for what cannot be done, before anything is changed."""
+        gate, origin = command.gate or "dynamo", _origin(kept, command, default)
+        settings.check(command.changes.settings)
+        if command.region:
+            raise UsageError("One region alone cannot be lowered again yet: go again from the partition for all of them.")
+        needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
+        if gate in GRAPH_GATES and gate != "dynamo" and not any(name == needed for name, _ in origin.kept):
+            raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
+        if command.changes.marks and gate != "dynamo":
+            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
+        marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
+
     def _mark_again(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         """Mark the regions of a way in a graph that Dynamo made, and record it."""
-        marked = _marked(graph, way.changes.marks)
-        if not marked:
-            return
-        with compile_context(kept.compile_context), self._outside(), self._as_current(kept, way):
-            self._record_edit(way, "mark", "dynamo", "", graph, marked, 0)
+        if way.changes.marks:
+            with compile_context(kept.compile_context), self._outside(), self._as_current(kept, way):
+                self.edits.mark_again(way, graph)
 
     def _add_branch_row(
         self, kept: KeptSegment, origin: Way, gate: Gate, command: Command, replays: frozenset[Key]
@@ -269,140 +265,32 @@ class Steering:
             self._recording.change_compilation(way.row.name, **changes)
             way.row = self._recording.compilations[way.row.name]
 
-    # commands at a gate
-
-    def _obey(
-        self, command: Command, way: Way, gate: Gate | None, direction: Direction, module: torch.fx.GraphModule | None
-    ) -> str:
-        if command.kind == "set":
-            return self._set(command.changes.settings, gate)
-        if command.kind == "mark":
-            return self._mark(way, gate, module, command.changes.marks)
-        if command.kind == "pass":
-            return self._pass(way, gate, direction, module, command.changes.passes)
-        if command.kind == "again":
-            _check(command.changes.settings)
-            if gate and command.compilation and self._kept_of(command.compilation).name != self._recording.compilation_name():
-                raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
-            self._gates.answer(f"again from {GATE_WORDS[command.gate or 'dynamo']}")
-            raise AnotherWay(command)
-        raise UsageError(f"{command.kind!r} is no command for a gate.")
-
-    def _set(self, wanted: dict[str, object], gate: Gate | None) -> str:
-        self._restore.append(settings.apply(wanted))
-        self._changes = replace(self._changes, settings={**self._changes.settings, **wanted})
-        title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
-        self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
-        later = [name for name in wanted if name == "compile.dynamic"]
-        return f"{title}; dynamic shapes hold from the next frame on" if later else title
-
-    def _mark(self, way: Way, gate: Gate | None, module: torch.fx.GraphModule | None, marks: tuple[Mark, ...]) -> str:
-        if gate != "dynamo" or module is None:
-            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
-        trial = snapshot(module)
-        found = _marked(trial, marks)
-        become(module, trial)
-        way.changes = replace(way.changes, marks=(*way.changes.marks, *marks))
-        self._record_edit(way, "mark", gate, "", module, found, 0)
-        return ", ".join(found)
-
-    def _pass(
-        self,
-        way: Way,
-        gate: Gate | None,
-        direction: Direction,
-        module: torch.fx.GraphModule | None,
-        passes: tuple[PassFile, ...],
-    ) -> str:
-        if gate is None or module is None:
-            raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
-        for one in passes:
-            self._apply_pass(way, one, gate, direction, module)
-        return ", ".join(f"applied {one.path}" for one in passes)
-
-    def _apply_passes(self, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
-        for one in way.changes.passes:
-            if one.gate == gate and one.direction in ("", direction):
-                self._apply_pass(way, one, gate, direction, module)
-
-    def _apply_pass(self, way: Way, one: PassFile, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
-        become(module, _passed(one.path, module))
-        with open(one.path, encoding="utf-8", errors="replace") as file:
-            text = self._recording.writer.text(file.read())
-        self._record_edit(way, "pass", gate, direction, module, [f"pass_ of {one.path}"], text)
-        self._renew(way, gate, direction, module)
-
-    def _renew(self, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule) -> None:
-        """What was kept of this stage is now the edited graph: ways from here set out from it."""
-        if gate in ("pre_grad", "post_grad"):
-            way.kept[(gate, direction)] = snapshot(module)
-
-    def _record_edit(
-        self,
-        way: Way,
-        kind: InterventionKind,
-        gate: Gate,
-        direction: Direction,
-        module: torch.fx.GraphModule,
-        titles: list[str],
-        text: int,
-    ) -> None:
-        """The graph as it is now takes the place of the one before; both stay in the session."""
-        recording = self._recording
-        with recording.noting("an edited graph", GATE_STAGES[gate]):
-            before, after = recording.add_edited(module, _stage_of(gate, direction), direction, f"after {kind}")
-            for title in titles:
-                recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
-
     # when the program has ended
 
     def finish(self, at_hand: Callable[[], None]) -> None:
         """Compile what was deferred, then wait for the client until it lets go. ``at_hand`` hears when all is compiled."""
-        if self._defers and self._kept:
+        if self._defers and self.kept:
             self._defers = False
             self._compile_deferred()
         at_hand()
         if self._recording.request.stay:
-            self._gates.attend(self._obey_at_the_end)
+            self.gates.attend(lambda command: obey_at_the_end(self, command))
 
     def _compile_deferred(self) -> None:
-        first = next(iter(self._kept.values()))
         try:
-            if self._gates.stops_at("dynamo"):
-                self._gates.wait_for_all("dynamo", lambda command: self._obey_for_all(command, first.ways[0]))
-            for kept in list(self._kept.values()):
+            if self.gates.stops_at("dynamo"):
+                self.gates.wait_for_all("dynamo", lambda command: obey_for_all(self, command))
+            for kept in list(self.kept.values()):
                 way, graph = kept.ways[0], snapshot(kept.dynamo)
                 self._mark_again(kept, way, graph)
                 self._compile_outside(kept, way, graph)
         except AnotherWay as other:
-            self._again(other.command)
+            self.again(other.command)
         except Left:
             return
 
-    def _obey_for_all(self, command: Command, first: Way) -> str:
-        """A command at the gate after Dynamo of every graph: what is marked or passed there holds for each way in its turn."""
-        if command.kind not in ("mark", "pass"):
-            return self._obey(command, first, "dynamo", "", None)
-        problems, done = [], []
-        for kept in self._kept.values():
-            way, trial = kept.ways[0], snapshot(kept.dynamo)
-            try:
-                found = _marked(trial, command.changes.marks)
-                for one in command.changes.passes:
-                    _passed(one.path, trial)
-                    found.append(f"pass_ of {one.path}")
-            except UsageError as error:
-                problems.append(str(error))
-                continue
-            marks, passes = (*way.changes.marks, *command.changes.marks), (*way.changes.passes, *command.changes.passes)
-            way.changes = replace(way.changes, marks=marks, passes=passes)
-            done.append(f"[{kept.name}] {', '.join(found)}")
-        if not done:
-            raise UsageError(problems[0])
-        return "; ".join(done)
-
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
-        compiler = compiler_for(self._changed(way).settings, kept.compiler)
+        compiler = compiler_for(self._settings_for(way), kept.compiler)
         try:
             with self._outside(), kept.as_in_dynamo():
                 self._taking(kept, way, lambda: self._follow(kept, way, graph, lambda gm: compiler(gm, kept.inputs)))
@@ -417,34 +305,38 @@ class Steering:
         finally:
             self.is_outside = before
 
-    def _obey_at_the_end(self, command: Command) -> str:
-        if command.kind == "set":
-            return self._set(command.changes.settings, None)
-        way = self._again(command)
-        if way.row.status == "failed":
-            raise UsageError(f"[{way.row.name}] failed: {way.row.error}")
-        return f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
-
-    def _again(self, command: Command) -> Way:
-        kept = self._kept_of(command.compilation)
+    def again(self, command: Command) -> Way:
+        kept = self.kept_of(command.compilation)
         way, graph = self._branch(kept, command, kept.ways[0])
         self._compile_outside(kept, way, graph)
         return way
 
-    def _kept_of(self, name: str) -> KeptSegment:
-        if not self._kept:
+    def kept_of(self, name: str) -> KeptSegment:
+        if not self.kept:
             raise UsageError("Nothing was captured that could be compiled again.")
         if not name:
-            return next(iter(self._kept.values()))
-        kept = next((kept for kept in self._kept.values() if kept.way(name) or kept.name == name), None)
+            return next(iter(self.kept.values()))
+        kept = next((kept for kept in self.kept.values() if kept.way(name) or kept.name == name), None)
         if kept is None:
-            raise UsageError(f"There is no [{name}] to go again from; there are {', '.join(self._kept)}.")
+            raise UsageError(f"There is no [{name}] to go again from; there are {', '.join(self.kept)}.")
         return kept
+
+    def current_kept(self) -> KeptSegment:
+        """The graph being compiled."""
+        return self.kept[self._recording.compilation_name()]
 
     # settings
 
-    def _changed(self, way: Way) -> Changes:
-        return replace(way.changes, settings={**self._changes.settings, **way.changes.settings})
+    def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
+        """Settings for everything that follows, and the words for them. Raises UsageError with none of them set."""
+        self._restore.append(settings.apply(wanted))
+        self.changes = self.changes.plus(Changes(wanted))
+        title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
+        self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
+        return title
+
+    def _settings_for(self, way: Way) -> dict[str, object]:
+        return {**self.changes.settings, **way.changes.settings}
 
     @contextlib.contextmanager
     def _settings_of(self, way: Way) -> Iterator[None]:
@@ -460,8 +352,11 @@ class Steering:
             self._restore.pop()()
 
 
-def _stage_of(gate: Gate, direction: Direction) -> Stage:
-    return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]
+def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:
+    """The way that another one sets out from."""
+    if not command.compilation:
+        return default
+    return kept.ways[0] if command.compilation == kept.name else kept.way(command.compilation) or default
 
 
 def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
@@ -472,27 +367,6 @@ def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
             node._dynamo_source = node.meta["grapharg"].source
     module._param_name_to_source = output_graph.param_name_to_source
     module._source_to_user_stacks = output_graph.source_to_user_stacks
-
-
-def _marked(module: torch.fx.GraphModule, marks: tuple[Mark, ...]) -> list[str]:
-    """Mark the regions and say how many nodes each has."""
-    if not marks:
-        return []
-    from fx_explorer.capture.marking import apply_mark
-
-    return [f'region "{mark.name}": {len(apply_mark(module, mark))} nodes' for mark in marks]
-
-
-def _passed(path: str, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """``module`` after the pass; raises PassProblem and leaves it alone when there is something wrong with the pass."""
-    from fx_explorer.capture.custom_pass import apply_pass
-
-    return apply_pass(path, module)
-
-
-def _check(wanted: dict[str, object]) -> None:
-    """Raises UsageError for settings that do not exist or have another type."""
-    settings.apply(wanted)()
 
 
 def _put(table: dict[str, Any], name: str, value: Any) -> None:

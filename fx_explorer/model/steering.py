@@ -100,6 +100,10 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.settings or self.marks or self.passes)
 
+    def plus(self, more: Changes) -> Changes:
+        """Both; ``more`` decides where the settings differ."""
+        return Changes({**self.settings, **more.settings}, (*self.marks, *more.marks), (*self.passes, *more.passes))
+
     def to_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)
 

@@ -1,0 +1,88 @@
+"""Editing the graph at a gate: regions marked by hand, and passes from a file. Each edit stands in the session, with the graph
+before and after it."""
+
+from __future__ import annotations
+
+from torch.fx import GraphModule
+
+from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.snapshots import become, snapshot
+from fx_explorer.capture.ways import Way
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark, PassFile, Stage
+
+
+class Edits:
+    """What the user changes of the graphs of one capture."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def mark(self, way: Way, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
+        """Mark regions at a gate, and say what they hold; raises UsageError with nothing changed."""
+        if gate != "dynamo" or module is None:
+            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
+        trial = snapshot(module)
+        found = marked(trial, marks)
+        become(module, trial)
+        way.changes = way.changes.plus(Changes(marks=marks))
+        self._record(way, "mark", gate, "", module, found)
+        return found
+
+    def mark_again(self, way: Way, module: GraphModule) -> None:
+        """Mark all regions of a way in a graph as Dynamo made it."""
+        found = marked(module, way.changes.marks)
+        if found:
+            self._record(way, "mark", "dynamo", "", module, found)
+
+    def apply_passes(self, way: Way, gate: Gate, direction: Direction, module: GraphModule) -> None:
+        """Those this way has for the gate. Raises PassProblem."""
+        for one in way.changes.passes:
+            if one.gate == gate and one.direction in ("", direction):
+                self.apply_pass(way, one, gate, direction, module)
+
+    def apply_pass(self, way: Way, one: PassFile, gate: Gate, direction: Direction, module: GraphModule) -> None:
+        """Apply it to ``module`` in place; raises PassProblem with nothing changed."""
+        become(module, passed(one.path, module))
+        with open(one.path, encoding="utf-8", errors="replace") as file:
+            text = self._recording.writer.text(file.read())
+        self._record(way, "pass", gate, direction, module, [f"pass_ of {one.path}"], text)
+        if gate in ("pre_grad", "post_grad"):  # ways that set out from here begin with the edited graph
+            way.kept[(gate, direction)] = snapshot(module)
+
+    def _record(
+        self,
+        way: Way,
+        kind: InterventionKind,
+        gate: Gate,
+        direction: Direction,
+        module: GraphModule,
+        titles: list[str],
+        text: int = 0,
+    ) -> None:
+        """The graph as it is now takes the place of the one before; both stay in the session."""
+        recording = self._recording
+        with recording.noting("an edited graph", GATE_STAGES[gate]):
+            before, after = recording.add_edited(module, _stage_of(gate, direction), direction, f"after {kind}")
+            for title in titles:
+                recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
+
+
+def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
+    """Mark the regions and say how many nodes each has. Raises UsageError."""
+    if not marks:
+        return []
+    from fx_explorer.capture.marking import apply_mark  # it imports torch's partitioner, for those who mark
+
+    return [f'region "{mark.name}": {len(apply_mark(module, mark))} nodes' for mark in marks]
+
+
+def passed(path: str, module: GraphModule) -> GraphModule:
+    """``module`` after the pass; raises PassProblem and leaves it alone when there is something wrong with the pass."""
+    from fx_explorer.capture.custom_pass import apply_pass
+
+    return apply_pass(path, module)
+
+
+def _stage_of(gate: Gate, direction: Direction) -> Stage:
+    return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]

@@ -1,0 +1,116 @@
+"""What each command of the user does where a compilation waits: at a gate, after Dynamo of every graph, when all is finished.
+
+Those that only move on (go, step, skip, abort) are gates.py's own. Whatever cannot be done raises an FxExplorerError, which
+refuses it: nothing is changed then, and the compilation waits as before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import torch
+
+from fx_explorer.capture.edits import marked, passed
+from fx_explorer.capture.gates import AnotherWay
+from fx_explorer.capture.snapshots import snapshot
+from fx_explorer.capture.ways import KeptSegment, Way
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.steering import Steering
+
+
+def obey_at_gate(
+    steering: Steering, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None, command: Command
+) -> str:
+    """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
+    if command.kind == "set":
+        return set_for_all(steering, command, gate)
+    if command.kind == "mark":
+        return ", ".join(steering.edits.mark(way, gate, module, command.changes.marks))
+    if command.kind == "pass":
+        return _apply(steering, way, gate, direction, module, command.changes.passes)
+    if command.kind == "again":
+        kept = steering.current_kept()
+        if command.compilation and steering.kept_of(command.compilation) is not kept:
+            raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
+        _take_another_way(steering, kept, way, command)
+    raise UsageError(f"{command.kind!r} is no command for a gate.")
+
+
+def obey_for_all(steering: Steering, command: Command) -> str:
+    """After Dynamo of every graph: what is marked or passed there holds for each in its turn."""
+    if command.kind == "set":
+        return set_for_all(steering, command, "dynamo")
+    if command.kind == "again":
+        kept = steering.kept_of(command.compilation)
+        _take_another_way(steering, kept, kept.ways[0], command)
+    if command.kind not in ("mark", "pass"):
+        raise UsageError(f"{command.kind!r} is no command for a gate.")
+    return edit_all(steering, command)
+
+
+def obey_at_the_end(steering: Steering, command: Command) -> str:
+    """When the program has ended and everything is compiled."""
+    if command.kind == "set":
+        return set_for_all(steering, command, None)
+    way = steering.again(command)
+    if way.row.status == "failed":
+        raise UsageError(f"[{way.row.name}] failed: {way.row.error}")
+    return f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
+
+
+def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
+    """Settings for everything that follows."""
+    wanted = command.changes.settings
+    title = steering.set(wanted, gate)
+    return f"{title}; dynamic shapes hold from the next frame on" if "compile.dynamic" in wanted else title
+
+
+def edit_all(steering: Steering, command: Command) -> str:
+    """Marks and passes for Dynamo's graph of every compilation that they fit; raises what is wrong when they fit none."""
+    problems, done = [], []
+    for kept in steering.kept.values():
+        try:
+            found = _tried(kept, command)
+        except UsageError as error:
+            problems.append(str(error))
+            continue
+        way = kept.ways[0]
+        way.changes = way.changes.plus(Changes(marks=command.changes.marks, passes=command.changes.passes))
+        done.append(f"[{kept.name}] {', '.join(found)}")
+    if not done:
+        raise UsageError(problems[0])
+    return "; ".join(done)
+
+
+def _tried(kept: KeptSegment, command: Command) -> list[str]:
+    """What the edits would do, found out on a copy."""
+    trial = snapshot(kept.dynamo)
+    found = marked(trial, command.changes.marks)
+    for one in command.changes.passes:
+        passed(one.path, trial)
+        found.append(f"pass_ of {one.path}")
+    return found
+
+
+def _apply(
+    steering: Steering,
+    way: Way,
+    gate: Gate,
+    direction: Direction,
+    module: torch.fx.GraphModule | None,
+    passes: tuple[PassFile, ...],
+) -> str:
+    if module is None:
+        raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
+    for one in passes:
+        steering.edits.apply_pass(way, one, gate, direction, module)
+    return ", ".join(f"applied {one.path}" for one in passes)
+
+
+def _take_another_way(steering: Steering, kept: KeptSegment, way: Way, command: Command) -> NoReturn:
+    steering.check_branch(kept, command, way)
+    steering.gates.answer(f"again from {GATE_WORDS[command.gate or 'dynamo']}")
+    raise AnotherWay(command)

@@ -32,7 +32,7 @@ class Edits:
     def mark_again(self, way: Way, module: GraphModule) -> None:
         """Mark all regions of a way in a graph as Dynamo made it."""
         found = marked(module, way.changes.marks)
-        if found:
+        if found and not way.is_taken_up:
             self._record(way, "mark", "dynamo", "", module, found)
 
     def apply_passes(self, way: Way, gate: Gate, direction: Direction, module: GraphModule) -> None:

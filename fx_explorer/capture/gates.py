@@ -136,6 +136,24 @@ class Gates:
         self._notify(Notice("gate", state="end", **where))
 
 
+class Reached(Left):
+    """A graph has come to the milestone; it is taken up again from there."""
+
+
+class Milestones(Gates):
+    """Gates for a program instead of a person: compiling does not wait after ``until``, it is left there."""
+
+    def __init__(self) -> None:
+        super().__init__("", lambda notice: None)
+        self.until: Gate | None = None
+
+    def stops_at(self, gate: Gate) -> bool:
+        return gate == self.until
+
+    def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey) -> None:
+        raise Reached
+
+
 def words(gate: Gate | None) -> str:
     return f"paused after {GATE_WORDS[gate]}" if gate else "finished; every stage is at hand"
 

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._dynamo.utils
@@ -24,6 +24,9 @@ from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.steering import Steering
 
 HOOKS: dict[str, tuple[str, str]] = {
     "times, breaks and recompiles": ("trace", "trace_records"),
@@ -50,11 +53,32 @@ def recording(
     torch's compile caches are off meanwhile, unless ``request.use_caches``: a cached graph is never lowered, so there would be
     nothing to see of it.
     """
+    state = begin(writer, request, notify, gates)
+    with observing(state):
+        with state.noting("the settings in force"):
+            state.add_artifact("config", "dynamo", changed_settings(), title="settings in force", language="json")
+        yield state
+
+
+def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None) -> Recording:
+    """A recording that observes nothing yet."""
+    from fx_explorer.capture.steering import Steering
+
     state = Recording(writer, request, notify)
+    if gates:
+        # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.
+        state.steering = Steering(state, gates, defers=request.pause == "dynamo" and not request.build)
+    return state
+
+
+@contextlib.contextmanager
+def observing(state: Recording) -> Iterator[None]:
+    """Inside the block torch tells ``state`` what it does. May be entered again for what is compiled later."""
+    writer, request = state.writer, state.request
     writer.set_meta("environment", environment(request))
     before = _counters()
     with contextlib.ExitStack() as stack:
-        stack.callback(lambda: writer.set_meta("counters", _difference(_counters(), before)))
+        stack.callback(lambda: _add_counts(state, before))
         stack.callback(lambda: writer.set_meta("environment", environment(request)))
         if not request.use_caches:
             stack.enter_context(inductor_config.patch(CACHES_OFF))
@@ -62,28 +86,19 @@ def recording(
             stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
-        if gates:
-            stack.enter_context(_steered(state, gates))
+        if state.steering:
+            stack.enter_context(_steered(state, state.steering))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
-        with state.noting("the settings in force"):
-            state.add_artifact("config", "dynamo", changed_settings(), title="settings in force", language="json")
-        yield state
+        yield
 
 
 @contextlib.contextmanager
-def _steered(state: Recording, gates: Gates) -> Iterator[None]:
-    """Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting."""
+def _steered(state: Recording, steering: Steering) -> Iterator[None]:
     from fx_explorer.capture.keeping import tracing_kept
-    from fx_explorer.capture.steering import Steering
 
-    defers = state.request.pause == "dynamo" and not state.request.build
-    state.steering = Steering(state, gates, defers=defers)
-    with tracing_kept(state):
-        try:
-            yield
-        finally:
-            state.steering.close()
+    with tracing_kept(state), steering.settings_in_force():
+        yield
 
 
 @contextlib.contextmanager
@@ -118,6 +133,9 @@ def _counters() -> dict[str, dict[str, int]]:
     return {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
 
 
-def _difference(after: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """What torch counted during the capture (torch/_dynamo/utils.py, ``counters``)."""
-    return {group: dict(Counter(counts) - Counter(before.get(group, {}))) for group, counts in after.items() if counts}
+def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
+    """What torch counted meanwhile (torch/_dynamo/utils.py, ``counters``)."""
+    for group, counts in _counters().items():
+        if counts:
+            state.counters.setdefault(group, Counter()).update(Counter(counts) - Counter(before.get(group, {})))
+    state.writer.set_meta("counters", state.counters)

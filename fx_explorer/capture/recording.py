@@ -11,6 +11,7 @@ import re
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -117,6 +118,8 @@ class Recording:
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were lowered here."""
         self.cache_events: dict[str, list[str]] = {}
+        self.counters: dict[str, Counter[str]] = {}
+        """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
         self.steering: Steering | None = None
         """None: everything goes straight through."""
         self.branches: dict[str, int] = {}
@@ -131,6 +134,7 @@ class Recording:
         self._attempts: dict[str, int] = {}
         self._local = threading.local()
         self._broken = False
+        self._told_unavailable: set[tuple[str, str]] = set()
         self._told_of_autograd = False
 
     # which compilation, which direction
@@ -324,7 +328,10 @@ class Recording:
         self.notify(Notice("note", text=message, stage=stage))
 
     def unavailable(self, view: str, reason: str) -> None:
-        """A hook this torch release does not offer: the view stays empty and says why."""
+        """A hook this torch release does not offer: the view stays empty and says why. Said once."""
+        if (view, reason) in self._told_unavailable:
+            return
+        self._told_unavailable.add((view, reason))
         self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
 
 

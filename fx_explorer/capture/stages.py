@@ -40,7 +40,7 @@ def missing(recording: Recording, name: str, status: Status) -> dict[str, str] |
     if status == "failed":
         return dict.fromkeys(absent, "compilation failed before it")
     if recording.steering and recording.steering.is_deferred(name):
-        return dict.fromkeys(absent, "not compiled beyond Dynamo")
+        return dict.fromkeys(absent, "not compiled so far")
     if name not in recording.segments:
         return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
     reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}

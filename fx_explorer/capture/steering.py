@@ -20,7 +20,7 @@ from torch._guards import compile_context
 from fx_explorer.capture import settings, stages
 from fx_explorer.capture.compilers import compiler_for
 from fx_explorer.capture.edits import Edits, marked
-from fx_explorer.capture.gates import AnotherWay, Gates, Left, Skipped
+from fx_explorer.capture.gates import AnotherWay, Gates, Left, Reached, Skipped
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.orders import obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.recording import Recording, Segment, one_line
@@ -29,6 +29,7 @@ from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_
 from fx_explorer.errors import UsageError
 from fx_explorer.model import (
     GATE_WORDS,
+    GATES,
     GRAPH_GATES,
     Changes,
     Command,
@@ -72,7 +73,7 @@ class Steering:
 
     def is_deferred(self, name: str) -> bool:
         """Whether this compilation's graph still waits for its turn."""
-        return self._defers and name in self.kept
+        return self._defers and name in self.kept and not self.kept[name].ways[0].is_finished
 
     def keep(self, key: Key, made: Any) -> None:
         way = self.way
@@ -140,6 +141,8 @@ class Steering:
             made = self._taking(kept, following, lambda: self._follow(kept, following, graph, compile_here))
             self._use(kept, following)
             return made
+        except Reached:
+            raise
         except Left:
             self._leave(way, "the user aborted here")
             raise
@@ -204,7 +207,7 @@ class Steering:
 
     def _taking(self, kept: KeptSegment, way: Way, compile_way: Callable[[], Any]) -> Any:
         """Compile along ``way``, in place of the one before; its settings hold meanwhile."""
-        way.began = time.monotonic()
+        way.began, way.waited_s = time.monotonic(), 0.0
         with self._as_current(kept, way), self._settings_of(way):
             try:
                 result = compile_way()
@@ -213,6 +216,11 @@ class Steering:
                 stage = self._recording.stage
                 self._recording.add_failure("compiler", stage, error, one_line(f"{type(error).__name__}: {error}"))
                 raise
+            except Reached:
+                self._finished_late(way)
+                way.pause()
+                raise
+        way.is_finished = True
         if way.row.branch_of:
             if way.row.status == "running":
                 self._change(way, status="ok")
@@ -224,7 +232,7 @@ class Steering:
         """A first way that was compiled after Dynamo had ended its row."""
         row = self._recording.compilations[way.row.name]
         missing = stages.missing(self._recording, row.name, row.status)
-        self._change(way, duration_s=row.duration_s + way.spent_s(), missing_stages=missing)
+        self._change(way, duration_s=row.duration_s + way.spent_now_s(), missing_stages=missing)
 
     @contextlib.contextmanager
     def _as_current(self, kept: KeptSegment, way: Way) -> Iterator[None]:
@@ -280,14 +288,20 @@ class Steering:
         try:
             if self.gates.stops_at("dynamo"):
                 self.gates.wait_for_all("dynamo", lambda command: obey_for_all(self, command))
-            for kept in list(self.kept.values()):
-                way, graph = kept.ways[0], snapshot(kept.dynamo)
-                self._mark_again(kept, way, graph)
-                self._compile_outside(kept, way, graph)
+            self.compile_kept()
         except AnotherWay as other:
             self.again(other.command)
         except Left:
             return
+
+    def compile_kept(self) -> None:
+        """Compile every graph that waits, in its turn; one that was left at a milestone goes on from there."""
+        for kept in list(self.kept.values()):
+            way, graph = kept.ways[0], snapshot(kept.dynamo)
+            way.replays = shared_keys(way, GATES[-1], "")
+            self._mark_again(kept, way, graph)
+            with contextlib.suppress(Reached):
+                self._compile_outside(kept, way, graph)
 
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         compiler = compiler_for(self._settings_for(way), kept.compiler)
@@ -339,17 +353,22 @@ class Steering:
         return {**self.changes.settings, **way.changes.settings}
 
     @contextlib.contextmanager
+    def settings_in_force(self) -> Iterator[None]:
+        """Inside the block what was set holds, and what is set meanwhile; afterwards torch's settings are as before."""
+        self._restore.append(settings.apply(self.changes.settings))
+        try:
+            yield
+        finally:
+            while self._restore:
+                self._restore.pop()()
+
+    @contextlib.contextmanager
     def _settings_of(self, way: Way) -> Iterator[None]:
         restore = settings.apply(way.changes.settings)
         try:
             yield
         finally:
             restore()
-
-    def close(self) -> None:
-        """Put torch's settings back."""
-        while self._restore:
-            self._restore.pop()()
 
 
 def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:

@@ -39,9 +39,24 @@ class Way:
     """What is given from ``kept`` instead of being made."""
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
+    earlier_s: float = 0.0
+    """Spent before it was left at a milestone."""
+    is_finished: bool = False
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether Dynamo's graph went through here before: what was done to it then stands in the session."""
+        return any(name != "dynamo" for name, _ in self.replays)
 
     def spent_s(self) -> float:
+        return self.earlier_s + self.spent_now_s()
+
+    def spent_now_s(self) -> float:
         return time.monotonic() - self.began - self.waited_s
+
+    def pause(self) -> None:
+        """It is left at a milestone, to be taken up again."""
+        self.earlier_s = self.spent_s()
 
 
 @dataclass

@@ -154,7 +154,7 @@ def test_compiling_after_the_program_ended_gives_the_same_code(tmp_path: Path, m
 def test_paused_after_dynamo_nothing_has_been_lowered(tmp_path: Path) -> None:
     stopped = drive(tmp_path / "s.fxs", [Command("abort")], pause="dynamo")
     assert {graph.stage for graph in stopped.reader.rows(Graph)} == {"dynamo"}
-    assert set((stopped.way("0/0").missing_stages or {}).values()) == {"not compiled beyond Dynamo"}
+    assert set((stopped.way("0/0").missing_stages or {}).values()) == {"not compiled so far"}
 
 
 @pytest.mark.parametrize(("position", "gate"), list(enumerate(GATES, 1)))

@@ -24,11 +24,10 @@ from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.links import traced_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording, Segment, one_line
+from fx_explorer.capture.region_forms import KEY, kept_apart, written_value
 from fx_explorer.model import Link, RegionLowering
 
 NAME = "regional_inductor"
-KEY = "compile_with_inductor"
-"""Of ``node.meta["custom"]``: its nodes are for Inductor."""
 
 
 @contextlib.contextmanager
@@ -51,28 +50,10 @@ def region_name(node: torch.fx.Node) -> str | None:
     custom = node.meta.get("custom")
     if node.op in ("placeholder", "output") or not isinstance(custom, dict) or KEY not in custom:
         return None
-    value = custom[KEY]
+    value = written_value(custom[KEY])
     if isinstance(value, dict):
         return str(value.get("inductor_region", ""))
     return value if isinstance(value, str) else ""
-
-
-@contextlib.contextmanager
-def kept_apart(module: torch.fx.GraphModule) -> Iterator[None]:
-    """Inside the block a region whose annotation is only a string has the form with which torch tells regions apart.
-
-    torch takes all nodes annotated with strings for one region (``_RegionScooper``): neighbours called otherwise would merge.
-    """
-    renamed = [node for node in module.graph.nodes if isinstance((node.meta.get("custom") or {}).get(KEY), str)]
-    before = [node.meta["custom"] for node in renamed]
-    for node in renamed:
-        custom = node.meta["custom"]
-        node.meta["custom"] = {**custom, KEY: {"inductor_region": custom[KEY]}}
-    try:
-        yield
-    finally:
-        for node, custom in zip(renamed, before, strict=True):
-            node.meta["custom"] = custom
 
 
 # the backend
@@ -85,14 +66,13 @@ def _backend(recording: Recording, module: torch.fx.GraphModule, inputs: Any, **
 
     eager = None if recording.request.build else runnable_copy(module)
     compiler = functools.partial(_compile_regions, recording, _names(module), _configs(arguments))
-    with kept_apart(module):
-        compiled = aot_autograd(
-            fw_compiler=compiler,
-            bw_compiler=compiler,
-            inference_compiler=compiler,
-            partition_fn=min_cut_rematerialization_partition,
-            keep_inference_input_mutations=True,
-        )(module, inputs)
+    compiled = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )(module, inputs)
     return compiled if eager is None else eager
 
 
@@ -113,7 +93,7 @@ def _compile_regions(
     from torch.fx.passes.regional_inductor import regional_inductor
 
     present = set(_names(module))
-    with torch._inductor.config.patch(configs):
+    with torch._inductor.config.patch(configs), kept_apart(module):
         compiled: torch.fx.GraphModule = regional_inductor(module, *inputs)
     with recording.noting("regions that were not compiled", "output_code"):
         recording.writer.add_all(_absent(recording, [name for name in names if name not in present]))

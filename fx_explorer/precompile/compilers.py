@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.fx.passes.regional_inductor import regional_inductor
 
+from fx_explorer.capture.region_forms import KEY, kept_apart
 from fx_explorer.precompile.errors import CompilerError, PrecompileWarning
-from fx_explorer.precompile.regions import KEY, keep_apart, own_configs
 
 Compiler = Callable[..., Any]
 Backend = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., Any]]
@@ -79,8 +79,8 @@ class Watched:
     def _compiled(self, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Any:
         if self._compiler is not regional_inductor:
             return self._compiler(gm, inputs)
-        self._marked += keep_apart(gm)
-        with own_configs():
+        with kept_apart(gm) as marked:
+            self._marked += marked
             return self._compiler(gm, inputs)
 
     def _check(self, gm: torch.fx.GraphModule, compiled: object, ends: tuple[int, int], where: str) -> None:

@@ -13,7 +13,7 @@ from torch.fx.traceback import annotate
 
 from fx_explorer.capture.marking import apply_mark, cut, cut_in_words
 from fx_explorer.errors import UsageError
-from fx_explorer.model import Failure, Graph, Kernel, Mark, Node, RegionLowering
+from fx_explorer.model import Artifact, Failure, Graph, Kernel, Mark, Node, RegionLowering
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record
 
@@ -90,6 +90,28 @@ def test_a_region_without_gradient_says_why_it_has_no_backward(trained: Trained)
 def test_a_region_keeps_its_own_configs(trained: Trained) -> None:
     configs = {row.name: row.configs for row in trained.reader.rows(RegionLowering) if row.direction == "forward"}
     assert configs == {"up": None, "down": None, "mask": {"max_fusion_size": 7}}
+
+
+def test_touching_regions_get_each_its_own_configs(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with annotate({"compile_with_inductor": {"inductor_configs": {"debug_index_asserts": True}}}):
+            x = x[1:].sin()
+        with annotate({"compile_with_inductor": {"inductor_region": "second", "inductor_configs": {"cpp.simdlen": 1}}}):
+            x = x.cos()
+        with annotate({"compile_with_inductor": "third"}):
+            return x.tan()
+
+    reader = record(tmp_path / "s.fxs", lambda compile: compile(model)(torch.ones(65)), backend="regional_inductor")
+    lowered = {row.name: row for row in reader.rows(RegionLowering)}
+    expected = {"": {"debug_index_asserts": True}, "second": {"cpp.simdlen": 1}, "third": None}
+    assert {name: row.configs for name, row in lowered.items()} == expected
+    code = {
+        name: reader.text(reader.get(Artifact, reader.rows(Kernel, subgraph=row.subgraph)[0].artifact).text)
+        for name, row in lowered.items()
+    }
+    vectorised = {name: "at::vec::Vectorized" in text for name, text in code.items()}
+    assert vectorised == {"": True, "second": False, "third": True}, "only the second one's configs forbid it"
+    reader.close()
 
 
 def test_every_region_took_time_and_has_kernels_of_its_own(trained: Trained) -> None:

@@ -1,0 +1,85 @@
+"""Annotated regions as torch reads them: keeping apart what ``regional_inductor`` would merge, each with its own configs.
+
+To torch (torch/fx/passes/regional_inductor.py, ``_RegionScooper``) all nodes annotated with a string, or with configs and no
+name, are one region where they touch. And a region is compiled with the first configs in its graph, whose inputs carry the
+annotation of whatever made them: the neighbour's (``_compile_submod``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.patching import patched
+
+KEY = "compile_with_inductor"
+"""Of ``node.meta["custom"]``: its nodes are for Inductor."""
+
+_SUBGRAPH = "__marked_inductor_submod"
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """Stands as ``inductor_region`` while torch cuts regions out: those are one whose ``key`` is equal."""
+
+    key: str
+    as_written: object = field(compare=False)
+
+
+def annotated_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """Nodes marked for compilation, in the graph and in the graphs inside it."""
+    for module in gm.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                if KEY in (node.meta.get("custom") or {}):
+                    yield node
+
+
+@contextlib.contextmanager
+def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
+    """Inside the block ``regional_inductor`` keeps regions of ``gm`` with different names or configs apart, and compiles each
+    with its own configs. Yields how many nodes are marked.
+
+    The metadata of ``gm`` itself is changed; in the graphs that are cut out of it stands what the user wrote.
+    """
+    count = 0
+    for node in annotated_nodes(gm):
+        written = node.meta["custom"][KEY]
+        node.meta["custom"] = {**node.meta["custom"], KEY: _separate(written)}
+        count += 1
+    module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_compile_inductor_marked_regions"
+    with patched(module, name, _as_written) if hasattr(module, name) else contextlib.nullcontext():
+        yield count
+
+
+def written_value(value: object) -> object:
+    """The annotation as the user wrote it, also inside ``kept_apart``."""
+    region = value.get("inductor_region") if isinstance(value, dict) else None
+    return region.as_written if isinstance(region, _Apart) else value
+
+
+def _separate(written: object) -> dict[str, Any]:
+    fields = dict(written) if isinstance(written, dict) else {"inductor_region": written}
+    apart = _Apart(repr((fields.get("inductor_region"), fields.get("inductor_configs"))), written)
+    return {**fields, "inductor_region": apart}
+
+
+def _as_written(compile_regions: Callable[..., object]) -> Callable[..., object]:
+    """Give the regions, which are cut out by now, the user's annotations, and their inputs none."""
+
+    def compile_as_written(gm: torch.fx.GraphModule) -> object:
+        for name, module in gm.named_modules():
+            if name.rpartition(".")[2].startswith(_SUBGRAPH) and isinstance(module, torch.fx.GraphModule):
+                for node in module.graph.find_nodes(op="placeholder"):
+                    node.meta.pop("custom", None)
+                for node in annotated_nodes(module):
+                    custom = node.meta["custom"]
+                    node.meta["custom"] = {**custom, KEY: written_value(custom[KEY])}
+        return compile_regions(gm)
+
+    return compile_as_written

@@ -19,7 +19,7 @@ class Edits:
         self._recording = recording
 
     def mark(self, way: Way, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
-        """Mark regions at a gate, and say what they hold; raises UsageError with nothing changed."""
+        """Mark regions at a gate, and say how torch will cut each out; raises UsageError with nothing changed."""
         if gate != "dynamo" or module is None:
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
         trial = snapshot(module)
@@ -27,7 +27,7 @@ class Edits:
         become(module, trial)
         way.changes = way.changes.plus(Changes(marks=marks))
         self._record(way, "mark", gate, "", module, found)
-        return found
+        return cut_out(module, marks)
 
     def mark_again(self, way: Way, module: GraphModule) -> None:
         """Mark all regions of a way in a graph as Dynamo made it."""
@@ -74,7 +74,20 @@ def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
         return []
     from fx_explorer.capture.marking import apply_mark  # it imports torch's partitioner, for those who mark
 
-    return [f'region "{mark.name}": {len(apply_mark(module, mark))} nodes' for mark in marks]
+    return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
+    """Whether each region that was marked in ``module`` is one piece, or why it falls apart."""
+    if not marks:
+        return []
+    from fx_explorer.capture.marking import regions_in_words
+
+    return regions_in_words(module, marks)
 
 
 def passed(path: str, module: GraphModule) -> GraphModule:

@@ -15,6 +15,7 @@ from torch.fx.passes.operator_support import create_op_support
 
 from fx_explorer.capture.graphs import CALLS, module_path
 from fx_explorer.capture.region_forms import KEY
+from fx_explorer.capture.regional import region_name
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Mark
 
@@ -74,9 +75,17 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> Cut:
     return Cut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
 
 
+def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
+    """What became of each mark in a graph in which all of them were applied: a later one takes nodes from an earlier one."""
+    found = {mark.name: [node for node in gm.graph.nodes if region_name(node) == mark.name] for mark in marks}
+    return [cut_in_words(name, cut(gm, nodes)) for name, nodes in found.items()]
+
+
 def cut_in_words(region: str, made: Cut) -> str:
     """``region "mlp" is one piece of 5 nodes``, or into how many it falls and why."""
     total = sum(map(len, made.pieces))
+    if not total:
+        return f'region "{region}" has no nodes left: those marked later took them'
     if len(made.pieces) == 1:
         return f'region "{region}" is one piece of {total} node{"" if total == 1 else "s"}'
     sizes = " + ".join(str(len(piece)) for piece in made.pieces)

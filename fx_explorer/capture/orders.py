@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from fx_explorer.capture.edits import marked, passed
+from fx_explorer.capture.edits import cut_out, marked, passed
 from fx_explorer.capture.gates import AnotherWay
 from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.capture.ways import KeptSegment, Way
@@ -58,7 +58,8 @@ def obey_at_the_end(steering: Steering, command: Command) -> str:
     way = steering.again(command)
     if way.row.status == "failed":
         raise UsageError(f"[{way.row.name}] failed: {way.row.error}")
-    return f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
+    took = f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
+    return "; ".join((took, *_cut_of(steering.kept_of(way.row.name), way, command)))
 
 
 def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
@@ -88,7 +89,8 @@ def edit_all(steering: Steering, command: Command) -> str:
 def _tried(kept: KeptSegment, command: Command) -> list[str]:
     """What the edits would do, found out on a copy."""
     trial = snapshot(kept.dynamo)
-    found = marked(trial, command.changes.marks)
+    marked(trial, command.changes.marks)
+    found = cut_out(trial, command.changes.marks)
     for one in command.changes.passes:
         passed(one.path, trial)
         found.append(f"pass_ of {one.path}")
@@ -110,7 +112,17 @@ def _apply(
     return ", ".join(f"applied {one.path}" for one in passes)
 
 
+def _cut_of(kept: KeptSegment, way: Way, command: Command) -> list[str]:
+    """How the regions that a command marks are cut out, among those of the way."""
+    if not command.changes.marks:
+        return []
+    trial = snapshot(kept.dynamo)
+    marked(trial, (*way.changes.marks, *command.changes.marks))
+    return cut_out(trial, command.changes.marks)
+
+
 def _take_another_way(steering: Steering, kept: KeptSegment, way: Way, command: Command) -> NoReturn:
     steering.check_branch(kept, command, way)
-    steering.gates.answer(f"again from {GATE_WORDS[command.gate or 'dynamo']}")
+    origin = kept.way(command.compilation) or way
+    steering.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *_cut_of(kept, origin, command))))
     raise AnotherWay(command)

@@ -28,6 +28,7 @@ from fx_explorer.model import (
     Notice,
     PassFile,
     Pause,
+    RegionLowering,
 )
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -264,9 +265,29 @@ def test_a_backend_that_fails_is_told_and_the_rest_stays_at_hand(tmp_path: Path)
 def test_a_region_marked_at_the_first_pause_holds_for_the_graph_it_names(tmp_path: Path) -> None:
     marked = Command("mark", changes=Changes(marks=(Mark("up", module="up"),)))
     driven = drive(tmp_path / "s.fxs", [marked, Command("go")], pause="dynamo")
-    assert 'region "up"' in driven.said("done")[0]
+    assert driven.said("done")[0] == '[0/0] region "up" is one piece of 1 node'
+    assert [edit.title for edit in driven.reader.rows(Intervention)] == ['region "up": 1 node']
     edit = driven.reader.rows(Intervention)[0]
     after = driven.reader.nodes(driven.reader.get(Graph, edit.after))
     assert [n.name for n in after if n.annotations] == [n.name for n in after if n.module == "up" and n.op == "call_function"]
     forward = driven.reader.rows(Graph, stage="forward", direction="forward")[0]
     assert any(n.annotations for n in driven.reader.nodes(forward))
+
+
+def test_marking_says_into_which_pieces_a_region_falls_that_would_wait_for_itself(tmp_path: Path) -> None:
+    ends = Changes(marks=(Mark("ends", module="up"), Mark("ends", module="down")))
+    driven = drive(tmp_path / "s.fxs", [Command("mark", changes=ends), Command("go")], pause="step")
+    (answer,) = [text for text in driven.said("done") if "ends" in text]
+    assert answer.startswith('region "ends" falls into 2 pieces (1 + 1 nodes), each compiled on its own: ')
+    assert "in one piece they would wait for each other" in answer
+    assert [edit.title for edit in driven.reader.rows(Intervention)] == ['region "ends": 1 node', 'region "ends": 1 node']
+
+
+def test_regional_inductor_cuts_such_a_region_as_was_said(tmp_path: Path) -> None:
+    settings: dict[str, object] = {"compile.backend": "regional_inductor"}
+    ends = Changes(settings, marks=(Mark("ends", module="up"), Mark("ends", module="down")))
+    driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo", changes=ends)])
+    (answer,) = driven.said("done")
+    assert 'region "ends" falls into 2 pieces (1 + 1 nodes)' in answer
+    lowered = driven.reader.rows(RegionLowering, direction="forward")
+    assert [row.name for row in lowered] == ["ends", "ends"]

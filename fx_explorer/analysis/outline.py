@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
@@ -107,13 +107,25 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     entries = [OutlineEntry(0, title, detail, compilation.status, place, is_way=bool(compilation.branch_of))]
     every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
-    subgraphs = {g.id for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
-    entries += (_document(document, document.kind == "graph" and document.id in subgraphs) for document in shown)
+    parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
+    entries += map(_document, shown, _nested(shown, parents))
     texts = {document.id: document for document in every if document.kind == "artifact"}
     entries += _kernels(reader.rows(model.Kernel, compilation=compilation.id), texts)
     missing = compilation.missing_stages or {}
     entries += (OutlineEntry(1, stage, why, "missing") for stage, why in missing.items())
     return entries
+
+
+def _nested(shown: Sequence[Document], parents: Mapping[int, int]) -> Iterable[bool]:
+    """Whether each document is a graph that stands below the graph it is nested in. What later stages make of a nested graph
+    does not: it stands with its own stage."""
+    below = 0
+    for document in shown:
+        parent = parents.get(document.id, 0) if document.kind == "graph" else 0
+        is_nested = bool(parent) and parent == below
+        yield is_nested
+        if not is_nested:
+            below = document.id if document.kind == "graph" else 0
 
 
 def _document(document: Document, is_nested: bool) -> OutlineEntry:

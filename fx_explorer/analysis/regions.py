@@ -53,6 +53,8 @@ class Region:
     """What regional compilation made of it; empty when the whole graph went to Inductor, or nothing did."""
     eager: tuple[KeptEager, ...] = ()
     """Its nodes that regional compilation left to run eagerly, where any did."""
+    first_node: int = 0
+    """The first operation in it, at the earliest stage that has it."""
 
     @property
     def is_compiled(self) -> bool:
@@ -63,14 +65,18 @@ class Region:
 def regions(reader: SessionReader) -> list[Region]:
     """In the order the annotations first occur."""
     counts: dict[tuple[str, str], Counter[str]] = {}
+    first: dict[tuple[str, str], int] = {}
     found = reader.query(
-        "SELECT node.annotations, graph.stage, graph.direction, count(*) FROM node JOIN graph ON graph.id = node.graph "
+        "SELECT node.annotations, graph.stage, graph.direction, count(*), "
+        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
+        "FROM node JOIN graph ON graph.id = node.graph "
         "WHERE node.annotations IS NOT NULL GROUP BY 1, 2, 3 ORDER BY min(node.id)"
     )
-    for annotated, stage, direction, count in found:
+    for annotated, stage, direction, count, node in found:
         where = f"{stage}/{direction}" if direction else stage
         for pair in named_annotations(annotated):
             counts.setdefault(pair, Counter())[where] += count
+            first.setdefault(pair, node)
     kernels = _kernels_by_region(reader) if counts else {}
     lowered = lowerings(reader) if counts else []
     named = {one.row.name for one in lowered}
@@ -84,6 +90,7 @@ def regions(reader: SessionReader) -> list[Region]:
             tuple(kernels.get((key, value), ())),
             tuple(one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)),
             tuple(_eager_of(reader, lowered, key, value)),
+            first[key, value],
         )
         for (key, value), nodes in counts.items()
     ]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
+from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned, why_missing
+from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned, why_missing, with_region
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.presets import PRESETS, Material, Slot, document_for
@@ -27,6 +28,8 @@ class Arbiter:
         self._was_touched = False
         self.selection: Place | None = None
         """What is lit everywhere."""
+        self.region: RegionKey | None = None
+        """What all graphs are narrowed to."""
 
     # the session
 
@@ -35,9 +38,12 @@ class Arbiter:
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
         self._compilation = 0
+        if self.region and not has_region(reader, self.region):
+            self.region = None
         for pane in self._linked.panes:
-            found = relocated(old, pane.place, reader) if old and pane.place else None
-            pane.show(reader, found.document if found else None, found.line if found else 0)
+            place = pane.place or (Place(pane.document) if pane.document else None)
+            found = relocated(old, place, reader) if old and place else None
+            self._show(pane, found.document if found else None, found.line if found else 0)
         new_selection = relocated(old, selection, reader) if old and selection else None
         if new_selection:
             self._compilation = new_selection.document.compilation
@@ -73,7 +79,7 @@ class Arbiter:
             return
         for pane in panes:
             document = document_for(pane.slot, self._material, direction)
-            pane.show(self._reader, document, why=why_missing(self._reader, pane.slot, self._compilation))
+            self._show(pane, document, why=why_missing(self._reader, pane.slot, self._compilation))
         if selection:
             self.select(selection)
             self._put_cursors()
@@ -86,7 +92,7 @@ class Arbiter:
             return
         pane.slot = ""
         self._was_touched = True
-        pane.show(self._reader, document)
+        self._show(pane, document)
         self._linked.refresh_tabs()
         if self.selection:
             self.select(self.selection)
@@ -98,10 +104,13 @@ class Arbiter:
         if not self._linked.panes:
             await self.show_preset("source")
         self._was_touched = True
+        if self.region and self.hides(place):
+            self._linked.notify(f"Showing every node again: this one is not in {self.region[1]}.")
+            self.narrow(None)
         pane = self._pane_for(place.document)
         if pane.document != place.document:
             pane.slot = pane.slot if pane.slot == slot_of(place.document) else ""
-            pane.show(self._reader, place.document, place.line)
+            self._show(pane, place.document, place.line)
         else:
             pane.move_to(place.line)
         self.select(place, pane)
@@ -117,8 +126,32 @@ class Arbiter:
 
     def _turn(self, pane: Pane, document: Document | None) -> None:
         if self._reader is not None and document is not None and document != pane.document:
-            pane.show(self._reader, document)
+            self._show(pane, document)
             self._linked.refresh_tabs()
+
+    def _show(self, pane: Pane, document: Document | None, line: int = 0, why: str = "") -> None:
+        if self._reader is not None:
+            pane.show(self._reader, document, line, why, self.region)
+
+    # narrowed to a region
+
+    def narrow(self, region: RegionKey | None) -> None:
+        """Show of every graph only the nodes in this region, also of those that panes turn to later; None: everything again."""
+        self.region = region
+        for pane in self._linked.panes:
+            if pane.document and pane.document.kind == "graph":
+                self._show(pane, pane.document, pane.place.line if pane.place else 0)
+                if pane.place is None and pane.slot and self._reader:
+                    self._turn(pane, document_for(pane.slot, with_region(self._reader, self._material, region)))
+        if self.selection:
+            self.select(self.selection)
+        self._linked.refresh_tabs()
+
+    def hides(self, place: Place) -> bool:
+        """Whether the node at this place is not shown, for its graph is narrowed to a region it is not in."""
+        if self._reader is None or self.region is None or place.document.kind != "graph":
+            return False
+        return place.line not in positions_in(self._reader, place.document, self.region)
 
     # what is lit
 
@@ -137,7 +170,7 @@ class Arbiter:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
-                pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, lines))
+                pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines)))
 
     def _look_at(self, compilation: int) -> None:
         if self._reader is not None and compilation != self._compilation:
@@ -163,8 +196,9 @@ class Arbiter:
         """Cursors go to what is lit, so that the first key continues from there."""
         for pane in self._linked.panes:
             if self._reader is not None and pane.document:
-                anchor = anchor_of(self._reader, pane.document, pane.body.marks)
-                pane.move_to(pane.body.cursor if anchor is None else anchor)
+                anchor = anchor_of(self._reader, pane.document, pane.lit)
+                if anchor is not None:
+                    pane.move_to(anchor)
         self._linked.refresh_tabs()
 
 

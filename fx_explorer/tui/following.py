@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, documents_of, node_at, source_documents
+from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.presets import Material, Slot, document_for
@@ -17,6 +20,12 @@ def material_of(reader: SessionReader, compilation_id: int) -> Material:
         return Material(sources, (), compilation_id)
     own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
     return Material(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
+
+
+def with_region(reader: SessionReader, material: Material, region: RegionKey | None) -> Material:
+    """The same without the graphs that have no node in the region."""
+    documents = [d for d in material.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
+    return replace(material, documents=documents)
 
 
 def compilation_of(reader: SessionReader, place: Place, current: int) -> int:

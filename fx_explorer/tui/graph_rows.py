@@ -26,17 +26,25 @@ OP_KINDS = {"placeholder": "muted", "get_attr": "muted", "output": "muted"}
 
 
 class GraphRows:
-    """A RowSource over one graph."""
+    """A RowSource over one graph, or over some of its nodes."""
 
-    def __init__(self, reader: SessionReader, document: Document) -> None:
+    def __init__(self, reader: SessionReader, document: Document, positions: Sequence[int] | None = None) -> None:
+        """``positions``: the nodes to show, ascending; None: all."""
         self._reader = reader
         self._document = document
+        self._positions = positions
 
     def __len__(self) -> int:
-        return self._document.line_count
+        return self._document.line_count if self._positions is None else len(self._positions)
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
-        return [node_row(node) for node in rows_of(self._reader, self._document, start, stop)]
+        return [node_row(node) for node in self._nodes(start, stop)]
+
+    def _nodes(self, start: int, stop: int) -> list[model.Node]:
+        if self._positions is None:
+            return rows_of(self._reader, self._document, start, stop)
+        first = self._reader.get(model.Graph, self._document.id).first_node
+        return self._reader.by_ids(model.Node, [first + position for position in self._positions[start:stop]])
 
 
 def node_row(node: model.Node) -> Row:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
 from fx_explorer.analysis.explain import Explanation, explain
+from fx_explorer.analysis.regions import region_value
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
@@ -30,7 +31,7 @@ def _node_summary(reader: SessionReader, node: model.Node) -> list[str]:
     value = value_text(node)
     if value and node.stride:
         value += f" stride ({', '.join(node.stride)})"
-    regions = [f'region "{annotation_text(v)}"' for v in (node.annotations or {}).values()]
+    regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
     parts = [node.name, node.target if node.target != node.name else node.op, f"{value} {node.device}".strip()]
     return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(reader, [node.id])) if part]
 

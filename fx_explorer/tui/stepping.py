@@ -187,11 +187,10 @@ class SteppingApp(App[int]):
             self._take_way(Departure(chosen.compilation, "dynamo"), changes)
 
     def _markable_selection(self) -> list[Markable]:
-        reader, place, view = self.explorer.reader, self.explorer.place, self.explorer.body
+        reader, place = self.explorer.reader, self.explorer.place
         if reader is None or place is None:
             return []
-        selected = list(view.selected) if view and not self.explorer.outline.has_focus else []
-        return markables(reader, place.document, selected or [place.line])
+        return markables(reader, place.document, self.explorer.selected_lines or [place.line])
 
     def _take_way(self, departure: Departure, changes: Changes) -> None:
         command = Command("again", gate=departure.gate, compilation=departure.compilation, changes=changes)

@@ -41,7 +41,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "memory": ("Enter goes to the node of the forward graph that makes the value.", "Moving"),
-    "regions": ("Below the list: which operations stayed eager. Enter goes to the region's first node.", "Moving"),
+    "regions": (
+        "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
+        "& shows of every graph only the nodes of the region, and again everything.",
+        "Moving",
+    ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
     "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
     "outline": ("Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.", "Moving"),

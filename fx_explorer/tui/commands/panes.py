@@ -33,6 +33,13 @@ _PANES: tuple[Entry, ...] = (
         "choose document",
         "Choose what the focused pane shows: source, any graph, bytecode, IR, generated code, a kernel.",
     ),
+    (
+        "pane.region",
+        "ampersand",
+        "filter_region",
+        "only this region",
+        "Show of every graph only the nodes of the region under the cursor; again: show everything.",
+    ),
     ("pane.add", "a", "add_pane", "add pane", "Put another pane beside the others."),
     ("pane.close", "x", "close_pane", "close pane", "Close the focused pane."),
     ("pane.zoom", "z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),

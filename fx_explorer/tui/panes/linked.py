@@ -143,7 +143,7 @@ class LinkedPanes(Vertical):
         """A pane shows another document, or its cursor moved."""
         if self.is_single and self.active:
             tabs = Content(" ").join(self._tab(i, pane) for i, pane in enumerate(self.panes))
-            self._tabs.show(tabs, Content(self.active.position))
+            self._tabs.show(tabs, self.active.position)
 
     def _show_panes(self) -> None:
         is_single = self.is_single

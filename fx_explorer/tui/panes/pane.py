@@ -8,11 +8,13 @@ from textual.content import Content
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Document, Place, text_of
+from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import Remark, remarks
 from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
 from fx_explorer.tui.presets import MISSING, Slot
+from fx_explorer.tui.shown_lines import EVERY_LINE, lines_in
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -21,6 +23,8 @@ from fx_explorer.tui.widgets.row_list import RowList
 MAX_LINES_MEASURED = 50
 
 MARGIN_CELLS = 4
+
+MAX_REGION_CHARACTERS = 16
 
 
 class Pane(Vertical):
@@ -55,6 +59,9 @@ class Pane(Vertical):
         self._rows = RowList(COLUMNS)
         self._rows.display = False
         self._remarks: dict[int, list[Remark]] = {}
+        self._region: RegionKey | None = None
+        self._shown = EVERY_LINE
+        self._lit: frozenset[int] = frozenset()
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -73,15 +80,45 @@ class Pane(Vertical):
 
     @property
     def place(self) -> Place | None:
-        """Where the cursor is."""
-        return Place(self.document, self.body.cursor) if self.document else None
+        """Where the cursor is; None in a graph of which nothing is shown."""
+        if self.document is None or (self._shown.lines is not None and not self._shown.lines):
+            return None
+        return Place(self.document, self._shown.line_of(self.body.cursor))
 
-    def show(self, reader: SessionReader, document: Document | None, line: int = 0, why: str = "") -> None:
-        """Show a document with the cursor on ``line``; None: nothing, saying ``why`` if that is known."""
+    @property
+    def selected(self) -> list[int]:
+        """Lines of the document that are selected with the mouse."""
+        return [self._shown.line_of(row) for row in self.body.selected]
+
+    @property
+    def lit(self) -> frozenset[int]:
+        """Lines that are lit and shown."""
+        return self._shown.shown(self._lit)
+
+    def shown(self, lines: frozenset[int]) -> frozenset[int]:
+        """Those of the lines that the pane shows."""
+        return self._shown.shown(lines)
+
+    def show(
+        self,
+        reader: SessionReader,
+        document: Document | None,
+        line: int = 0,
+        why: str = "",
+        region: RegionKey | None = None,
+    ) -> None:
+        """Show a document with the cursor on ``line``; None: nothing, saying ``why`` if that is known.
+
+        Of a graph only the nodes in ``region``, if one is given.
+        """
         had_focus = self.body.has_focus
         self.document = document
+        self._region = region if document and document.kind == "graph" else None
+        self._shown = lines_in(reader, document, region) if document else EVERY_LINE
+        self._lit = frozenset()
         if document and document.kind == "graph":
-            self._rows.load(GraphRows(reader, document), line=line)
+            self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
+            self._rows.load(GraphRows(reader, document, self._shown.lines), line=self._shown.row_of(line))
         elif document:
             self._code.placeholder = "The text is empty."
             self._code.load(text_of(reader, document), document.language, line=line)
@@ -107,14 +144,15 @@ class Pane(Vertical):
             self._code.annotate({line: (found[0].glyph, found[0].kind) for line, found in now.items()})
 
     def move_to(self, line: int) -> None:
-        self.body.move_to(line, center=True)
+        self.body.move_to(self._shown.row_of(line), center=True)
         self._show_title()
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
         """Light these lines and bring ``anchor``, if there is one, into view. Never posts anything."""
-        self.body.marks = lines
+        self._lit = lines
+        self.body.marks = self._shown.rows_of(lines)
         if anchor is not None:
-            self.body.reveal(anchor)
+            self.body.reveal(self._shown.row_of(anchor))
             self._show_beginning_of(lines)
         self._show_title()
 
@@ -138,27 +176,38 @@ class Pane(Vertical):
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
         self._show_title()
-        if self.document:
-            self.post_message(self.Moved(self, Place(self.document, event.line)))
+        if self.place:
+            self.post_message(self.Moved(self, self.place))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
-        if self.document:
-            self.post_message(self.Followed(self, Place(self.document, event.line)))
+        if self.place:
+            self.post_message(self.Followed(self, self.place))
 
     # title
 
     def _show_title(self) -> None:
-        self._title.show(Content(title_text(self.document, self.slot)), Content(self.position))
+        self._title.show(Content(title_text(self.document, self.slot)), self.position)
 
     @property
-    def position(self) -> str:
-        """How many lines are lit, where the cursor is, how many lines there are."""
-        body = self.body
-        if not self.document or not body.line_count:
-            return ""
-        lit = f"▌{len(body.marks):,}  " if body.marks else ""
-        return f"{lit}{body.cursor + 1:,}/{body.line_count:,}"
+    def position(self) -> Content:
+        """To what the graph is narrowed, how many lines are lit, where the cursor is, how many lines there are."""
+        body, document = self.body, self.document
+        if not document or not document.line_count:
+            return Content("")
+        hidden = len(self._lit) - len(body.marks)
+        lit = f"▌{len(body.marks):,}" + (f" ({hidden:,} hidden)" if hidden else "") if self._lit else ""
+        at = f"{body.cursor + 1:,}/{body.line_count:,}" if body.line_count else "0"
+        if self._region is None:
+            return Content("  ".join(part for part in (lit, at) if part))
+        only = Content.styled(f"only {shortened(self._region[1])}", "$warning")
+        return Content("  ").join([only, *([Content(lit)] if lit else []), Content(f"{at} of {document.line_count:,}")])
+
+
+def shortened(name: str) -> str:
+    """A region's name where there is little room."""
+    text = printable(name)
+    return text if len(text) <= MAX_REGION_CHARACTERS else text[: MAX_REGION_CHARACTERS - 1] + "…"
 
 
 def title_text(document: Document | None, slot: Slot) -> str:

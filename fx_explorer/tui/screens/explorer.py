@@ -6,12 +6,13 @@ from textual import on, work
 from textual.message import Message
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, documents_of, source_documents
+from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.find import find
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.choices import document_choices, region_choices
 from fx_explorer.tui.history import Stop
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
@@ -81,6 +82,43 @@ class Explorer(ExplorerFrame):
         self.show_outline()
         self.linked.activate(pane)
         self.action_pick_document()
+
+    @work(name="only this region", group="choose", description="choose a region to narrow the graphs to")
+    async def action_filter_region(self) -> None:
+        if self.reader is None:
+            return
+        if self.arbiter.region:
+            self.arbiter.narrow(None)
+            self.show_inspector()
+            return
+        region = await self._choose_region(self.reader)
+        if region is None:
+            return
+        was_elsewhere = self.view != "source"
+        await self.show_view("source")
+        self.arbiter.narrow(region)
+        if was_elsewhere or self.linked.is_single:
+            self._activate_graph()
+        self.show_inspector()
+
+    def _activate_graph(self) -> None:
+        """So that what was asked for is in view."""
+        graphs = [pane for pane in self.linked.panes if pane.document and pane.document.kind == "graph"]
+        if graphs and self.linked.active not in graphs:
+            self.linked.activate(graphs[0])
+
+    async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
+        """The region under the cursor; with none or several there, the user says which."""
+        here = self.regions_here()
+        choices = region_choices(reader, here)
+        if not choices:
+            self.notify(
+                "No node is in a region. Mark some (m), or put annotate around your lines: the view of regions (R) says how."
+            )
+            return None
+        if len(here) == 1:
+            return here[0]
+        return await self.app.push_screen_wait(Chooser("Show only the nodes of", matching(choices)))
 
     async def action_close_pane(self) -> None:
         if self.view != "source" or len(self.linked.panes) < 2 or self.linked.active is None:
@@ -242,14 +280,3 @@ class Explorer(ExplorerFrame):
 
 def certainty(entry: inspect.Entry) -> str:
     return entry.note if entry.is_certain else f"{entry.note} (not certain)"
-
-
-def document_choices(reader: SessionReader) -> list[Choice[Document]]:
-    """Everything a pane can show, by compilation."""
-    choices = [Choice(document.title, "source", document) for document in source_documents(reader)]
-    for compilation in reader.rows(model.Compilation):
-        for document in documents_of(reader, compilation):
-            noun = "node" if document.kind == "graph" else "line"
-            detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
-            choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
-    return choices

@@ -19,6 +19,8 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.region_nodes import RegionKey, regions_at
+from fx_explorer.analysis.regions import regions
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -209,6 +211,21 @@ class ExplorerFrame(Screen[None]):
         if isinstance(widget, TablePane):
             return widget.place
         return self.linked.active.place if self.linked.active else None
+
+    @property
+    def selected_lines(self) -> list[int]:
+        """Lines that are selected with the mouse in the document that ``place`` is in."""
+        pane = self.linked.active if self.view == "source" and not self.outline.has_focus else None
+        return pane.selected if pane else []
+
+    def regions_here(self) -> list[RegionKey]:
+        """Regions of what is under the cursor."""
+        if self.reader is None:
+            return []
+        table = self._view_widgets.get(self.view)
+        if self.view == "regions" and isinstance(table, TablePane) and not self.outline.has_focus:
+            return [(one.key, one.value) for one in regions(self.reader)[table.rows.cursor :][:1]]
+        return regions_at(self.reader, self.place) if self.place else []
 
     async def go(self, place: Place) -> None:
         """Show a place in the linked panes, and remember where we were."""

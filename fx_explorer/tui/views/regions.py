@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.documents import places_of_nodes
 from fx_explorer.analysis.regions import KeptEager, Lowering, Region, kept_eager, regions
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
@@ -27,12 +28,12 @@ def regions_table(reader: SessionReader) -> Table:
         notice=_notice(kept_eager(reader)),
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
-        rows=[_row(region) for region in regions(reader)],
+        rows=[_row(reader, region) for region in regions(reader)],
         empty='Nothing is marked. Put `with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):` around it.',
     )
 
 
-def _row(region: Region) -> Row:
+def _row(reader: SessionReader, region: Region) -> Row:
     cells = (
         region.name,
         compiled_in_words(region),
@@ -43,7 +44,8 @@ def _row(region: Region) -> Row:
         ", ".join(_configs(region)),
         region.key,
     )
-    return Row(cells, detail=lambda: Detail(_text(region)), kind=region_kind(region.value))
+    place = next(iter(places_of_nodes(reader, [region.first_node])), None)
+    return Row(cells, place, lambda: Detail(_text(region)), region_kind(region.value))
 
 
 def compiled_in_words(region: Region) -> str:

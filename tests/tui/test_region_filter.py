@@ -1,0 +1,166 @@
+"""Graphs narrowed to one region: what is shown, what stays linked, and how everything comes back.
+
+The nodes expected of a region are those whose user line stands in its ``with annotate`` block of the sample.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_node
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.shown_lines import ShownLines
+from tests.conftest import SAMPLES, Captured
+from tests.tui.conftest import Driver, OpenApp
+from tests.tui.test_stepping import messages
+
+
+@pytest.fixture
+def session(captured: Captured) -> Path:
+    return captured("regions")
+
+
+def lines_of_block(region: str) -> range:
+    """Lines (from 1) of the sample that stand in the region's block."""
+    source = (SAMPLES / "regions.py").read_text().splitlines()
+    first = next(i for i, text in enumerate(source) if f'"{region}"' in text and "annotate" in text)
+    indent = len(source[first]) - len(source[first].lstrip())
+    last = next(i for i in range(first + 1, len(source)) if len(source[i]) - len(source[i].lstrip()) <= indent)
+    return range(first + 2, last + 1)
+
+
+def nodes_of(path: Path, stage: model.Stage, region: str, direction: model.Direction = "") -> list[model.Node]:
+    """What Python's own line numbers say is in the region."""
+    with SessionReader(path) as reader:
+        (graph,) = reader.rows(model.Graph, stage=stage, direction=direction)
+        return [n for n in reader.nodes(graph) if n.line in lines_of_block(region)]
+
+
+def first_call(path: Path, region: str) -> model.Node:
+    return next(node for node in nodes_of(path, "dynamo", region) if node.op.startswith("call_"))
+
+
+def names(driver: Driver, pane: int) -> list[str]:
+    body = driver.panes[pane].body
+    return [body.line_text(row).split("  ")[0] for row in range(body.line_count)]
+
+
+async def show_dynamo_graph(driver: Driver) -> None:
+    """In the middle pane, with the focus."""
+    await driver.press("2", "tab", "d", *"dynamo graph", "enter")
+
+
+async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_all(session: Path, open_app: OpenApp) -> None:
+    expected = [node.name for node in nodes_of(session, "dynamo", "attention")]
+    async with open_app(session) as driver:
+        await show_dynamo_graph(driver)
+        pane = driver.panes[1]
+        everything = pane.body.line_count
+        first = nodes_of(session, "dynamo", "attention")[0]
+        await driver.press("g", *["j"] * first.position, "ampersand")
+        assert names(driver, 1) == expected
+        assert re.search(rf"only attention  (▌\d+  )?1/{len(expected)} of {everything}", pane.position.plain)
+        assert pane.position.plain in driver.screen
+        assert pane.place.line == first.position
+        await driver.press("ampersand")
+        assert pane.body.line_count == everything
+        assert pane.place.line == first.position
+        assert "only attention" not in driver.screen
+
+
+async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(session: Path, open_app: OpenApp) -> None:
+    async with open_app(session) as driver:
+        await show_dynamo_graph(driver)
+        inside = nodes_of(session, "dynamo", "mlp")
+        await driver.press("g", *["j"] * inside[0].position, "ampersand", "j")
+        source, graph, _ = driver.panes
+        assert graph.place.line == inside[1].position
+        assert source.body.marks == {inside[1].line - 1}
+        with SessionReader(session) as reader:
+            assert driver.explorer.arbiter.selection == place_of_node(reader, inside[1])
+        assert graph.body.text_to_copy().startswith(inside[1].name)
+        await driver.press("slash", *inside[-1].name, "enter")
+        assert graph.place.line == inside[-1].position
+        await driver.press("slash", *"layer_norm", "enter")
+        assert list(graph.body.matches) == []
+
+
+async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(session: Path, open_app: OpenApp) -> None:
+    async with open_app(session) as driver:
+        await show_dynamo_graph(driver)
+        first = nodes_of(session, "dynamo", "mlp")[0]
+        await driver.press("g", *["j"] * first.position, "ampersand", "F")
+        for pane, direction in ((0, "forward"), (1, "backward")):
+            with SessionReader(session) as reader:
+                (graph,) = reader.rows(model.Graph, stage="post_grad", direction=direction)
+                expected = [n.name for n in reader.nodes(graph) if "mlp" in str(n.annotations)]
+            assert names(driver, pane) == expected
+            assert expected
+
+
+async def test_going_to_a_hidden_node_shows_everything_again(session: Path, open_app: OpenApp) -> None:
+    async with open_app(session) as driver:
+        await show_dynamo_graph(driver)
+        await driver.press("g", *["j"] * first_call(session, "mlp").position, "ampersand")
+        await driver.press("f", *"tanh", "enter")
+        assert "Showing every node again: this one is not in mlp" in messages(driver)
+        assert driver.explorer.arbiter.region is None
+
+
+async def test_links_into_what_is_hidden_are_counted(session: Path, open_app: OpenApp) -> None:
+    async with open_app(session) as driver:
+        await driver.press("R", "j", "ampersand")
+        source, graph, _ = driver.panes
+        norm = next(i for i, text in enumerate((SAMPLES / "regions.py").read_text().splitlines()) if "self.norm(x)" in text)
+        await driver.press("S", "g", *["j"] * norm)
+        assert source.place.line == norm
+        assert graph.body.marks == frozenset()
+        assert " hidden)" in graph.position.plain
+
+
+async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(session: Path, open_app: OpenApp) -> None:
+    async with open_app(session) as driver:
+        await driver.press("R", "j", "ampersand")
+        assert driver.explorer.arbiter.region == ("compile_with_inductor", "mlp")
+        await driver.press("ampersand", "R", "enter")
+        place = driver.explorer.place
+        assert (place.document.stage, place.line) == ("dynamo", first_call(session, "mlp").position)
+
+
+async def test_with_no_region_under_the_cursor_one_is_chosen(session: Path, open_app: OpenApp) -> None:
+    async with open_app(session) as driver:
+        await driver.press("2", "g", "ampersand")
+        assert "Show only the nodes of" in driver.screen
+        await driver.press(*"mlp", "enter")
+        assert driver.explorer.arbiter.region == ("compile_with_inductor", "mlp")
+
+
+async def test_without_regions_it_is_said_how_to_have_some(captured: Captured, open_app: OpenApp) -> None:
+    async with open_app(captured("mlp")) as driver:
+        await driver.press("2", "ampersand")
+        assert "No node is in a region. Mark some (m)" in messages(driver)
+
+
+async def test_a_pane_turns_to_the_graph_that_has_the_region(captured: Captured, open_app: OpenApp) -> None:
+    """Compiled on its own, each region has a post-grad graph of its own."""
+    path = captured("regions", backend="regional_inductor")
+    async with open_app(path) as driver:
+        await driver.press("F")
+        for region in ("attention", "mlp"):
+            await driver.press("R", "g", *["j"] * (region == "mlp"), "ampersand")
+            for pane in driver.panes:
+                assert pane.document.stage == "post_grad"
+                assert pane.body.line_count > 0
+            await driver.press("ampersand")
+
+
+def test_hidden_lines_have_no_row_and_the_cursor_goes_to_the_next_shown_one() -> None:
+    shown = ShownLines([2, 5, 9])
+    assert shown.rows_of(frozenset({1, 5, 9})) == {1, 2}
+    assert [shown.row_of(line) for line in (0, 2, 3, 9, 12)] == [0, 0, 1, 2, 2]
+    assert shown.line_of(1) == 5
+    assert ShownLines([]).row_of(4) == 0

@@ -82,8 +82,9 @@ def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphM
     known = steering.replay(("lowered", direction))
     if known is None:
         steering.gate("partition", direction, module)
+        began_s = steering.spent_s()
         known = lower()
-        steering.keep(("lowered", direction), known)
+        steering.keep(("lowered", direction), known, steering.spent_s() - began_s)
     return known
 
 

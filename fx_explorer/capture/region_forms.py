@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.patching import patched
+from fx_explorer.capture.versions import regions_told_apart
 
 KEY = "compile_with_inductor"
 """Of ``node.meta["custom"]``: its nodes are for Inductor."""
@@ -53,8 +54,17 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
         node.meta["custom"] = {**node.meta["custom"], KEY: _separate(written)}
         count += 1
     module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_compile_inductor_marked_regions"
-    with patched(module, name, _as_written) if hasattr(module, name) else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(regions_told_apart())
+        if hasattr(module, name):
+            stack.enter_context(patched(module, name, _as_written))
         yield count
+
+
+def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
+    """``inductor_configs`` of the first node of a region that has some, inputs included: torch goes by that."""
+    values = ((node.meta.get("custom") or {}).get(KEY) for node in gm.graph.nodes)
+    return next((dict(v["inductor_configs"]) for v in values if isinstance(v, dict) and "inductor_configs" in v), None)
 
 
 def written_value(value: object) -> object:

@@ -24,7 +24,9 @@ from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.links import traced_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording, Segment, one_line
-from fx_explorer.capture.region_forms import KEY, kept_apart, written_value
+from fx_explorer.capture.region_forms import KEY, configs_in_force, kept_apart, written_value
+from fx_explorer.capture.region_reuse import signature
+from fx_explorer.capture.ways import KeptRegion
 from fx_explorer.model import Link, RegionLowering
 
 NAME = "regional_inductor"
@@ -116,14 +118,37 @@ def _recording_region(recording: Recording, original: Callable[..., Any]) -> Cal
         subgraph = _subgraph_name(module)
         if not subgraph:
             return original(module, *args, **kwargs)
-        with contextlib.ExitStack() as stack:
-            with recording.noting(f"region {subgraph}"):
-                stack.enter_context(recording.inside(_segment(recording, module, subgraph)))
-            stack.enter_context(_recorded(recording, module, subgraph))
-            stack.enter_context(lowering_for_real())
-            return original(module, *args, **kwargs)
+        return _made_or_kept(recording, module, subgraph, lambda: original(module, *args, **kwargs))
 
     return standalone_compile
+
+
+def _made_or_kept(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
+    """What Inductor makes of the region, or has made of it on an earlier way."""
+    way = recording.steering.way if recording.steering else None
+    row = _row(recording, module, subgraph)
+    if way is None:
+        return _made(recording, module, row, make)
+    key, made_from = (row.direction, subgraph), signature(module)
+    known = way.kept_region(key, row.name, made_from)
+    if known is not None:
+        way.spared_s += known.took_s
+        with recording.noting(f"region {subgraph}", "output_code"):
+            recording.writer.add(replace(row, is_reused=True))
+        return known.compiled
+    began_s = way.spent_s()
+    compiled = _made(recording, module, row, make)
+    way.regions[key] = KeptRegion(row.name, made_from, compiled, way.spent_s() - began_s)
+    return compiled
+
+
+def _made(recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]) -> Any:
+    with contextlib.ExitStack() as stack:
+        with recording.noting(f"region {row.subgraph}"):
+            stack.enter_context(recording.inside(_segment(recording, module, row.subgraph)))
+        stack.enter_context(_recorded(recording, row))
+        stack.enter_context(lowering_for_real())
+        return make()
 
 
 def _subgraph_name(module: object) -> str:
@@ -174,14 +199,16 @@ def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
         yield replace(link, how=segment.traced_how.get(link.parent, link.how))
 
 
-@contextlib.contextmanager
-def _recorded(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> Iterator[None]:
-    """One row when the block is done, whether it went through or raised."""
-    began = time.perf_counter()
+def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> RegionLowering:
     nodes = [node for node in module.graph.nodes if region_name(node) is not None]
-    row = RegionLowering(
-        0, recording.way_id(), recording.direction, region_name(nodes[0]) or "", subgraph, len(nodes), _configs_in_force(module)
-    )
+    name, configs = region_name(nodes[0]) or "", configs_in_force(module)
+    return RegionLowering(0, recording.way_id(), recording.direction, name, subgraph, len(nodes), configs)
+
+
+@contextlib.contextmanager
+def _recorded(recording: Recording, row: RegionLowering) -> Iterator[None]:
+    """One row when the block is done, whether it went through or raised."""
+    began, subgraph = time.perf_counter(), row.subgraph
     try:
         yield
     except Exception as error:
@@ -190,9 +217,3 @@ def _recorded(recording: Recording, module: torch.fx.GraphModule, subgraph: str)
     finally:
         with recording.noting(f"region {subgraph}", "output_code"):
             recording.writer.add(replace(row, duration_s=time.perf_counter() - began))
-
-
-def _configs_in_force(module: torch.fx.GraphModule) -> dict[str, object] | None:
-    """``inductor_configs`` of the first node that has some, inputs included: torch goes by that (``_compile_submod``)."""
-    values = ((node.meta.get("custom") or {}).get(KEY) for node in module.graph.nodes)
-    return next((dict(v["inductor_configs"]) for v in values if isinstance(v, dict) and "inductor_configs" in v), None)

@@ -24,6 +24,7 @@ from fx_explorer.capture.gates import AnotherWay, Gates, Left, Reached, Skipped
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.orders import obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.recording import Recording, Segment, one_line
+from fx_explorer.capture.region_reuse import check_region, shared_regions
 from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_segment
 from fx_explorer.errors import UsageError
@@ -75,11 +76,14 @@ class Steering:
         """Whether this compilation's graph still waits for its turn."""
         return self._defers and name in self.kept and not self.kept[name].ways[0].is_finished
 
-    def keep(self, key: Key, made: Any) -> None:
+    def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
         way = self.way
         if way is not None and key not in way.kept:
-            way.kept[key] = made
-            way.reached_s[key] = way.spent_s()
+            way.keep(key, made, took_s)
+
+    def spent_s(self) -> float:
+        """Seconds of compiling on the current way."""
+        return self.way.spent_s() if self.way else 0.0
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
         """A stage is finished. Applies the passes this way has for it, and waits if the user wants to stop here."""
@@ -157,8 +161,9 @@ class Steering:
         changes = origin.changes.plus(command.changes)
         segment = shared_segment(origin.segment, gate, command.direction)
         row = self._add_branch_row(kept, origin, gate, command, replays)
-        reached = {key: seconds for key, seconds in origin.reached_s.items() if key in replays}
-        way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, reached, replays)
+        took = {key: seconds for key, seconds in origin.took_s.items() if key in replays}
+        way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays)
+        way.regions, way.region = shared_regions(origin, gate), command.region
         kept.ways.append(way)
         graph = snapshot(kept.dynamo)
         self._mark_again(kept, way, graph)
@@ -168,8 +173,7 @@ class Steering:
         """Raises UsageError for what cannot be done, before anything is changed."""
         gate, origin = command.gate or "dynamo", _origin(kept, command, default)
         settings.check(command.changes.settings)
-        if command.region:
-            raise UsageError("One region alone cannot be lowered again yet: go again from the partition for all of them.")
+        check_region(origin, command)
         needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
         if gate in GRAPH_GATES and gate != "dynamo" and not any(name == needed for name, _ in origin.kept):
             raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
@@ -187,7 +191,6 @@ class Steering:
         self, kept: KeptSegment, origin: Way, gate: Gate, command: Command, replays: frozenset[Key]
     ) -> Compilation:
         main = kept.ways[0].row
-        shared_s = kept.traced_s + max((origin.reached_s.get(key, 0.0) for key in replays), default=0.0)
         row = replace(
             main,
             id=0,
@@ -198,7 +201,7 @@ class Steering:
             branch_from=gate,
             changes=command.changes.to_json(),
             in_use=False,
-            saved_s=shared_s,
+            saved_s=kept.traced_s + origin.shared_s(replays),
             start_s=self._recording.elapsed(),
             duration_s=0.0,
             missing_stages=None,
@@ -223,7 +226,7 @@ class Steering:
         way.is_finished = True
         if way.row.branch_of:
             if way.row.status == "running":
-                self._change(way, status="ok")
+                self._change(way, status="ok", saved_s=way.row.saved_s + way.spared_s)
         else:
             self._finished_late(way)
         return result

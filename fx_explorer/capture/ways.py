@@ -23,6 +23,21 @@ from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
 Key = tuple[str, Direction]
 """What was kept: a gate, or ``lowered`` for a direction's compiled function."""
 
+RegionKey = tuple[Direction, str]
+"""A region of one direction, by torch's name for the subgraph."""
+
+
+@dataclass(frozen=True)
+class KeptRegion:
+    """What Inductor made of one region."""
+
+    name: str
+    """As annotated; empty for one without a name."""
+    signature: str
+    """Everything it was made from: the graph with the types of its values, and its own configs."""
+    compiled: Any
+    took_s: float
+
 
 @dataclass
 class Way:
@@ -33,10 +48,18 @@ class Way:
     changes: Changes = field(default_factory=Changes)
     kept: dict[Key, Any] = field(default_factory=dict)
     """What its stages made, those it shares with the way it branched off included."""
-    reached_s: dict[Key, float] = field(default_factory=dict)
-    """Seconds of compiling, without waiting, until this was there; what was shared counts as at its first time."""
+    took_s: dict[Key, float] = field(default_factory=dict)
+    """Seconds of compiling, without waiting, that each took when it was made. ``lowered`` contains ``post_grad``."""
+    kept_at_s: float = 0.0
+    """Spent until the last of them was there."""
     replays: frozenset[Key] = frozenset()
     """What is given from ``kept`` instead of being made."""
+    regions: dict[RegionKey, KeptRegion] = field(default_factory=dict)
+    """What regional_inductor compiled, on this way or before it branched off."""
+    region: str = ""
+    """The only region to lower anew: the others are given from ``regions``. Empty: all are lowered."""
+    spared_s: float = 0.0
+    """What regions that were given again had taken."""
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
     earlier_s: float = 0.0
@@ -53,6 +76,27 @@ class Way:
 
     def spent_now_s(self) -> float:
         return time.monotonic() - self.began - self.waited_s
+
+    def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
+        """``took_s``: default is the time since something was kept last."""
+        spent_s = self.spent_s()
+        self.kept[key] = made
+        self.took_s[key] = spent_s - self.kept_at_s if took_s is None else took_s
+        self.kept_at_s = spent_s
+
+    def shared_s(self, replays: frozenset[Key]) -> float:
+        """What these had taken."""
+        inside = {("post_grad", direction) for name, direction in replays if name == "lowered"}
+        return sum(self.took_s.get(key, 0.0) for key in replays - inside)
+
+    def kept_region(self, key: RegionKey, name: str, signature: str) -> KeptRegion | None:
+        """What was made of a region on an earlier way, if this way is not to make it anew; only what has not changed counts."""
+        known = self.regions.get(key) if self.region and name != self.region else None
+        return known if known is not None and known.signature == signature else None
+
+    def region_names(self, direction: Direction) -> list[str]:
+        """Regions that were compiled in this direction; in any, for an empty one."""
+        return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
 
     def pause(self) -> None:
         """It is left at a milestone, to be taken up again."""

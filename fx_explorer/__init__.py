@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fx_explorer.capture.record import record
     from fx_explorer.precompile import Precompile
+    from fx_explorer.stages import Stages
 
-__all__ = ["Precompile", "__version__", "record"]
+__all__ = ["Precompile", "Stages", "__version__", "record"]
 
 __version__ = "0.1.0"
 
@@ -26,4 +27,8 @@ def __getattr__(name: str) -> object:
         from fx_explorer.precompile import Precompile
 
         return Precompile
+    if name == "Stages":
+        from fx_explorer.stages import Stages
+
+        return Stages
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

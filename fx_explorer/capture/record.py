@@ -36,17 +36,11 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
     'run.fxs'
     """
     path = Path(path)
-    if path.exists():
-        raise FileExistsError(f"{path} is there already; record into a new file, or remove it first")
     program = Path(getattr(sys.modules["__main__"], "__file__", None) or "interactive")
     request = CaptureRequest(str(program), str(path), build=build, use_caches=use_caches)
     started = time.monotonic()
-    writer = SessionWriter(path)
+    writer = new_session(path, request)
     try:
-        writer.set_meta("fx_explorer", __version__)
-        writer.set_meta("request", asdict(request))
-        writer.set_meta("started", datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        writer.set_meta("build", build)
         writer.set_meta("target", {"name": program.name, "kind": "script", "file": str(program), "object": "", "train": False})
         outcome = Outcome("finished")
         try:
@@ -61,3 +55,15 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
     finally:
         writer.close()
         finish_session(path)
+
+
+def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
+    """A session that says what is asked for and when. Raises FileExistsError when something is there, and SessionWriteError."""
+    if path.exists():
+        raise FileExistsError(f"{path} is there already; record into a new file, or remove it first")
+    writer = SessionWriter(path)
+    writer.set_meta("fx_explorer", __version__)
+    writer.set_meta("request", asdict(request))
+    writer.set_meta("started", datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    writer.set_meta("build", request.build)
+    return writer

@@ -34,9 +34,7 @@ class SessionReader:
         self.path = Path(path)
         if not self.path.is_file():
             raise SessionError(f"no session file at {self.path}")
-        self._db = self._connect()
-        self._check()
-        self._fill_in_what_is_new()
+        self.reopen()
         self.text = lru_cache(maxsize=64)(self._text)
 
     def _connect(self) -> sqlite3.Connection:
@@ -208,6 +206,12 @@ class SessionReader:
 
     def close(self) -> None:
         self._db.close()
+
+    def reopen(self) -> None:
+        """Go on after ``close``: the file may have been completed meanwhile. Raises as the constructor does."""
+        self._db = self._connect()
+        self._check()
+        self._fill_in_what_is_new()
 
     def __enter__(self) -> SessionReader:
         return self

@@ -1,0 +1,340 @@
+"""``Stages``, the same engine that the app drives (capture/steering.py) as an object in the user's own process."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from fx_explorer.analysis.compare import Figure, figures
+from fx_explorer.capture.custom_pass import load_pass
+from fx_explorer.capture.gates import Milestones
+from fx_explorer.capture.orders import edit_all
+from fx_explorer.capture.record import new_session
+from fx_explorer.capture.recorder import begin, observing
+from fx_explorer.capture.snapshots import snapshot
+from fx_explorer.capture.steering import Steering
+from fx_explorer.capture.ways import Key, Way
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.model import (
+    GATE_WORDS,
+    GATES,
+    CaptureRequest,
+    Changes,
+    Command,
+    Compilation,
+    Direction,
+    Gate,
+    Mark,
+    Notice,
+    Outcome,
+    PassFile,
+)
+from fx_explorer.report.overview_text import overview_text
+from fx_explorer.session import SessionReader
+from fx_explorer.session.writer import finish_session
+from fx_explorer.stages.views import StageName, StageView
+from fx_explorer.worker.calling import call_target
+from fx_explorer.worker.inputs import Arguments
+from fx_explorer.worker.target import Target
+
+_LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}
+"""The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and that gate is still ahead."""
+
+
+class StageError(FxExplorerError):
+    """A stage failed for some graph. ``view`` has what there is; the other graphs went on."""
+
+    def __init__(self, message: str, view: StageView) -> None:
+        super().__init__(message)
+        self.view = view
+
+
+class Stages:
+    """torch.compile on one model, stage by stage: look at each, change what follows, go back and take another way.
+
+    ``dynamo()`` runs the model on the inputs, and its backward unless ``train`` is false or nothing requires a gradient: the
+    graphs run eagerly, nothing is built. ``aot()`` and ``inductor()`` compile the captured graphs. Each runs the stages before
+    it that have not run, and returns a StageView: what the app shows. Python code of the model runs once, in ``dynamo()``, and
+    so does its backward: gradients and buffers are afterwards as after any step.
+
+    ``dynamo()`` empties Dynamo's caches (``torch._dynamo.reset``), before and after: functions that this process has compiled
+    are compiled anew when they are called again. Between the calls torch is untouched.
+
+    Parameters are those of ``torch.compile``; ``inputs`` and ``kwargs`` are what ``model`` is called with. ``session`` is the
+    file that everything is kept in, for ``fx-explorer SESSION``; without it there is one for as long as this object lives.
+    Raises FileExistsError when the file is there already, SessionWriteError when it cannot be written.
+
+    >>> import torch, fx_explorer
+    >>> stages = fx_explorer.Stages(lambda x: torch.relu(x * 2 + 1), torch.ones(4))
+    >>> print(stages.dynamo().graphs[0])
+    placeholder l_x_  f32[4]
+    mul = _operator.mul(l_x_, 2)  f32[4]
+    add = _operator.add(mul, 1)  f32[4]
+    relu = torch.relu(add)  f32[4]
+    output (relu,)
+    >>> [graph.title for graph in stages.aot().graphs]
+    ['Pre-grad graph', 'Inference graph']
+    >>> [kernel.name for kernel in stages.inductor().kernels]
+    ['cpp_fused_add_mul_relu_0']
+    >>> other = stages.again("post_grad", settings={"inductor.cpp.simdlen": 0})
+    >>> other.ways[0].name
+    '0/0~1'
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *inputs: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        train: bool | None = None,
+        backend: str = "inductor",
+        mode: str = "",
+        dynamic: bool | None = None,
+        options: Mapping[str, Any] | None = None,
+        session: str | Path | None = None,
+    ) -> None:
+        name = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", repr(model))
+        self._target = Target(name, model, Arguments(tuple(inputs), dict(kwargs or {}), "the arguments of Stages"))
+        path = Path(session) if session is not None else _temporary_session(self)
+        self.request = CaptureRequest(
+            name,
+            str(path),
+            train=train,
+            backend=backend,
+            mode=mode,
+            dynamic=dynamic,
+            options=dict(options or {}),
+            pause="dynamo",
+        )
+        self._gates = Milestones()
+        self._writer = new_session(path, self.request)
+        self._recording = begin(self._writer, self.request, _no_notices, self._gates)
+        self._reader = SessionReader(path)
+        self._done: StageName | None = None
+
+    @property
+    def session(self) -> Path:
+        return self._writer.path
+
+    # the stages
+
+    def dynamo(self) -> StageView:
+        """Run the model and capture its graphs: graphs, bytecode, guards, graph breaks. Raises whatever the model raises."""
+        if self._done is None:
+            self._done = "dynamo"
+            torch._dynamo.reset()
+            try:
+                with observing(self._recording):
+                    call_target(self._target, self)
+            finally:
+                torch._dynamo.reset()
+        return self._view("dynamo")
+
+    def aot(self) -> StageView:
+        """AOTAutograd, up to and with the partition: the joint, forward and backward graphs, and the saved tensors.
+
+        Raises StageError when a graph cannot be traced, and what ``dynamo`` raises.
+        """
+        self.dynamo()
+        if self._done == "dynamo":
+            self._compile("aot", until="partition")
+        return self._checked(self._view("aot"))
+
+    def inductor(self) -> StageView:
+        """Inductor: the graphs after its passes, its IR, output code and kernels. Raises as ``aot`` does."""
+        self.dynamo()
+        if self._done != "inductor":
+            self._compile("inductor", until=None)
+        return self._checked(self._view("inductor"))
+
+    # changes to what follows
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """Options for all that is compiled from now on, by full name: ``{"inductor.max_fusion_size": 8}``, ``compile.backend``.
+
+        Raises UsageError, with none of them set, for an option that does not exist or has another type.
+        """
+        with self._steering.settings_in_force():
+            self._steering.set(dict(settings), None)
+
+    def mark(
+        self,
+        name: str,
+        *,
+        nodes: tuple[str, ...] = (),
+        module: str = "",
+        file: str = "",
+        lines: tuple[int, int] = (0, 0),
+        configs: Mapping[str, object] | None = None,
+    ) -> str:
+        """Mark a region for ``regional_inductor`` in the Dynamo graphs it fits, and say what it holds.
+
+        ``nodes`` are names of Dynamo nodes, ``module`` is a path (``layers.0.mlp``), ``lines`` the first and last of ``file``.
+        ``configs`` are ``torch._inductor.config`` entries for this region. Raises UsageError for what matches nothing, and once
+        the graphs have gone on: then ``again("dynamo", marks=…)`` marks them on another way.
+        """
+        self._still_before("dynamo", "mark a region")
+        mark = Mark(name, nodes, module, file, *lines, dict(configs or {}))
+        return edit_all(self._steering, Command("mark", changes=Changes(marks=(mark,))))
+
+    def apply_pass(self, path: str | Path, gate: Gate, direction: Direction = "") -> None:
+        """Apply ``pass_(gm)`` of a Python file to each graph after ``gate``, when it gets there. See docs/stepping.md.
+
+        Raises PassProblem for a file that cannot be used, and UsageError when the graphs are past the gate.
+        """
+        self._still_before(gate, "apply a pass")
+        changes = Changes(passes=(PassFile(gate, str(path), direction),))
+        load_pass(path)
+        if gate == "dynamo":
+            edit_all(self._steering, Command("pass", changes=changes))
+            return
+        for kept in self._steering.kept.values():
+            kept.ways[0].changes = kept.ways[0].changes.plus(changes)
+
+    # another way
+
+    def again(
+        self,
+        gate: Gate,
+        *,
+        compilation: str = "",
+        direction: Direction = "",
+        region: str = "",
+        settings: Mapping[str, object] | None = None,
+        marks: tuple[Mark, ...] = (),
+        passes: tuple[PassFile, ...] = (),
+    ) -> StageView:
+        """Compile one compilation (default: the first) from ``gate`` on as another way, without repeating what comes before.
+
+        ``direction`` and ``region`` lower only that again. Returns what Inductor made of it; ``view.ways[0].saved_s`` are the
+        seconds not spent again. Raises UsageError for what cannot be done, with nothing changed, and StageError.
+        """
+        self.dynamo()
+        self._gates.until = None
+        changes = Changes(dict(settings or {}), marks, passes)
+        command = Command("again", gate, compilation, direction, region, changes)
+        with observing(self._recording):
+            way = self._steering.again(command)
+        return self._checked(self._view("inductor", way.row))
+
+    def compare(self, left: str, right: str) -> list[Figure]:
+        """Two ways side by side: kernels, operations, memory, time."""
+        return figures(self._reader, self._row(left), self._row(right))
+
+    # what there is
+
+    def view(self, stage: StageName, way: str = "") -> StageView:
+        """Any stage again, of all compilations or of one way (``0/0~1``)."""
+        return self._view(stage, self._row(way)) if way else self._view(stage)
+
+    def overview(self) -> str:
+        """What happened, in plain words: the first screen of the app."""
+        return overview_text(self._reader)
+
+    def graph_module(self, stage: Gate, direction: Direction = "", way: str = "") -> torch.fx.GraphModule:
+        """The live graph of a stage, a copy: after ``dynamo``, ``pre_grad``, ``joint``, ``partition`` or ``post_grad``.
+
+        Its tensors and parameters are the model's own. Raises UsageError when the way has not come to it.
+        """
+        kept = self._steering.kept_of(way)
+        chosen = kept.way(way) or kept.ways[0]
+        found = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
+        if found is None:
+            raise UsageError(f"[{chosen.row.name}] has no {direction} graph of {GATE_WORDS[stage]}".replace("  ", " ") + ".")
+        return snapshot(found)
+
+    def close(self) -> None:
+        """Complete the session, one plain file. Nothing can be compiled afterwards; what was returned can still be read."""
+        self._writer.set_meta("outcome", Outcome("finished").to_json())
+        self._writer.close()
+        self._reader.close()
+        try:
+            finish_session(self.session)
+        finally:
+            self._reader.reopen()
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # how
+
+    @property
+    def _steering(self) -> Steering:
+        assert self._recording.steering is not None
+        return self._recording.steering
+
+    def _compile(self, stage: StageName, until: Gate | None) -> None:
+        self._gates.until = until
+        with observing(self._recording):
+            self._steering.compile_kept()
+        self._done = stage
+
+    def _still_before(self, gate: Gate, what: str) -> None:
+        """Raises UsageError when the graphs have gone past ``gate``; captures them if they have not come into being."""
+        self.dynamo()
+        assert self._done is not None
+        last = _LAST_GATE[self._done]
+        is_past = last is None or (self._done != "dynamo" and GATES.index(gate) <= GATES.index(last))
+        if is_past:
+            raise UsageError(f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} on another way.')
+
+    def _view(self, stage: StageName, *ways: Compilation) -> StageView:
+        return StageView(self._reader, stage, ways or tuple(self._reader.rows(Compilation, branch_of="")))
+
+    def _row(self, name: str) -> Compilation:
+        found = self._reader.rows(Compilation, name=name)
+        if not found:
+            known = ", ".join(row.name for row in self._reader.rows(Compilation))
+            raise UsageError(f"There is no [{name}]; there are {known or 'none'}.")
+        return found[0]
+
+    def _checked(self, view: StageView) -> StageView:
+        current = [self._row(way.name) for way in view.ways]
+        problems = [f"[{row.name}] failed: {row.error}" for row in current if row.status == "failed"]
+        view = StageView(self._reader, view.stage, tuple(current))
+        if problems:
+            raise StageError("\n".join(problems), view)
+        return view
+
+    # what call_target tells
+
+    def say(self, activity: str) -> None:
+        self._writer.set_meta("progress", activity)
+
+    def note(self, text: str) -> None:
+        warnings.warn(text, stacklevel=4)
+
+    def describe(self, target: Target, train: bool) -> None:
+        parameters = sum(p.numel() for p in target.parameters())
+        told = {"name": target.name, "kind": target.kind, "file": "", "object": target.name, "train": train}
+        self._writer.set_meta("target", {**told, "parameters": parameters})
+
+
+def _no_notices(notice: Notice) -> None:
+    """Everything is in the session; nobody listens meanwhile."""
+
+
+def _temporary_session(owner: Stages) -> Path:
+    directory = tempfile.mkdtemp(prefix="fx-explorer-")
+    weakref.finalize(owner, shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory) / "session.fxs"
+
+
+def _graph_at(way: Way, key: Key) -> torch.fx.GraphModule | None:
+    gate, direction = key
+    if gate == "partition":
+        parts = way.kept.get(("partition", ""))
+        return None if parts is None else parts[0 if direction != "backward" else 1]
+    found = way.kept.get(key if gate == "post_grad" else (gate, ""))
+    return found[0] if isinstance(found, tuple) else found

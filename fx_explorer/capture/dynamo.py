@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._dynamo import convert_frame
+from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.guards import CheckFunctionManager
 from torch._dynamo.output_graph import OutputGraph
 
@@ -42,6 +43,8 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                     here = functools.partial(_with_inputs, original, self, *args)
                     return recording.steering.compile_segment(self, module, *args, here)
                 return original(self, module, *args, **kwargs)
+            except RestartAnalysis:
+                raise
             except Exception as error:
                 recording.errors[name] = BackendError(error, recording.stage)
                 raise

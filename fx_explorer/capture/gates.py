@@ -17,6 +17,10 @@ Obey = Callable[[Command], str]
 """Carries out a command that does not move on; returns what was done. Raises FxExplorerError to refuse."""
 
 
+Allow = Callable[[Command], object]
+"""Raises FxExplorerError for a command that cannot be given here."""
+
+
 class Left(BaseException):
     """The way being compiled is left at a gate. No Exception, so that nothing on the way out takes it for an error."""
 
@@ -57,7 +61,7 @@ class Gates:
     def stops_at(self, gate: Gate) -> bool:
         return gate in self._stops
 
-    def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey) -> None:
+    def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey, allow: Allow = lambda _: None) -> None:
         """Wait until the user goes on. Raises what is a Left for a user who does not."""
         where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction}
         self._open(where)
@@ -67,6 +71,8 @@ class Gates:
                 if self._moves_on(command):
                     self._answer("done", _GOING.get(command.kind, ""))
                     return
+                if self._is_refused(command, allow):
+                    continue
                 if command.kind == "skip":
                     self._answer("done", "this graph runs eagerly")
                     raise Skipped
@@ -106,15 +112,23 @@ class Gates:
     def _obey(self, command: Command, obey: Obey) -> None:
         """An AnotherWay is no answer to give here: who raises it has given one."""
         try:
+    def _is_refused(self, command: Command, allow: Allow) -> bool:
+        try:
+            allow(command)
+        except FxExplorerError as error:
+            self._answer("refused", str(error))
+            return True
+        return False
+
             done = obey(command)
         except FxExplorerError as error:
             self._answer("refused", str(error))
         else:
             self._answer("done", done)
 
-    def wait_for_all(self, gate: Gate, obey: Obey) -> None:
+    def wait_for_all(self, gate: Gate, obey: Obey, allow: Allow) -> None:
         """Like ``wait``, after a gate of every graph at once."""
-        self.wait(gate, "", "", obey)
+        self.wait(gate, "", "", obey, allow)
 
     def answer(self, text: str) -> None:
         """Say that a command was carried out, before what it leads to begins."""

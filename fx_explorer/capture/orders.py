@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
+from fx_explorer.capture.dynamic_shapes import SETTING
 from fx_explorer.capture.edits import cut_out, marked, passed
 from fx_explorer.capture.gates import AnotherWay
 from fx_explorer.capture.snapshots import snapshot
@@ -25,9 +26,12 @@ def obey_at_gate(
     steering: Steering, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None, command: Command
 ) -> str:
     """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
+    if steering.is_outside:
+        _refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(steering, command, gate)
     if command.kind == "mark":
+        _check_lines(steering, command)
         return ", ".join(steering.edits.mark(way, gate, module, command.changes.marks))
     if command.kind == "pass":
         return _apply(steering, way, gate, direction, module, command.changes.passes)
@@ -41,6 +45,7 @@ def obey_at_gate(
 
 def obey_for_all(steering: Steering, command: Command) -> str:
     """After Dynamo of every graph: what is marked or passed there holds for each in its turn."""
+    _refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(steering, command, "dynamo")
     if command.kind == "again":
@@ -48,11 +53,19 @@ def obey_for_all(steering: Steering, command: Command) -> str:
         _take_another_way(steering, kept, kept.ways[0], command)
     if command.kind not in ("mark", "pass"):
         raise UsageError(f"{command.kind!r} is no command for a gate.")
+    _check_lines(steering, command)
     return edit_all(steering, command)
+
+
+def allow_for_all(steering: Steering, command: Command) -> None:
+    """What was captured is compiled from here on: the source on the screen must be the one that it was captured from."""
+    if command.kind in ("go", "step", "run_to"):
+        steering.check_source()
 
 
 def obey_at_the_end(steering: Steering, command: Command) -> str:
     """When the program has ended and everything is compiled."""
+    _refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(steering, command, None)
     way = steering.again(command)
@@ -66,7 +79,22 @@ def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
     """Settings for everything that follows."""
     wanted = command.changes.settings
     title = steering.set(wanted, gate)
-    return f"{title}; dynamic shapes hold from the next frame on" if "compile.dynamic" in wanted else title
+    return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
+
+
+def _refuse_dynamic(command: Command) -> None:
+    """Where Dynamo cannot begin a frame again. Raises UsageError."""
+    if SETTING in command.changes.settings:
+        raise UsageError(
+            "Dynamo is through with these graphs, so their sizes stay as they are. To have other ones dynamic, capture again "
+            "with --dynamic or --no-dynamic; with --step, this option can be changed while Dynamo has a graph."
+        )
+
+
+def _check_lines(steering: Steering, command: Command) -> None:
+    """Lines that are marked must be those that were captured. Raises UsageError."""
+    if any(mark.file for mark in command.changes.marks):
+        steering.check_source()
 
 
 def edit_all(steering: Steering, command: Command) -> str:

@@ -189,6 +189,10 @@ class Recording:
         self.writer.move_compilation(whole.id, self.writer.add(row))
         self.segments.pop(name, None)
         self.seen_stages.pop(name, None)
+        if self.steering:
+            self.steering.set_aside(name, row.name)
+        if whole.status == "left":
+            self.change_compilation(name, status="running", error="")
         self.notify(Notice("compilation", compilation=row.name))
 
     def restart_reason(self, name: str) -> str:

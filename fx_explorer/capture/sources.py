@@ -10,9 +10,11 @@ import re
 import site
 import sys
 import sysconfig
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 
+from fx_explorer.errors import UsageError
 from fx_explorer.model import Frame, SourceFile, Stack
 from fx_explorer.session import SessionWriter
 
@@ -51,6 +53,8 @@ class Sources:
     def __init__(self, writer: SessionWriter) -> None:
         self._writer = writer
         self._files: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+        """The user's files as they were at first sight; not what never was a file (a cell of a notebook, generated code)."""
         self._stacks: dict[tuple[Frame, ...], int] = {}
         self._parsed: dict[str, tuple[Frame, ...]] = {}
         self._libraries = _library_roots()
@@ -65,13 +69,35 @@ class Sources:
 
     def _read(self, path: str) -> SourceFile:
         lines = linecache.getlines(path)
-        is_user = not path.startswith((*self._libraries, "<frozen"))
+        is_user = self.is_users(path)
         if not lines:
             return SourceFile(0, path, 0, is_user=is_user, note="the source could not be read")
         text = "".join(lines)
+        if is_user and Path(path).is_file():
+            self._texts[path] = text
         if len(text) > MAX_SOURCE_BYTES:
             return SourceFile(0, path, 0, len(lines), is_user, note=f"not stored: larger than {MAX_SOURCE_BYTES:,} bytes")
         return SourceFile(0, path, self._writer.text(text), len(lines), is_user)
+
+    def is_users(self, path: str) -> bool:
+        return not path.startswith((*self._libraries, "<frozen"))
+
+    def remember(self, paths: Iterable[str]) -> frozenset[str]:
+        """Those of the files that are the user's, with their texts stored."""
+        users = frozenset(path for path in paths if path and self.is_users(path))
+        for path in users:
+            self.file(path)
+        return users
+
+    def check_unchanged(self, paths: Iterable[str]) -> None:
+        """Raises UsageError when the user's file of one of these names is no longer what it was at first sight."""
+        for path in paths:
+            change = _change(self._texts[path], path) if path in self._texts else ""
+            if change:
+                raise UsageError(
+                    f"{path} {change}; what is kept here is of the source as it was. Capture again (r) for the source as it is "
+                    "now, or put the file back."
+                )
 
     def complete(self, shortened: str) -> str:
         """torch's guard texts show the end of a path: the known file that ends so, if there is just one."""
@@ -107,3 +133,19 @@ class Sources:
 
     def is_torch(self, path: str) -> bool:
         return path.startswith(self._torch)
+
+
+def _change(known: str, path: str) -> str:
+    """What has become of a file that had the text ``known``; empty when it has it still."""
+    try:
+        with tokenize.open(path) as file:  # as linecache reads it
+            now = file.read()
+    except OSError:
+        return "is gone"
+    except (SyntaxError, UnicodeDecodeError):
+        return "has changed"
+    before, after = (text.removesuffix("\n").split("\n") for text in (known, now))
+    if before == after:
+        return ""
+    same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    return f"has changed, first in line {same + 1}"

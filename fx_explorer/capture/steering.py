@@ -11,18 +11,18 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._dynamo.exc import RestartAnalysis
 from torch._guards import compile_context
 
-from fx_explorer.capture import settings, stages
+from fx_explorer.capture import dynamic_shapes, settings, stages
 from fx_explorer.capture.compilers import compiler_for
 from fx_explorer.capture.edits import Edits, marked
 from fx_explorer.capture.gates import AnotherWay, Gates, Left, Reached, Skipped
 from fx_explorer.capture.inspecting import runnable_copy
-from fx_explorer.capture.orders import obey_at_gate, obey_at_the_end, obey_for_all
+from fx_explorer.capture.orders import allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.recording import Recording, Segment, one_line
 from fx_explorer.capture.region_reuse import check_region, shared_regions
 from fx_explorer.capture.snapshots import snapshot
@@ -41,6 +41,8 @@ from fx_explorer.model import (
     Notice,
 )
 
+_ANEW = "the user had it captured with other dynamic shapes"
+
 CompileHere = Callable[[torch.fx.GraphModule], Any]
 
 
@@ -57,6 +59,7 @@ class Steering:
         self.edits = Edits(recording)
         self.changes = Changes()
         """Settings that hold for everything that follows."""
+        self.dynamic_shapes = dynamic_shapes.DynamicShapes()
         self._restore: list[Callable[[], None]] = []
         self.is_outside = False
         """Whether a graph is compiled after Dynamo is through with its frame."""
@@ -107,10 +110,11 @@ class Steering:
         name = self._recording.compilation_name()
         segment = self._recording.segments[name]
         _tell_sources(output_graph, module)
-        kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0)
         row = self._recording.compilations[name]
-        kept.traced_s = self._recording.elapsed() - row.start_s
+        files = self._recording.sources.remember((row.file, *_traced_files(output_graph)))
+        kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files)
         way = Way(row, segment, self.changes, {("dynamo", ""): kept.dynamo})
+        kept.traced_s = self._recording.elapsed() - row.start_s
         kept.ways.append(way)
         self.kept[name] = kept
         if self._defers:
@@ -125,7 +129,22 @@ class Steering:
             finally:
                 output_graph.compiler_fn = before
 
-        return self._follow(kept, way, module, compile_way)
+        try:
+            return self._follow(kept, way, module, compile_way)
+        except AnotherWay as other:
+            self._capture_anew(kept, other.command)
+
+    def _capture_anew(self, kept: KeptSegment, command: Command) -> NoReturn:
+        """Have Dynamo begin the frame again, with the settings of ``command``; what there is of it becomes another row."""
+        self.set(command.changes.settings, command.gate)
+        self.dynamic_shapes.hold()
+        self._recording.set_aside(kept.name, _ANEW)
+        raise RestartAnalysis(restart_reason=_ANEW)
+
+    def set_aside(self, name: str, aside: str) -> None:
+        """The attempt called ``name`` is called ``aside`` from now on: so are the ways that set out from it."""
+        for way in self.kept[name].ways[1:] if name in self.kept else ():
+            self._change(way, name=way.row.name.replace(name, aside, 1), branch_of=aside)
 
     def _follow(self, kept: KeptSegment, way: Way, module: torch.fx.GraphModule, compile_here: CompileHere) -> Any:
         """Compile ``module`` the way the user wants; leaves it as often as another one is taken."""
@@ -137,10 +156,8 @@ class Steering:
             return runnable_copy(kept.dynamo)
         except AnotherWay as other:
             self._leave(way, "the user took another way")
-            if other.command.compilation not in ("", kept.name) and kept.way(other.command.compilation) is None:
+            if dynamic_shapes.SETTING in other.command.changes.settings:
                 raise
-            if "compile.dynamic" in other.command.changes.settings:
-                raise RestartAnalysis(restart_reason="captured again with other dynamic shapes") from None
             following, graph = self._branch(kept, other.command, way)
             made = self._taking(kept, following, lambda: self._follow(kept, following, graph, compile_here))
             self._use(kept, following)
@@ -172,17 +189,25 @@ class Steering:
     def check_branch(self, kept: KeptSegment, command: Command, default: Way) -> None:
         """Raises UsageError for what cannot be done, before anything is changed."""
         gate, origin = command.gate or "dynamo", _origin(kept, command, default)
-        settings.check(command.changes.settings)
+        self.check_source(kept)
         check_region(origin, command)
+        settings.check(command.changes.settings)
         needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
         if gate in GRAPH_GATES and gate != "dynamo" and not any(name == needed for name, _ in origin.kept):
             raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
         if command.changes.marks and gate != "dynamo":
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
-        marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
+        if dynamic_shapes.SETTING in command.changes.settings:
+            _check_anew(gate, command.changes)
 
-    def _mark_again(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
+        marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
+    def check_source(self, *kept: KeptSegment) -> None:
+        """Raises UsageError when a file that Dynamo read for these (default: all) graphs is no longer what it was."""
+        for one in kept or self.kept.values():
+            self._recording.sources.check_unchanged(sorted(one.files))
+
         """Mark the regions of a way in a graph that Dynamo made, and record it."""
+    def _mark_again(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         if way.changes.marks:
             with compile_context(kept.compile_context), self._outside(), self._as_current(kept, way):
                 self.edits.mark_again(way, graph)
@@ -290,7 +315,8 @@ class Steering:
     def _compile_deferred(self) -> None:
         try:
             if self.gates.stops_at("dynamo"):
-                self.gates.wait_for_all("dynamo", lambda command: obey_for_all(self, command))
+                obey, allow = functools.partial(obey_for_all, self), functools.partial(allow_for_all, self)
+                self.gates.wait_for_all("dynamo", obey, allow)
             self.compile_kept()
         except AnotherWay as other:
             self.again(other.command)
@@ -350,6 +376,8 @@ class Steering:
         self.changes = self.changes.plus(Changes(wanted))
         title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
         self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
+        if dynamic_shapes.SETTING in wanted:
+            self.dynamic_shapes.want(wanted[dynamic_shapes.SETTING])
         return title
 
     def _settings_for(self, way: Way) -> dict[str, object]:
@@ -384,6 +412,18 @@ def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:
 def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
     """Where each input comes from: AOTAutograd decides by it what is a parameter. Dynamo writes it only within its own call of
     the backend (torch/_dynamo/output_graph.py, ``_call_user_compiler``)."""
+def _check_anew(gate: Gate, changes: Changes) -> None:
+    if gate != "dynamo":
+        raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
+    if changes.marks or changes.passes:
+        raise UsageError("Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there.")
+
+
+def _traced_files(output_graph: Any) -> set[str]:
+    """Files of the functions that Dynamo inlined, those that left no node included."""
+    return {code.co_filename for code in getattr(output_graph, "traced_code", ())}
+
+
     for node in module.graph.find_nodes(op="placeholder"):
         if not hasattr(node, "_dynamo_source"):
             node._dynamo_source = node.meta["grapharg"].source

@@ -115,6 +115,8 @@ class KeptSegment:
     """As Dynamo made it; only ever copied."""
     traced_s: float
     """What Dynamo took for it."""
+    files: frozenset[str]
+    """Whose source Dynamo read for it."""
     ways: list[Way] = field(default_factory=list)
     tracing_context: Any = field(default_factory=TracingContext.try_get)
     compile_context: Any = field(default_factory=CompileContext.try_get)

@@ -2,128 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from fx_explorer.capture.gates import Gates, Left
-from fx_explorer.capture.recorder import compile_arguments, recording
-from fx_explorer.model import (
-    GATES,
-    Artifact,
-    CaptureRequest,
-    Changes,
-    Command,
-    Compilation,
-    Gate,
-    Graph,
-    Intervention,
-    Mark,
-    Notice,
-    PassFile,
-    Pause,
-    RegionLowering,
-)
-from fx_explorer.session import SessionReader, SessionWriter
-
-STEPS = [Command("step")] * 40
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = nn.Linear(16, 32)
-        self.norm = nn.BatchNorm1d(32)
-        self.down = nn.Linear(32, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(nn.functional.gelu(self.norm(self.up(x))))
-
-
-class Broken(Net):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.norm(self.up(x))
-        torch._dynamo.graph_break()
-        return self.down(torch.relu(x))
-
-
-@dataclass
-class Driven:
-    """What came of a driven capture."""
-
-    reader: SessionReader
-    notices: list[Notice] = field(default_factory=list)
-    output: torch.Tensor | None = None
-    model: nn.Module | None = None
-
-    def way(self, name: str) -> Compilation:
-        return self.reader.rows(Compilation, name=name)[0]
-
-    def codes(self, name: str = "0/0") -> dict[str, str]:
-        """Direction → output code without its number and comments."""
-        rows = self.reader.rows(Artifact, compilation=self.way(name).id, kind="output_code")
-        return {row.direction: re.sub(r"#.*", "", self.reader.text(row.text)) for row in rows}
-
-    def said(self, kind: str) -> list[str]:
-        return [notice.text for notice in self.notices if notice.kind == kind]
-
-    def paused_at(self) -> list[tuple[Gate | None, str]]:
-        return [(n.gate, n.direction) for n in self.notices if n.kind == "gate" and n.state == "begin"]
-
-
-class Driver:
-    """Gives the next command whenever the capture waits for one."""
-
-    def __init__(self, commands: Iterable[Command]) -> None:
-        self.commands: Iterator[Command] = iter(commands)
-        self.notices: list[Notice] = []
-        self.gates: Gates | None = None
-        self.is_finished = False
-
-    def hear(self, notice: Notice) -> None:
-        self.notices.append(notice)
-        if notice.kind == "gate":
-            self.is_finished = notice.gate is None and notice.state == "begin"
-        if notice.kind in ("gate", "done", "refused") and self._is_asked(notice):
-            assert self.gates is not None
-            self.gates.put(next(self.commands, Command("quit" if self.is_finished else "go")))
-
-    def _is_asked(self, notice: Notice) -> bool:
-        if notice.kind == "gate":
-            return notice.state == "begin"
-        stays = any(word in notice.text for word in ("applied", " = ", "region"))
-        return notice.kind == "refused" or self.is_finished or stays
-
-
-def drive(
-    path: Path, commands: Iterable[Command] = (), *, pause: Pause = "", model: Callable[[], nn.Module] = Net, **options: object
-) -> Driven:
-    torch._dynamo.reset()
-    request = CaptureRequest("test", str(path), pause=pause, stay=True, **options)  # type: ignore[arg-type]
-    driver = Driver(commands)
-    torch.manual_seed(0)
-    net, x = model(), torch.randn(4, 16)
-    result = Driven(None, driver.notices, model=net)  # type: ignore[arg-type]
-    with SessionWriter(path) as writer, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        driver.gates = gates = Gates(pause, driver.hear)
-        with recording(writer, request, driver.hear, gates) as state:
-            try:
-                result.output = torch.compile(net, **compile_arguments(request))(x)
-                result.output.sum().backward()
-            except Left:
-                pass  # aborted: the worker goes on to its end, as here
-            assert state.steering is not None
-            state.steering.finish(lambda: None)
-    torch._dynamo.reset()
-    result.reader = SessionReader(path)
-    return result
+from fx_explorer.model import GATES, Changes, Command, Compilation, Gate, Graph, Intervention, Mark, PassFile, RegionLowering
+from tests.capture.driving import STEPS, Broken, Driven, Net, drive
 
 
 @pytest.fixture(scope="module")

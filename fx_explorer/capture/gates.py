@@ -58,6 +58,9 @@ class Gates:
                 self._commands.put(command)
             return self._waiting
 
+    def arrive(self, gate: Gate) -> None:
+        """Hear that a stage is finished, before anything is done there."""
+
     def stops_at(self, gate: Gate) -> bool:
         return gate in self._stops
 
@@ -68,11 +71,11 @@ class Gates:
         try:
             while True:
                 command = self._commands.get()
+                if self._is_refused(command, allow):
+                    continue
                 if self._moves_on(command):
                     self._answer("done", _GOING.get(command.kind, ""))
                     return
-                if self._is_refused(command, allow):
-                    continue
                 if command.kind == "skip":
                     self._answer("done", "this graph runs eagerly")
                     raise Skipped
@@ -109,9 +112,6 @@ class Gates:
             self._stops = frozenset((command.gate,))
         return command.kind in _GOING
 
-    def _obey(self, command: Command, obey: Obey) -> None:
-        """An AnotherWay is no answer to give here: who raises it has given one."""
-        try:
     def _is_refused(self, command: Command, allow: Allow) -> bool:
         try:
             allow(command)
@@ -120,6 +120,9 @@ class Gates:
             return True
         return False
 
+    def _obey(self, command: Command, obey: Obey) -> None:
+        """An AnotherWay is no answer to give here: who raises it has given one."""
+        try:
             done = obey(command)
         except FxExplorerError as error:
             self._answer("refused", str(error))
@@ -161,11 +164,9 @@ class Milestones(Gates):
         super().__init__("", lambda notice: None)
         self.until: Gate | None = None
 
-    def stops_at(self, gate: Gate) -> bool:
-        return gate == self.until
-
-    def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey) -> None:
-        raise Reached
+    def arrive(self, gate: Gate) -> None:
+        if gate == self.until:
+            raise Reached
 
 
 def words(gate: Gate | None) -> str:

@@ -93,6 +93,7 @@ class Steering:
         way = self.way
         if way is None:
             return
+        self.gates.arrive(gate)
         if module is not None:
             self.edits.apply_passes(way, gate, direction, module)
         if self.gates.stops_at(gate):
@@ -113,8 +114,8 @@ class Steering:
         row = self._recording.compilations[name]
         files = self._recording.sources.remember((row.file, *_traced_files(output_graph)))
         kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files)
-        way = Way(row, segment, self.changes, {("dynamo", ""): kept.dynamo})
         kept.traced_s = self._recording.elapsed() - row.start_s
+        way = Way(row, segment, self.changes, {("dynamo", ""): kept.dynamo})
         kept.ways.append(way)
         self.kept[name] = kept
         if self._defers:
@@ -190,8 +191,8 @@ class Steering:
         """Raises UsageError for what cannot be done, before anything is changed."""
         gate, origin = command.gate or "dynamo", _origin(kept, command, default)
         self.check_source(kept)
-        check_region(origin, command)
         settings.check(command.changes.settings)
+        check_region(origin, command)
         needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
         if gate in GRAPH_GATES and gate != "dynamo" and not any(name == needed for name, _ in origin.kept):
             raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
@@ -199,15 +200,15 @@ class Steering:
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
         if dynamic_shapes.SETTING in command.changes.settings:
             _check_anew(gate, command.changes)
-
         marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
+
     def check_source(self, *kept: KeptSegment) -> None:
         """Raises UsageError when a file that Dynamo read for these (default: all) graphs is no longer what it was."""
         for one in kept or self.kept.values():
             self._recording.sources.check_unchanged(sorted(one.files))
 
-        """Mark the regions of a way in a graph that Dynamo made, and record it."""
     def _mark_again(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
+        """Mark the regions of a way in a graph that Dynamo made, and record it."""
         if way.changes.marks:
             with compile_context(kept.compile_context), self._outside(), self._as_current(kept, way):
                 self.edits.mark_again(way, graph)
@@ -327,6 +328,8 @@ class Steering:
         """Compile every graph that waits, in its turn; one that was left at a milestone goes on from there."""
         for kept in list(self.kept.values()):
             way, graph = kept.ways[0], snapshot(kept.dynamo)
+            if way.is_finished:
+                continue
             way.replays = shared_keys(way, GATES[-1], "")
             self._mark_again(kept, way, graph)
             with contextlib.suppress(Reached):
@@ -373,11 +376,11 @@ class Steering:
     def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
         """Settings for everything that follows, and the words for them. Raises UsageError with none of them set."""
         self._restore.append(settings.apply(wanted))
+        if dynamic_shapes.SETTING in wanted:
+            self.dynamic_shapes.want(wanted[dynamic_shapes.SETTING])
         self.changes = self.changes.plus(Changes(wanted))
         title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
         self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
-        if dynamic_shapes.SETTING in wanted:
-            self.dynamic_shapes.want(wanted[dynamic_shapes.SETTING])
         return title
 
     def _settings_for(self, way: Way) -> dict[str, object]:
@@ -409,9 +412,6 @@ def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:
     return kept.ways[0] if command.compilation == kept.name else kept.way(command.compilation) or default
 
 
-def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
-    """Where each input comes from: AOTAutograd decides by it what is a parameter. Dynamo writes it only within its own call of
-    the backend (torch/_dynamo/output_graph.py, ``_call_user_compiler``)."""
 def _check_anew(gate: Gate, changes: Changes) -> None:
     if gate != "dynamo":
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
@@ -424,6 +424,9 @@ def _traced_files(output_graph: Any) -> set[str]:
     return {code.co_filename for code in getattr(output_graph, "traced_code", ())}
 
 
+def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
+    """Where each input comes from: AOTAutograd decides by it what is a parameter. Dynamo writes it only within its own call of
+    the backend (torch/_dynamo/output_graph.py, ``_call_user_compiler``)."""
     for node in module.graph.find_nodes(op="placeholder"):
         if not hasattr(node, "_dynamo_source"):
             node._dynamo_source = node.meta["grapharg"].source

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fx_explorer.capture.gates import Milestones
 from fx_explorer.capture.orders import edit_all
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
+from fx_explorer.capture.recording import one_line
 from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.capture.steering import Steering
 from fx_explorer.capture.ways import Key, Way
@@ -26,6 +28,7 @@ from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     GATE_WORDS,
     GATES,
+    GRAPH_GATES,
     CaptureRequest,
     Changes,
     Command,
@@ -132,7 +135,7 @@ class Stages:
             self._done = "dynamo"
             torch._dynamo.reset()
             try:
-                with observing(self._recording):
+                with observing(self._recording), self._told_outcome():
                     call_target(self._target, self)
             finally:
                 torch._dynamo.reset()
@@ -190,6 +193,7 @@ class Stages:
 
         Raises PassProblem for a file that cannot be used, and UsageError when the graphs are past the gate.
         """
+        _check_gate(gate, GRAPH_GATES)
         self._still_before(gate, "apply a pass")
         changes = Changes(passes=(PassFile(gate, str(path), direction),))
         load_pass(path)
@@ -217,6 +221,7 @@ class Stages:
         ``direction`` and ``region`` lower only that again. Returns what Inductor made of it; ``view.ways[0].saved_s`` are the
         seconds not spent again. Raises UsageError for what cannot be done, with nothing changed, and StageError.
         """
+        _check_gate(gate)
         self.dynamo()
         self._gates.until = None
         changes = Changes(dict(settings or {}), marks, passes)
@@ -244,6 +249,7 @@ class Stages:
 
         Its tensors and parameters are the model's own. Raises UsageError when the way has not come to it.
         """
+        _check_gate(stage)
         kept = self._steering.kept_of(way)
         chosen = kept.way(way) or kept.ways[0]
         found = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
@@ -253,7 +259,6 @@ class Stages:
 
     def close(self) -> None:
         """Complete the session, one plain file. Nothing can be compiled afterwards; what was returned can still be read."""
-        self._writer.set_meta("outcome", Outcome("finished").to_json())
         self._writer.close()
         self._reader.close()
         try:
@@ -307,6 +312,18 @@ class Stages:
             raise StageError("\n".join(problems), view)
         return view
 
+    @contextlib.contextmanager
+    def _told_outcome(self) -> Iterator[None]:
+        """The session says how the model's run ended."""
+        outcome = Outcome("finished")
+        try:
+            yield
+        except BaseException as error:
+            outcome = Outcome("raised", one_line(f"{type(error).__name__}: {error}"), 1)
+            raise
+        finally:
+            self._writer.set_meta("outcome", outcome.to_json())
+
     # what call_target tells
 
     def say(self, activity: str) -> None:
@@ -319,6 +336,11 @@ class Stages:
         parameters = sum(p.numel() for p in target.parameters())
         told = {"name": target.name, "kind": target.kind, "file": "", "object": target.name, "train": train}
         self._writer.set_meta("target", {**told, "parameters": parameters})
+
+
+def _check_gate(gate: str, allowed: Collection[Gate] = GATES) -> None:
+    if gate not in allowed:
+        raise UsageError(f"There is no gate {gate!r} here: it is one of {', '.join(allowed)}.")
 
 
 def _no_notices(notice: Notice) -> None:

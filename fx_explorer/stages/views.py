@@ -115,7 +115,8 @@ class StageView:
 
     def _why_missing(self, way: model.Compilation) -> str:
         reasons = way.missing_stages or {}
-        return way.error or next((reasons[stage] for stage in reversed(_SHOWN[self.stage]) if stage in reasons), "it made none")
+        stages = reversed(_SHOWN[self.stage]) if self.stage != "dynamo" else iter(reasons)
+        return way.error or next((reasons[stage] for stage in stages if stage in reasons), "it made none")
 
     def __str__(self) -> str:
         lines = [f"[{one.way}] {one.title:<32} {_size(one.document)}" for one in self.shown]

@@ -207,6 +207,18 @@ def test_what_comes_too_late_is_refused_with_the_other_way(tmp_path: Path) -> No
     assert stages.again("dynamo", marks=(Mark("head", module="down"),)).ways[0].branch_from == "dynamo"
 
 
+def test_a_gate_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    stages = stages_of(Net())
+    with pytest.raises(UsageError, match="joint, partition"):
+        stages.again("fusion")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="pre_grad"):
+        stages.graph_module("fusion")  # type: ignore[arg-type]
+
+
+def test_a_function_without_tensors_says_why_there_is_nothing() -> None:
+    assert str(stages_of(lambda x: 3).dynamo()) == "[0/0] nothing: Dynamo captured no tensor operation here"
+
+
 def test_a_pass_file_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(PassProblem, match=r"none\.py"):
         stages_of(Net()).apply_pass(tmp_path / "none.py", "joint")
@@ -259,6 +271,7 @@ def test_the_session_file_is_complete_and_outlives_the_object(tmp_path: Path) ->
         stages.inductor()
     with SessionReader(tmp_path / "net.fxs") as reader:
         assert reader.meta("outcome")["kind"] == "finished"
+        assert "Still at work" not in stages.overview()
         assert reader.meta("target")["train"] is True
         assert [row.status for row in reader.rows(Compilation)] == ["ok"]
     with pytest.raises(FileExistsError):

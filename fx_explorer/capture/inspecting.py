@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.patching import patched
+from fx_explorer.capture.versions import options_there
 
 _BUILDERS = (
     *("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas"),
@@ -187,8 +188,8 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     """With ``max-autotune`` Inductor times every candidate kernel on the device; here the first one stands for all."""
     from torch._inductor import config, select_algorithm
 
-    measured = [name for name in ("benchmark_fusion", "benchmark_epilogue_fusion") if hasattr(config, name)]
-    stack.enter_context(config.patch(dict.fromkeys(measured, False)))
+    measuring = options_there(config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion")
+    stack.enter_context(config.patch(dict.fromkeys(measuring, False)))
     if not hasattr(select_algorithm, "get_algorithm_selector_cache"):
         notes["autotuning"] = "this torch release cannot be kept from timing candidates with max-autotune"
         return

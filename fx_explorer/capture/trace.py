@@ -41,14 +41,9 @@ LARGE_METRICS = (
 @contextlib.contextmanager
 def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
-    logger = logging.getLogger(TRACE_LOGGER)
-    level, handler = logger.level, _Handler(recording)
-    with _steady(logger, handler):
-        logger.setLevel(logging.DEBUG)
-        try:
-            yield
-        finally:
-            logger.setLevel(level)
+    handler = _Handler(recording)
+    with _steady(logging.getLogger(TRACE_LOGGER), handler):
+        yield
     handler.flush_spans()
     with recording.noting("code from torch's cache"):
         handler.add_cached_code()
@@ -58,8 +53,9 @@ def trace_records(recording: Recording) -> Iterator[None]:
 def _steady(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
     """``handler`` hears ``logger`` in the block, whatever the program's ``logging.config`` does to loggers that exist.
 
-    By default it disables them; one below a configured logger (``torch``) loses its handlers, and starts to propagate: then the
-    records that only we asked for would show up in the program's output. What the program sets is in force again afterwards.
+    By default it disables them; one below a configured logger (``torch``) loses its handlers and its level, and starts to
+    propagate: then the records that only we asked for would show up in the program's output. What the program sets is in force
+    again afterwards.
     """
     settings = vars(logger)
 
@@ -75,14 +71,17 @@ def _steady(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
         "handlers": keep("handlers", handlers),
         "disabled": keep("disabled", lambda _: False),
         "propagate": keep("propagate", lambda _: False),
+        "level": keep("level", lambda _: logging.DEBUG),
     }
     original = type(logger)
     logger.__class__ = type(original.__name__, (original,), held)
+    logger.setLevel(settings["level"])  # the same: so that logging forgets which levels it found to be off
     try:
         yield
     finally:
         logger.__class__ = original
         logger.removeHandler(handler)
+        logger.setLevel(logger.level)
 
 
 class _Handler(logging.Handler):

@@ -1,15 +1,20 @@
 """What torch's releases do differently, and private names that may go: the one place that asks which of them are there.
 
-Everything else says what it needs and gets it, or a ``MissingInTorch`` that names the release.
+Everything else says what it needs and gets it, or a ``MissingInTorch`` that names the release. Known: 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import dataclasses
 import importlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from fx_explorer.capture.patching import patched
 
 
 class MissingInTorch(Exception):
@@ -24,8 +29,85 @@ def part(module: str, name: str) -> Any:
         raise MissingInTorch(f"torch {torch.__version__} has no {module}.{name}") from None
 
 
+def has_part(module: str, name: str) -> bool:
+    return hasattr(importlib.import_module(module), name)
+
+
 def dataclass_of(module: str, name: str, **values: object) -> Any:
     """A dataclass of torch's with those of ``values`` that this release has fields for."""
     wanted = part(module, name)
     known = {field.name for field in dataclasses.fields(wanted)}
     return wanted(**{key: value for key, value in values.items() if key in known})
+
+
+def options_there(config: Any, *names: str) -> list[str]:
+    """Those of ``names`` that are options of this release. A deprecated one is left out: to read or set it warns the user."""
+    entries = {name: config._config.get(name) for name in names}
+    return [name for name, entry in entries.items() if entry is not None and not getattr(entry, "deprecated", False)]
+
+
+# saving (torch/_dynamo/aot_compile.py)
+
+
+def runtime_env(traced: Any) -> Any:
+    """What Dynamo's bytecode needs around it, of torch's ``GraphCaptureOutput``.
+
+    2.11 looks for builtins that the bytecode names (``type``) among the globals only; later releases put them there themselves.
+    """
+    env = traced.get_runtime_env()
+    for name in env.external_refs:
+        if hasattr(builtins, name):
+            env.used_globals.setdefault(name, getattr(builtins, name))
+    return env
+
+
+def device_type_of(graph: torch.fx.Graph) -> str:
+    """The kind of device that a saved function needs: up to 2.14 that of the first tensor, in 2.15 one of all in the graph."""
+    module = "torch._dynamo.graph_utils"
+    if has_part(module, "_graph_device_type"):
+        return str(part(module, "_graph_device_type")(graph))
+    types = part(module, "_graph_device_types")(graph)
+    return str(part("torch._dynamo.package", "_collapse_device_types")(types))
+
+
+# regions (torch/fx/passes/regional_inductor.py)
+
+
+@contextlib.contextmanager
+def regions_told_apart() -> Iterator[None]:
+    """Inside the block ``regional_inductor`` cuts nodes out by their ``inductor_region``, as it does by itself from 2.12 on.
+
+    2.11 takes all annotated nodes for one region: it gives them to ``_partition_by_supported_nodes``, which 2.12 does not have.
+    """
+    module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_partition_by_supported_nodes"
+    with patched(module, name, lambda _: _cut_by_region) if hasattr(module, name) else contextlib.nullcontext():
+        yield
+
+
+def _cut_by_region(gm: torch.fx.GraphModule, support: Any, prefix: str) -> torch.fx.GraphModule:
+    """What ``_RegionScooper.scoop_regions`` of 2.12 does."""
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+    partitions: list[Any] = []
+    for region in _regions(gm, support):
+        partitioner = CapabilityBasedPartitioner(gm, region, allows_single_node_partition=True)
+        partitions += [partition.nodes for partition in partitioner.propose_partitions()]
+    return fuse_by_partitions(gm, partitions, prefix=prefix, always_return_tuple=True)
+
+
+def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
+    """For each region an ``OperatorSupport`` that knows its nodes, in the order of the graph."""
+    from torch.fx.passes.operator_support import create_op_support
+
+    regions: dict[object, set[torch.fx.Node]] = {}
+    for node in gm.graph.nodes:
+        if support.is_node_supported({}, node):
+            value = node.meta["custom"]["compile_with_inductor"]
+            name = value.get("inductor_region") if isinstance(value, dict) else None
+            regions.setdefault(name, set()).add(node)
+
+    def is_in(nodes: set[torch.fx.Node]) -> Callable[[Any, torch.fx.Node], bool]:
+        return lambda _, node: node in nodes
+
+    return [create_op_support(is_in(nodes)) for nodes in regions.values()]

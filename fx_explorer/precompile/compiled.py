@@ -12,6 +12,7 @@ from torch._dynamo import convert_frame
 from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
+from fx_explorer.capture.versions import runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError
 from fx_explorer.precompile.guards import Guards
@@ -60,9 +61,11 @@ class Captured:
 
     def bound(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """``compiled`` between Dynamo's bytecode, so that it takes and gives what the model does."""
-        run = self.output.forward_callable(
-            compiled_fn=torch._dynamo.disable(compiled, reason="precompiled"),
-            extra_globals=self.output.graph_capture_output.f_globals,
+        traced = self.output.graph_capture_output
+        run = runtime_env(traced).forward_callable(
+            self.output.backend_input.backend_id,
+            torch._dynamo.disable(compiled, reason="precompiled"),
+            extra_globals=traced.f_globals,
         )
         return torch._dynamo.disable(run, reason="precompiled")
 

@@ -13,7 +13,7 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.versions import MissingInTorch, dataclass_of, part
+from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, part, runtime_env
 from fx_explorer.precompile import compilers
 from fx_explorer.precompile.compiled import WHAT_TO_DO, CompiledFunction, as_arguments
 from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError
@@ -80,12 +80,22 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
         backend_id=source.backend_id,
         compiled_fn=compiled,
         original_code=function.__code__,
-        runtime_env=traced.get_runtime_env(),
+        runtime_env=_runtime_env(traced, source.backend_id),
         source_info=sources,
-        device_type=part("torch._dynamo.graph_utils", "_graph_device_type")(source.graph_module.graph),
+        device_type=device_type_of(source.graph_module.graph),
         backend_name=compilers.name_of(compiled_fn.compiler),
     )
     return part(_AOT_COMPILE, "AOTCompiledFunction")(artifacts, _extra_globals=function.__globals__)
+
+
+def _runtime_env(traced: Any, backend_id: str) -> Any:
+    """With what Dynamo put among the globals of the module, such as the class of an output: another process lacks it."""
+    env = runtime_env(traced)
+    named_by_user = {name for code in traced.traced_code for name in code.co_names}
+    for name in env.external_refs - named_by_user - env.import_sources.keys() - {backend_id}:
+        if name in traced.f_globals:
+            env.used_globals.setdefault(name, traced.f_globals[name])
+    return env
 
 
 @contextlib.contextmanager

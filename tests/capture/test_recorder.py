@@ -371,10 +371,12 @@ def test_an_attempt_that_dynamo_gave_up_stands_apart_and_is_no_failure(tmp_path:
     assert reader.meta("counters")["stats"]["unique_graphs"] == 1
 
 
-def test_a_break_that_skips_its_function_is_one_hit_as_torch_counts_it(tmp_path: Path) -> None:
+def test_a_break_that_torch_may_report_twice_is_one_hit_as_torch_counts_it(tmp_path: Path) -> None:
+    """2.13 then skips the function, and says it once more; 2.15 compiles what is around it, a graph without operations."""
     reader = record(tmp_path / "s.fxs", lambda compile_: compile_(nn.LSTM(2, 2))(torch.ones(3, 2)))
-    assert len(reader.rows(GraphBreak)) == sum(reader.meta("counters")["graph_break"].values()) == 1
-    assert [row.status for row in reader.rows(Compilation)] == ["skipped"]
+    counters = reader.meta("counters")
+    assert len(reader.rows(GraphBreak)) == sum(counters["graph_break"].values()) == 1
+    assert [row.status for row in reader.rows(Compilation)] == ["broke" if "ok" in counters["frames"] else "skipped"]
 
 
 def test_a_backward_collected_by_compiled_autograd_is_the_compilation_torch_makes_of_it(tmp_path: Path) -> None:

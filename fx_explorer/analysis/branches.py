@@ -43,11 +43,18 @@ def _branch(reader: SessionReader, way: model.Compilation) -> Branch:
     return Branch(
         way=way,
         first=root_name(way.name),
-        changes=tuple(changes_in_words(model.Changes.from_json(way.changes or {}))),
+        changes=tuple(way_in_words(reader, way)),
         seconds=compile_seconds(reader, way.id),
         kernels=tuple(kernel.name for kernel in kernels_of_way(reader, way)),
         graphs=tuple(document.title for document in documents_of(reader, way) if document.kind == "graph"),
     )
+
+
+def way_in_words(reader: SessionReader, way: model.Compilation) -> list[str]:
+    """What makes it differ from the way it set out from: its changes, and the region that alone was lowered anew."""
+    lowered = [one for one in reader.rows(model.RegionLowering, compilation=way.id) if one.subgraph]
+    alone = dict.fromkeys(one.name for one in lowered if not one.is_reused) if any(one.is_reused for one in lowered) else {}
+    return [*(f'only region "{name}"' for name in alone), *changes_in_words(model.Changes.from_json(way.changes or {}))]
 
 
 def changes_in_words(changes: model.Changes) -> list[str]:

@@ -134,10 +134,12 @@ def graph_title(graph: model.Graph) -> str:
 
 
 def artifact_title(artifact: model.Artifact) -> str:
+    """``Output code · forward``, ``IR after fusion · backward · __marked_inductor_submod0``."""
     title = ARTIFACT_TITLES.get(artifact.kind)
     if title is None:
         return artifact.title or artifact.kind
-    return f"{title} · {artifact.direction}" if artifact.direction else title
+    part = artifact.title[len(title) :].strip() if artifact.title.lower().startswith(title.lower()) else ""
+    return " · ".join(filter(None, (title, artifact.direction, part if " " not in part else "")))
 
 
 def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:

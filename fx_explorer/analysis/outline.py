@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.branches import changes_in_words
+from fx_explorer.analysis.branches import way_in_words
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -75,11 +75,11 @@ def compilation_title(compilation: model.Compilation) -> str:
     return f"[{compilation.name}] {plain_function(compilation.function)}"
 
 
-def way_title(way: model.Compilation) -> str:
+def way_title(reader: SessionReader, way: model.Compilation) -> str:
     """``way 1: from Dynamo · inductor.max_fusion_size = 8``."""
     number = way.name.rpartition("~")[2]
     start = f"from {model.GATE_WORDS[way.branch_from]}" if way.branch_from else ""
-    parts = [f"way {number}: {start}".strip().removesuffix(":"), *changes_in_words(model.Changes.from_json(way.changes or {}))]
+    parts = [f"way {number}: {start}".strip().removesuffix(":"), *way_in_words(reader, way)]
     return " · ".join(parts)
 
 
@@ -97,7 +97,7 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     where = f"{PurePath(compilation.file).name}:{compilation.line}"
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
     if compilation.branch_of:
-        title = f"↳ {way_title(compilation)}"
+        title = f"↳ {way_title(reader, compilation)}"
         saved = f"saved {seconds(compilation.saved_s)}" if compilation.saved_s else ""
         use = "the program uses it" if compilation.in_use else ""
         parts = [f"[{compilation.name}]", took, saved, use, compilation.error]

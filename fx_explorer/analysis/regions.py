@@ -99,18 +99,19 @@ def regions(reader: SessionReader) -> list[Region]:
 def lowerings(reader: SessionReader) -> list[Lowering]:
     """Every region that regional compilation came across, in the order it did."""
     names = dict(reader.query("SELECT id, name FROM compilation"))
+    origins = dict(reader.query("SELECT way.id, o.id FROM compilation way JOIN compilation o ON o.name = way.branch_of"))
     kernels: dict[tuple[int, str, str], list[str]] = {}
     found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
     for compilation, direction, subgraph, name in found:
         kernels.setdefault((compilation, direction, subgraph), []).append(name)
-    return [
-        Lowering(
-            names.get(row.compilation, ""),
-            row,
-            tuple(dict.fromkeys(kernels.get((row.compilation, row.direction, row.subgraph), ()))) if row.subgraph else (),
-        )
-        for row in reader.rows(model.RegionLowering)
-    ]
+
+    def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
+        way = row.compilation
+        while row.is_reused and way in origins and (way, row.direction, row.subgraph) not in kernels:
+            way = origins[way]
+        return tuple(dict.fromkeys(kernels.get((way, row.direction, row.subgraph), ()))) if row.subgraph else ()
+
+    return [Lowering(names.get(row.compilation, ""), row, kernels_of(row)) for row in reader.rows(model.RegionLowering)]
 
 
 def kept_eager(reader: SessionReader) -> list[KeptEager]:

@@ -48,14 +48,18 @@ def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Docu
     if origin is None or way.branch_from is None:
         return own
     gate, slots, directions = way.branch_from, {_slot(d) for d in own}, _own_directions(way, own)
+    before = documents_of_way(reader, origin)
+    of_regions = _of_regions(reader, origin, before, reused_regions(reader, way))
 
     def is_shared(document: Document) -> bool:
+        if document in of_regions:
+            return True
         if _slot(document) in slots:
             return False
         is_before = is_through(gate, document.stage) or (gate == "pre_fusion" and document.title.startswith("IR before fusion"))
         return is_before or _is_other_direction(document.direction, directions)
 
-    shared = [document for document in documents_of_way(reader, origin) if is_shared(document)]
+    shared = [document for document in before if is_shared(document)]
     return sorted(shared + own, key=_order)
 
 
@@ -80,19 +84,46 @@ def _is_other_direction(direction: model.Direction, lowered: Collection[model.Di
     return bool(lowered) and bool(direction) and direction not in lowered
 
 
+Region = tuple[model.Direction, str]
+"""By torch's name for the subgraph; what is nested in it is called ``subgraph.inner``."""
+
+
+def reused_regions(reader: SessionReader, way: model.Compilation) -> set[Region]:
+    """Regions that were not lowered again on this way, but given from the one before."""
+    return {(one.direction, one.subgraph) for one in reader.rows(model.RegionLowering, compilation=way.id, is_reused=True)}
+
+
+def _of_regions(
+    reader: SessionReader, way: model.Compilation, documents: list[Document], regions: Collection[Region]
+) -> set[Document]:
+    """Those of a way's documents that belong to these regions: their graphs, their IR and code, and their kernels' code."""
+    if not regions:
+        return set()
+    codes = {kernel.artifact for kernel in kernels_of_way(reader, way) if _region_of(kernel) in regions}
+    return {
+        document
+        for document in documents
+        if (document.direction, document.title.rpartition(" · ")[2].partition(".")[0]) in regions
+        or (document.kind == "artifact" and document.id in codes)
+    }
+
+
+def _region_of(kernel: model.Kernel) -> Region:
+    return kernel.direction, kernel.subgraph.partition(".")[0]
+
+
 def kernels_of_way(reader: SessionReader, way: model.Compilation) -> list[model.Kernel]:
     """The kernels that run when this way does, forward before backward, in the order of their first call."""
     own = reader.rows(model.Kernel, compilation=way.id)
     origin = origin_of(reader, way)
     if origin is not None and way.branch_from is not None:
         directions = _own_directions(way, documents_of(reader, way))
-        lowerings = reader.rows(model.RegionLowering, compilation=way.id, is_reused=True)
-        reused = {(one.direction, one.subgraph) for one in lowerings}
+        reused = reused_regions(reader, way)
         taken = {(kernel.direction, kernel.subgraph) for kernel in own}
         for kernel in kernels_of_way(reader, origin):
-            region = (kernel.direction, kernel.subgraph)
-            is_kept = way.branch_from == "output_code" or _is_other_direction(kernel.direction, directions) or region in reused
-            if is_kept and region not in taken:
+            is_reused = _region_of(kernel) in reused
+            is_kept = way.branch_from == "output_code" or _is_other_direction(kernel.direction, directions) or is_reused
+            if is_kept and (kernel.direction, kernel.subgraph) not in taken:
                 own.append(kernel)
     return sorted(own, key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
 

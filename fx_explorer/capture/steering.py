@@ -145,7 +145,8 @@ class Steering:
     def set_aside(self, name: str, aside: str) -> None:
         """The attempt called ``name`` is called ``aside`` from now on: so are the ways that set out from it."""
         for way in self.kept[name].ways[1:] if name in self.kept else ():
-            self._change(way, name=way.row.name.replace(name, aside, 1), branch_of=aside)
+            names = {field: getattr(way.row, field).replace(name, aside, 1) for field in ("name", "branch_of")}
+            self._change(way, **names)
 
     def _follow(self, kept: KeptSegment, way: Way, module: torch.fx.GraphModule, compile_here: CompileHere) -> Any:
         """Compile ``module`` the way the user wants; leaves it as often as another one is taken."""
@@ -223,7 +224,7 @@ class Steering:
             name=f"{kept.name}~{len(kept.ways)}",
             status="running",
             error="",
-            branch_of=kept.name,
+            branch_of=origin.row.name,
             branch_from=gate,
             changes=command.changes.to_json(),
             in_use=False,

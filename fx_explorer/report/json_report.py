@@ -235,6 +235,7 @@ def _lowering(one: Lowering) -> Json:
         "subgraph": row.subgraph or None,
         "nodes": row.nodes,
         "configs": row.configs or {},
+        "reused": row.is_reused,
         "seconds": round(row.duration_s, 6),
         "kernels": list(one.kernels),
         "reason": row.reason or None,

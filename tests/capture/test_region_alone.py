@@ -1,0 +1,201 @@
+"""One region lowered again alone. What torch lowers is counted where it does, at Inductor's own GraphLowering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor.graph import GraphLowering
+from torch.fx.traceback import annotate
+
+from fx_explorer.analysis.branches import branches
+from fx_explorer.analysis.regions import lowerings
+from fx_explorer.analysis.ways import documents_of_way, kernels_of_way
+from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering
+from fx_explorer.report.json_report import json_report
+from tests.capture.driving import STEPS, Driven, drive
+
+SCALAR = Changes(settings={"inductor.cpp.simdlen": 1})
+"""Code without vector instructions: every kernel differs."""
+
+
+class Regions(nn.Module):
+    """Twice a region ``up`` and a region ``down``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+        self.down = nn.Linear(32, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            with annotate({"compile_with_inductor": "up"}):
+                x = nn.functional.gelu(self.up(x))
+            with annotate({"compile_with_inductor": "down"}):
+                x = torch.tanh(self.down(x)) * 2
+        return x.cos()
+
+
+def alone(region: str, direction: Direction = "", changes: Changes = SCALAR) -> Command:
+    return Command("again", gate="partition", direction=direction, region=region, changes=changes)
+
+
+def regional(path: Path, *commands: Command, **options: object) -> Driven:
+    return drive(path, commands, model=Regions, backend="regional_inductor", **options)  # type: ignore[arg-type]
+
+
+def lowered(driven: Driven, way: str, *, reused: bool = False) -> set[tuple[str, str]]:
+    """(region, direction) of what was lowered on this way, or was given again."""
+    rows = driven.reader.rows(RegionLowering, compilation=driven.way(way).id)
+    return {(row.name, row.direction) for row in rows if row.subgraph and row.is_reused == reused}
+
+
+def codes(driven: Driven, way: str) -> dict[tuple[str, str], str]:
+    """(direction, subgraph) → code of its kernels, all that run on this way."""
+    found: dict[tuple[str, str], str] = {}
+    for kernel in kernels_of_way(driven.reader, driven.way(way)):
+        code = kernel_code(driven, kernel)
+        found[kernel.direction, kernel.subgraph] = found.get((kernel.direction, kernel.subgraph), "") + code
+    return found
+
+
+def kernel_code(driven: Driven, kernel: Kernel) -> str:
+    if not kernel.artifact:
+        return kernel.name
+    text = driven.reader.text(driven.reader.get(Artifact, kernel.artifact).text)
+    return "\n".join(line for line in text.splitlines() if "#include" not in line)
+
+
+def subgraphs(driven: Driven, region: str) -> set[tuple[str, str]]:
+    rows = driven.reader.rows(RegionLowering, name=region)
+    return {(row.direction, row.subgraph) for row in rows if row.subgraph}
+
+
+@pytest.fixture
+def lowerings_begun(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    begun: list[object] = []
+    original = GraphLowering.run
+
+    def run(self: GraphLowering, *args: object) -> object:
+        begun.append(self)
+        return original(self, *args)
+
+    monkeypatch.setattr(GraphLowering, "run", run)
+    return begun
+
+
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
+    """``up`` alone (0/0~1), everything (0/0~2), ``down`` alone in the backward (0/0~3), ``down`` alone from 0/0~1 (0/0~4)."""
+    path = tmp_path_factory.mktemp("alone") / "s.fxs"
+    further = Command("again", gate="partition", compilation="0/0~1", region="down")
+    return regional(path, alone("up"), Command("again", gate="partition", changes=SCALAR), alone("down", "backward"), further)
+
+
+def test_only_the_named_region_is_lowered_again(driven: Driven) -> None:
+    assert lowered(driven, "0/0~1") == {("up", "forward"), ("up", "backward")}
+    assert lowered(driven, "0/0~1", reused=True) == {("down", "forward"), ("down", "backward")}
+
+
+def test_torch_lowers_no_more_graphs_than_the_region_has(tmp_path: Path, lowerings_begun: list[object]) -> None:
+    first = regional(tmp_path / "a.fxs")
+    at_first = len(lowerings_begun)
+    again = regional(tmp_path / "b.fxs", alone("up"))
+    pieces = len(subgraphs(first, "up"))
+    assert 0 < pieces < at_first
+    assert len(lowerings_begun) - at_first == at_first + pieces
+    assert again.way("0/0~1").status == "ok"
+
+
+def test_its_code_is_that_of_a_whole_way_with_the_same_settings_and_the_others_keep_theirs(driven: Driven) -> None:
+    first, only, whole = (codes(driven, way) for way in ("0/0", "0/0~1", "0/0~2"))
+    up, down = subgraphs(driven, "up"), subgraphs(driven, "down")
+    assert {key: only[key] for key in up} == {key: whole[key] for key in up}
+    assert {key: only[key] for key in down} == {key: first[key] for key in down}
+    assert all(first[key] != whole[key] for key in up | down)
+
+
+def test_one_direction_of_a_region_leaves_the_other_direction_whole(driven: Driven) -> None:
+    assert lowered(driven, "0/0~3") == {("down", "backward")}
+    assert lowered(driven, "0/0~3", reused=True) == {("up", "backward")}
+    forward = {kernel.id for kernel in driven.reader.rows(Kernel, compilation=driven.way("0/0").id, direction="forward")}
+    assert forward <= {kernel.id for kernel in kernels_of_way(driven.reader, driven.way("0/0~3"))}
+
+
+def test_a_way_from_such_a_way_takes_over_what_that_made(driven: Driven) -> None:
+    settings_of_both = codes(driven, "0/0~4")
+    assert settings_of_both == codes(driven, "0/0~2"), "down is lowered with the settings of 0/0~1, up was"
+
+
+def test_documents_of_reused_regions_belong_to_the_way_too(driven: Driven) -> None:
+    first, only = (documents_of_way(driven.reader, driven.way(way)) for way in ("0/0", "0/0~1"))
+    assert sorted(document.title for document in only) == sorted(document.title for document in first)
+    shared = {document.title for document in set(first) & set(only) if document.stage in ("post_grad", "output_code")}
+    down = {subgraph for _, subgraph in subgraphs(driven, "down")}
+    assert shared
+    assert {title.rpartition(" · ")[2] for title in shared} <= down
+
+
+def test_what_was_not_repeated_is_counted(driven: Driven) -> None:
+    """Not the graph's own tracing, nor the regions given again."""
+    only, whole = driven.way("0/0~1"), driven.way("0/0~2")
+    spared = [row for row in driven.reader.rows(RegionLowering, compilation=driven.way("0/0").id) if row.name == "down"]
+    assert only.saved_s - whole.saved_s == pytest.approx(sum(row.duration_s for row in spared), rel=0.2)
+    backward = driven.way("0/0~3")
+    assert only.saved_s < backward.saved_s < driven.way("0/0").duration_s
+
+
+def test_reports_say_what_was_reused_and_with_which_kernels(driven: Driven) -> None:
+    by_way = {(one.compilation, one.row.direction, one.row.subgraph): one for one in lowerings(driven.reader)}
+    for (way, direction, subgraph), one in by_way.items():
+        if way == "0/0~1" and one.row.is_reused:
+            assert one.kernels == by_way["0/0", direction, subgraph].kernels != ()
+    report = json_report(driven.reader)
+    (down,) = [region for region in report["regions"] if region["name"] == "down"]  # type: ignore[attr-defined]
+    assert {one["reused"] for one in down["lowerings"] if one["compilation"] == "0/0~1"} == {True}
+    assert branches(driven.reader)[0].changes == ('only region "up"', "inductor.cpp.simdlen = 1")
+
+
+def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:
+    """At the backward's partition the forward is compiled, and nothing of the backward is there to be given again."""
+    to_backward = [Command("run_to", gate="partition"), Command("run_to", gate="partition")]
+    at_gate = regional(tmp_path / "s.fxs", STEPS[0], *to_backward, alone("up"), pause="step")
+    way = at_gate.way("0/0~1")
+    assert (way.status, way.in_use) == ("ok", True)
+    assert lowered(at_gate, "0/0~1", reused=True) == {("down", "forward")}
+    assert lowered(at_gate, "0/0~1") == {("up", "forward"), ("up", "backward"), ("down", "backward")}
+
+
+def test_a_region_that_a_pass_changed_is_not_given_again(tmp_path: Path) -> None:
+    file = tmp_path / "relu.py"
+    file.write_text(
+        "import torch\n\ndef pass_(gm):\n    for node in gm.graph.nodes:\n"
+        "        if node.target is torch.ops.aten.tanh.default:\n            node.target = torch.ops.aten.sin.default\n"
+    )
+    changes = Changes(passes=(PassFile("partition", str(file), "forward"),))
+    changed = regional(tmp_path / "s.fxs", alone("up", changes=changes))
+    assert lowered(changed, "0/0~1") == {("up", "forward"), ("up", "backward"), ("down", "forward")}
+    assert lowered(changed, "0/0~1", reused=True) == {("down", "backward")}
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (alone("nope"), 'has no region "nope"; there are up, down'),
+        (Command("again", gate="dynamo", region="up"), "from the partition"),
+        (alone("up", changes=Changes(settings={"compile.backend": "inductor"})), "leave the region out"),
+    ],
+)
+def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(tmp_path: Path, command: Command, complaint: str) -> None:
+    asked = regional(tmp_path / "s.fxs", command, alone("up"))
+    assert complaint in asked.said("refused")[0]
+    assert [way.name for way in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], "only the second one was taken"
+
+
+def test_without_regional_inductor_the_answer_says_how_to_get_regions(tmp_path: Path) -> None:
+    asked = drive(tmp_path / "s.fxs", [*STEPS[:5], alone("up"), Command("go")], pause="step", model=Regions)
+    assert "regional_inductor has compiled no named region of [0/0]" in asked.said("refused")[0]
+    assert asked.way("0/0").status == "ok"
+    assert asked.reader.count(Compilation) == 1

@@ -1,17 +1,19 @@
-"""A region marked by hand, as the edit of the user's source that marks it there: pure text in, a unified diff out."""
+"""Regions marked by hand, as the edit of the user's source that marks them there: pure text in, a unified diff out."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fx_explorer.errors import UsageError
 
 IMPORT = "import torch.fx.traceback as fx_traceback"
 
 _Body = list[ast.stmt]
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +34,59 @@ def decoded(source: bytes, path: str) -> str:
         ) from None
 
 
-def marking_diff(source: str, path: str, name: str, first_line: int, last_line: int) -> str:
-    """The diff that puts ``with fx_traceback.annotate(…)`` around the statements on these lines (from 1, both included).
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A region and the lines (from 1, both included) whose statements are to be in it."""
 
-    Line ends and the indentation of the file are kept. Raises UsageError when the lines cut through a statement, are not in one
-    block of one function, or hold text that an indentation would change.
+    name: str
+    first_line: int
+    last_line: int
+    configs: Mapping[str, object] = field(default_factory=dict)
+    """``torch._inductor.config`` entries for the region alone."""
+
+    @property
+    def annotation(self) -> str:
+        """What ``annotate`` is given, as Python."""
+        configs = f', "inductor_configs": {self.configs!r}' if self.configs else ""
+        return f'{{"compile_with_inductor": {{"inductor_region": {_quoted(self.name)}{configs}}}}}'
+
+
+def marking_diff(source: str, path: str, *blocks: Block) -> str:
+    """The diff that puts ``with fx_traceback.annotate(…)`` around the statements of each block.
+
+    Line ends and the indentation of the file are kept. Raises UsageError when the lines of a block cut through a statement, are
+    not in one block of one function, or hold text that an indentation would change.
     """
     tree = _parsed(source, path)
-    run = _statements(tree, path, first_line, last_line)
-    return _diff(source, path, _marked(source, tree, run, name, path))
+    for block in blocks:
+        _statements(tree, path, block.first_line, block.last_line)
+    _check_nesting(blocks, path)
+    marked = source
+    above: list[int] = []
+    for block in sorted(blocks, key=lambda block: block.last_line - block.first_line):  # an inner region before an outer one
+        first = block.first_line + sum(line < block.first_line for line in above)
+        last = block.last_line + sum(line <= block.last_line for line in above)
+        marked = _marked(marked, _statements(_parsed(marked, path), path, first, last), block.annotation, path)
+        above.append(block.first_line)
+    return _diff(source, path, _with_import(marked, path))
 
 
-def module_diff(source: str, path: str, name: str, module_class: str, method: str = "forward") -> str:
-    """The same for a module: around the whole body of its ``forward``, but for the docstring."""
-    tree = _parsed(source, path)
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == module_class]
-    methods = [one for node in found for one in node.body if isinstance(one, ast.FunctionDef) and one.name == method]
-    if len(methods) != 1:
-        many = "several classes" if len(methods) > 1 else "no class"
-        raise UsageError(f"{path} has {many} {module_class} with a method {method}: mark its source lines instead.")
-    body = methods[0].body
-    if ast.get_docstring(methods[0]) is not None:
-        body = body[1:]
-    if not body:
-        raise UsageError(f"{module_class}.{method} of {path} does nothing: there is nothing to mark.")
-    return _diff(source, path, _marked(source, tree, _Run(methods[0], tuple(body)), name, path))
+def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int, int]:
+    """The lines of the statements that these lines touch. Raises UsageError when they are in no function, or in several."""
+    where = f"lines {first} to {last} of {path}"
+    touched = _innermost(_function(_parsed(source, path), where, first, last).body, first, last)
+    return (_begin(touched[0]), _end(touched[-1])) if touched else (first, last)
+
+
+def _check_nesting(blocks: Sequence[Block], path: str) -> None:
+    """One ``with`` can hold another, but not a part of it."""
+    for one in blocks:
+        for other in blocks:
+            if one.first_line < other.first_line <= one.last_line < other.last_line:
+                raise UsageError(
+                    f'In {path}, region "{one.name}" ends on line {one.last_line}, in the middle of region "{other.name}": '
+                    "mark them so that one holds the other, or that they are apart."
+                )
 
 
 def _parsed(source: str, path: str) -> ast.Module:
@@ -71,6 +101,21 @@ def _parsed(source: str, path: str) -> ast.Module:
 
 def _statements(tree: ast.Module, path: str, first: int, last: int) -> _Run:
     where = f"lines {first} to {last} of {path}"
+    function = _function(tree, where, first, last)
+    touched = _innermost(function.body, first, last)
+    if not touched:
+        raise UsageError(f"{where} hold no statement: choose lines that compute something.")
+    cut = next((one for one in touched if not (first <= _begin(one) and _end(one) <= last)), None)
+    if cut:
+        raise UsageError(
+            f"{where} cut the statement on lines {_begin(cut)} to {_end(cut)}. "
+            "Choose all its lines, or whole statements inside it."
+        )
+    return _Run(function, tuple(touched))
+
+
+def _function(tree: ast.Module, where: str, first: int, last: int) -> _Function:
+    """The innermost function that holds the lines."""
     functions = [
         n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and _overlaps(n, first, last)
     ]
@@ -79,23 +124,17 @@ def _statements(tree: ast.Module, path: str, first: int, last: int) -> _Run:
         crossed = ", ".join(node.name for node in functions)
         reason = f"reach over the edge of {crossed}" if functions else "are in no function"
         raise UsageError(f"{where} {reason}: a region is made of whole statements within one function. Choose other lines.")
-    function = max(holding, key=lambda node: node.lineno)
-    return _Run(function, _within(function.body, where, first, last))
+    return max(holding, key=lambda node: node.lineno)
 
 
-def _within(body: _Body, where: str, first: int, last: int) -> tuple[ast.stmt, ...]:
+def _innermost(body: _Body, first: int, last: int) -> _Body:
+    """The statements that the lines touch, in the innermost block that has them all."""
     touched = [one for one in body if _overlaps(one, first, last)]
-    if not touched:
-        raise UsageError(f"{where} hold no statement: choose lines that compute something.")
-    if all(first <= _begin(one) and _end(one) <= last for one in touched):
-        return tuple(touched)
-    for inner in _bodies(touched[0]) if len(touched) == 1 else []:
-        if inner[0].lineno <= last and first <= _end(inner[-1]) and _begin(inner[0]) <= first:
-            return _within(inner, where, first, last)
-    cut = next(one for one in touched if not (first <= _begin(one) and _end(one) <= last))
-    raise UsageError(
-        f"{where} cut the statement on lines {_begin(cut)} to {_end(cut)}. Choose all its lines, or whole statements inside it."
-    )
+    if len(touched) == 1 and not (first <= _begin(touched[0]) and _end(touched[0]) <= last):
+        inner = [block for block in _bodies(touched[0]) if _begin(block[0]) <= last and first <= _end(block[-1])]
+        if len(inner) == 1 and _begin(inner[0][0]) <= first:
+            return _innermost(inner[0], first, last)
+    return touched
 
 
 def _bodies(statement: ast.stmt) -> list[_Body]:
@@ -124,7 +163,7 @@ def _end(node: ast.stmt) -> int:
 # the edit
 
 
-def _marked(source: str, tree: ast.Module, run: _Run, name: str, path: str) -> str:
+def _marked(source: str, run: _Run, annotation: str, path: str) -> str:
     lines = source.splitlines(keepends=True)
     if len(lines) != len(_python_lines(source)):
         raise UsageError(f"{path} has line ends other than \\n and \\r\\n: put annotate() there by hand.")
@@ -134,14 +173,18 @@ def _marked(source: str, tree: ast.Module, run: _Run, name: str, path: str) -> s
     newline = "\r\n" if lines[first - 1].endswith("\r\n") else "\n"
     fixed = _lines_in_strings(run)
     unit = "\t" if indent.endswith("\t") else "    "
-    annotation = f'{{"compile_with_inductor": {{"inductor_region": {_quoted(name)}}}}}'
     body = [
         line if not line.strip() or number in fixed else unit + line
         for number, line in enumerate(lines[first - 1 : last], first)
     ]
     lines[first - 1 : last] = [f"{indent}with fx_traceback.annotate({annotation}):{newline}", *body]
+    return "".join(lines)
+
+
+def _with_import(source: str, path: str) -> str:
+    tree, lines = _parsed(source, path), source.splitlines(keepends=True)
     if not _is_imported(tree):
-        lines.insert(_import_line(tree), IMPORT + newline)
+        lines.insert(_import_line(tree), IMPORT + ("\r\n" if lines[0].endswith("\r\n") else "\n"))
     return "".join(lines)
 
 

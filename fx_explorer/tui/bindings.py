@@ -38,6 +38,11 @@ def closing_bindings(*command_ids: str) -> list[BindingType]:
     return [Binding(",".join(by_id(i).keys), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)]
 
 
+def reused_bindings(*command_ids: str) -> list[BindingType]:
+    """For what is open on top: commands of the main screen that it carries out itself, with the same keys."""
+    return [replace(_binding(by_id(command_id)), priority=True) for command_id in command_ids]
+
+
 def textual_keymap(keymap: Keymap) -> dict[str, str]:
     """The user's keys as ``App.set_keymap`` wants them."""
     return {command_id: ",".join(keys) for command_id, keys in keymap.items()}

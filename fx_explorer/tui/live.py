@@ -10,9 +10,9 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from fx_explorer.model import Command, Direction, Gate, Notice, Outcome, Stage
+from fx_explorer.model import Command, Direction, Gate, Mark, Notice, Outcome, Stage
 
 
 class CaptureLike(Protocol):
@@ -44,6 +44,9 @@ class Waiting:
     direction: Direction = ""
 
 
+OpenT = TypeVar("OpenT", Waiting, Command)
+
+
 class LiveCapture:
     """One capture and its latest news. ``follow`` runs until the capture is over."""
 
@@ -61,6 +64,8 @@ class LiveCapture:
         """What the worker wants the user to know and no view tells, oldest first."""
         self.answers: deque[Notice] = deque()
         """``done`` and ``refused``, not yet told."""
+        self.marks: list[Mark] = []
+        """Regions the user marked at gates; a session has them only once something was compiled with them."""
 
     @property
     def session_path(self) -> Path:
@@ -125,7 +130,9 @@ class LiveCapture:
         elif notice.kind == "gate":
             self._take_gate(notice)
         elif notice.kind in ("done", "refused"):
-            self._close(Command)
+            command = self._close(Command)
+            if notice.kind == "done" and command and command.kind == "mark":
+                self.marks += command.changes.marks
             self.answers.append(notice)
 
     def _take_gate(self, notice: Notice) -> None:
@@ -136,12 +143,14 @@ class LiveCapture:
             self._stopped_at = time.monotonic()
             self._open.append(Waiting(notice.gate, notice.compilation, notice.direction))
 
-    def _close(self, kind: type[Waiting] | type[Command]) -> None:
+    def _close(self, kind: type[OpenT]) -> OpenT | None:
         """The innermost of this kind is over: at a gate a command is given, which may itself lead to a gate."""
         for i in reversed(range(len(self._open))):
-            if isinstance(self._open[i], kind):
+            found = self._open[i]
+            if isinstance(found, kind):
                 del self._open[i]
-                return
+                return found
+        return None
 
     async def stop(self, grace_s: float | None = None) -> None:
         """End the worker; does nothing to one that has ended."""

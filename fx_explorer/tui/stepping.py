@@ -7,6 +7,7 @@ from pathlib import Path
 from textual import work
 from textual.app import App
 
+from fx_explorer.analysis.hand_marks import hand_marks, source_edit
 from fx_explorer.analysis.settings import read_settings
 from fx_explorer.model import GATE_WORDS, GATES, GRAPH_GATES, Changes, Command, Gate, PassFile
 from fx_explorer.session import SessionReader
@@ -25,6 +26,9 @@ REFUSED_S = 20
 NOTHING_WAITS = "The compiler is working: it listens at its next gate. X gives up what it compiles now."
 NOTHING_LEFT = "Everything is compiled, and nothing waits. A takes another way from a stage that is finished."
 SAVED = "This is a saved session: there is no compiler to drive. Open its target with fx-explorer TARGET."
+NOTHING_MARKED = (
+    "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
+)
 GONE = "The worker has ended. r captures again."
 
 
@@ -177,6 +181,21 @@ class SteppingApp(App[int]):
         name = await self.push_screen_wait(Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
         if name:
             self._mark(waiting, chosen, name)
+
+    def action_export_marking(self) -> None:
+        """Works on a saved session too: nothing is asked of the compiler."""
+        from fx_explorer.tui.screens.source_edit import SourceEditScreen  # not needed for the first paint
+
+        reader = self.stepped_session
+        marks = hand_marks(reader, self.captures.live.marks if self.captures.live else ()) if reader else []
+        if reader is None or not marks:
+            self.notify(NOTHING_MARKED)
+            return
+        folder = Path.cwd()
+        edit = source_edit(reader, marks, folder)
+        if edit.files and not any(Path(file).is_relative_to(folder) for file in edit.files):
+            folder = Path(edit.files[0]).parent
+        self.push_screen(SourceEditScreen(edit, folder, self.explorer.keymap))
 
     def _mark(self, waiting: Waiting, chosen: Markable, name: str) -> None:
         """At Dynamo's gate the mark is put on its graph; elsewhere another way sets out from there."""

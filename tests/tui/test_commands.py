@@ -19,11 +19,12 @@ from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 
-OWNERS = [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen]
+OWNERS = [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen, SourceEditScreen]
 CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView, "dialog": Chooser, "compare": CompareScreen}
 
 
@@ -51,7 +52,7 @@ def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
 
 
 @pytest.mark.parametrize(
-    "owner", [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen]
+    "owner", [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen, SourceEditScreen]
 )
 def test_every_binding_has_the_id_of_a_command(owner: type) -> None:
     known = {command.id for command in COMMANDS}

@@ -14,6 +14,7 @@ _STEPPING: tuple[Entry, ...] = (
     ("step.pass", "P", "apply_pass", "pass file", "Apply a Python file with a function pass_(gm) to the graph at this gate."),
     ("step.again", "A", "again_from", "again from", "Take another way: compile again from a stage that is finished."),
     ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
+    ("step.export", "M", "export_marking", "marks as diff", "Show what was marked by hand as an edit of your source: a diff."),
 )
 
 AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)

@@ -3,11 +3,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NEWEST := .venv-newest
+TORCH ?= torch
+TORCH_TESTS := tests/capture tests/precompile tests/worker tests/test_generated_code.py
 READY := $(VENV)/.ready
 DEMO ?= sample_models/transformer.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types contracts wheel docs clean
+.PHONY: help demo test newest lint format types contracts wheel docs clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,6 +20,13 @@ demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for anothe
 
 test: $(READY) ## run the tests (ARGS="-k breaks" for some of them)
 	$(BIN)/python -m pytest $(ARGS)
+
+newest: ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
+	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	grep -v '^torch==' constraints.txt > $(NEWEST)/constraints.txt
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade -c $(NEWEST)/constraints.txt '$(TORCH)' -e '.[dev]'
+	$(NEWEST)/bin/python -c 'import torch; print("torch", torch.__version__)'
+	$(NEWEST)/bin/python -m pytest $(TORCH_TESTS) $(ARGS)
 
 lint: $(READY) ## style
 	$(BIN)/ruff check .
@@ -39,8 +49,8 @@ docs: $(READY) ## the generated parts of docs/: key table, screenshots
 	$(BIN)/python docs/write_keys.py
 	$(BIN)/python docs/take_screenshots.py
 
-clean: ## forget .venv and everything built or cached
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+clean: ## forget .venv, .venv-newest and everything built or cached
+	rm -rf $(VENV) $(NEWEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone: it is by far the largest, and a plain requirement lets pip take a CPU build where one is offered.

@@ -45,7 +45,7 @@ class Compilation:
     missing_stages: dict[str, str] | None = None
     """Stage → why this backend or run does not have it."""
     branch_of: str = ""
-    """Name of the compilation this is another way of; empty for a first way."""
+    """Name of the way this one set out from, be it another branch; empty for a first way."""
     branch_from: Gate | None = None
     """The gate this way set out from; what came before is shared with the way it branched off, and not repeated."""
     changes: dict[str, object] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fx_explorer.model.stage import Stage
 
@@ -116,6 +117,26 @@ class Metric:
     """JSON."""
 
 
+Measured = Literal["forward", "forward+backward"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How long a way runs when it is built for real, on the inputs it was captured with. The last one of its kind counts."""
+
+    id: int
+    compilation: int
+    what: Measured
+    """``forward+backward`` where something it returns has a gradient: a training step without the optimizer."""
+    median_s: float
+    """Of one run."""
+    iqr_s: float
+    """Range of the middle half of all measured times."""
+    runs: int
+    device: str
+    """``cpu``, or the accelerator's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
     """What the user's program printed, in order. ``text`` may hold terminal escapes: show them, never send them."""
@@ -131,7 +152,7 @@ class ConsoleLine:
 class Failure:
     """Something that went wrong: in the user's program, in the compiler, or in the recording of a view.
 
-    ``where`` is ``program``, ``compiler``, ``recorder`` or ``worker``.
+    ``where`` is ``program``, ``compiler``, ``recorder``, ``measuring`` (a way was built and run, for its time) or ``worker``.
     """
 
     id: int

@@ -77,7 +77,7 @@ class Outcome:
         return cls(**fields)
 
 
-CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "quit"]
+CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "quit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,8 @@ class Command:
     ``skip``: run this graph eagerly. ``abort``: give up what is being compiled; the worker stays usable. ``set``:
     ``changes.settings`` hold for what follows. ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply
     ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
-    new way; at any gate, and when the program has ended. ``quit``: end the worker; the session is completed.
+    new way; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as it
+    was compiled, and time it (Measurement). ``quit``: end the worker; the session is completed.
 
     Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark`` and
     ``pass``, the worker is still at the gate. ``abort`` and ``quit`` are obeyed at any time.

@@ -18,7 +18,7 @@ from fx_explorer import model
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -56,6 +56,7 @@ TABLES: dict[type, str] = {
     model.Setting: "setting",
     model.Intervention: "intervention",
     model.RegionLowering: "region_lowering",
+    model.Measurement: "measurement",
 }
 
 FIXED_SQL = """

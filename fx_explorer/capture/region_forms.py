@@ -17,6 +17,7 @@ import torch
 
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.versions import regions_told_apart
+from fx_explorer.errors import UsageError
 
 KEY = "compile_with_inductor"
 """Of ``node.meta["custom"]``: its nodes are for Inductor."""
@@ -46,19 +47,34 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
     """Inside the block ``regional_inductor`` keeps regions of ``gm`` with different names or configs apart, and compiles each
     with its own configs. Yields how many nodes are marked.
 
-    The metadata of ``gm`` itself is changed; in the graphs that are cut out of it stands what the user wrote.
+    The metadata of ``gm`` itself is changed; in the graphs that are cut out of it stands what the user wrote. Raises UsageError
+    for regions that wait for each other: torch cuts each out as if it were the only one.
     """
-    count = 0
+    count, labels = 0, {}
     for node in annotated_nodes(gm):
         written = node.meta["custom"][KEY]
         node.meta["custom"] = {**node.meta["custom"], KEY: _separate(written)}
         count += 1
+        labels[_label(written)] = True
     module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_compile_inductor_marked_regions"
     with contextlib.ExitStack() as stack:
         stack.enter_context(regions_told_apart())
         if hasattr(module, name):
             stack.enter_context(patched(module, name, _as_written))
-        yield count
+        try:
+            yield count
+        except AssertionError as error:  # fuse_as_graphmodule (torch/fx/passes/utils/fuser_utils.py)
+            if "dependency cycles" not in str(error):
+                raise
+            raise UsageError(
+                f"regions {', '.join(labels)}: two of them each need what the other computes, so they cannot be cut out. "
+                "Give the later part of one a name of its own, or both the same name."
+            ) from error
+
+
+def _label(written: object) -> str:
+    name = written.get("inductor_region") if isinstance(written, dict) else written
+    return f'"{name}"' if isinstance(name, str) else "without a name"
 
 
 def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.fx.traceback as fx_traceback
+import torch.utils._pytree as pytree
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.precompile import Precompile, PrecompileWarning
+from fx_explorer.precompile import CompilerError, Precompile, PrecompileWarning
 from tests.precompile.models import Block, Compiled, compiled, eager
 
 KEY = "compile_with_inductor"
@@ -20,7 +21,7 @@ def named(node: torch.fx.Node) -> object:
     return (node.meta.get("custom") or {}).get(KEY)
 
 
-def regions_compiled(model: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> list[str]:
+def regions_compiled(model: Callable[..., object], *inputs: torch.Tensor) -> list[str]:
     """Names of the submodules that regional_inductor says it compiles: torch's own log, the second source."""
     heard: list[str] = []
     listener = logging.Handler(logging.INFO)
@@ -35,7 +36,8 @@ def regions_compiled(model: Callable[..., torch.Tensor], *inputs: torch.Tensor) 
     finally:
         logger.removeHandler(listener)
         logger.setLevel(level)
-    assert torch.allclose(run(inputs), model(*inputs), atol=1e-5)
+    ours, theirs = pytree.tree_leaves(run(inputs)), pytree.tree_leaves(model(*inputs))
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
     return [message for message in heard if message.startswith("Compiling submodule")]
 
 
@@ -95,6 +97,31 @@ def test_a_region_that_is_used_twice_is_compiled_at_each_place() -> None:
         return x
 
     assert len(regions_compiled(model, torch.ones(4))) == 2
+
+
+def entangled(later: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    """first computes for second, and second for what comes later."""
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with fx_traceback.annotate({KEY: "first"}):
+            x = x.sin()
+        with fx_traceback.annotate({KEY: "second"}):
+            y = y.tan()
+            product = x.cos() * y
+        with fx_traceback.annotate({KEY: later}):
+            return product, x + y
+
+    return model
+
+
+def test_regions_that_wait_for_each_other_are_named() -> None:
+    with pytest.raises(CompilerError, match=r'regions "first", "second": two of them each need .* a name of its own'):
+        regions_compiled(entangled("first"), torch.ones(4), torch.ones(4))
+
+
+@pytest.mark.parametrize(("later", "regions"), [("third", 3), ("second", 2)])
+def test_another_name_is_the_way_out_for_them(later: str, regions: int) -> None:
+    assert len(regions_compiled(entangled(later), torch.ones(4), torch.ones(4))) == regions
 
 
 def test_annotating_nothing_is_said() -> None:

@@ -5,6 +5,7 @@ A field called after another row (``compilation``, ``graph``, ``node`` …) hold
 """
 
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
+from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
 from fx_explorer.model.link import LineNode, LineSource, Link
@@ -39,6 +40,7 @@ from fx_explorer.model.steering import (
     Setting,
     SettingGroup,
 )
+from fx_explorer.model.verification import Verification
 
 __all__ = [
     "DIRECTIONS",
@@ -58,6 +60,8 @@ __all__ = [
     "Direction",
     "Edge",
     "Failure",
+    "Fallback",
+    "FallbackKind",
     "Frame",
     "Gate",
     "Graph",
@@ -71,6 +75,7 @@ __all__ = [
     "LineNode",
     "LineSource",
     "Link",
+    "LocalTensor",
     "Mark",
     "Measured",
     "Measurement",
@@ -84,6 +89,7 @@ __all__ = [
     "Pause",
     "Recompile",
     "RegionLowering",
+    "ResumeFunction",
     "SavedTensor",
     "Setting",
     "SettingGroup",
@@ -93,5 +99,6 @@ __all__ = [
     "Stage",
     "Status",
     "Symbol",
+    "Verification",
     "WithoutKernel",
 ]

@@ -41,6 +41,12 @@ class CaptureRequest:
     pause: Pause = ""
     stay: bool = False
     """When the program has ended, keep the live objects of every stage and wait for commands (``again``, ``quit``)."""
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Options of torch by full name (``dynamo.capture_scalar_outputs``), set before the program runs."""
+    overlay: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Path of a file of the user's → text that is run in place of the file's own, under the file's name."""
+    verify: bool = False
+    """Compare what is compiled with the program as its files have it, run without torch.compile (a Verification)."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

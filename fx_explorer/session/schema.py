@@ -45,6 +45,9 @@ TABLES: dict[type, str] = {
     model.LineNode: "line_node",
     model.LineSource: "line_source",
     model.GraphBreak: "graph_break",
+    model.ResumeFunction: "resume_function",
+    model.LocalTensor: "local_tensor",
+    model.Fallback: "fallback",
     model.Guard: "guard",
     model.Recompile: "recompile",
     model.Symbol: "symbol",
@@ -57,6 +60,7 @@ TABLES: dict[type, str] = {
     model.Intervention: "intervention",
     model.RegionLowering: "region_lowering",
     model.Measurement: "measurement",
+    model.Verification: "verification",
 }
 
 FIXED_SQL = """

@@ -31,8 +31,7 @@ class Caller(Protocol):
 def call_target(target: Target, job: Caller) -> None:
     """Raises whatever the target raises, and TargetError when the request asks for what it cannot do."""
     request = job.request
-    target = on_device(target, request.device)
-    target, train = prepare_training(target, request.train)
+    target, train = prepared(target, request)
     job.describe(target, train)
     compiled = compile_target(target, job)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
@@ -40,6 +39,11 @@ def call_target(target: Target, job: Caller) -> None:
         output = compiled(*target.arguments.args, **target.arguments.keywords)
     if train:
         go_backward(target, output, job)
+
+
+def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
+    """On its device, with what it needs for a backward; and whether there is to be one."""
+    return prepare_training(on_device(target, request.device), request.train)
 
 
 def on_device(target: Target, device_name: str) -> Target:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.capture.gates import Left
-from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
+from fx_explorer.errors import SessionWriteError, TargetError, UsageError, WorkerError
 from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
-from fx_explorer.worker import ending, loading
+from fx_explorer.worker import ending, loading, overlay
 from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
 from fx_explorer.worker.guarded_writer import GuardedWriter
@@ -29,6 +29,7 @@ from fx_explorer.worker.place import Place, locate, nothing_compiled
 
 if TYPE_CHECKING:
     from fx_explorer.worker.target import Target
+    from fx_explorer.worker.verifying import Original
 
 
 def main(notices: int, commands: int) -> None:
@@ -67,6 +68,9 @@ class Job:
         self.is_cancelled = False
         """Whether the client asked us to stop, rather than the user at a gate."""
         self._outcome_so_far = Outcome("finished")
+        self.original: Original | None = None
+        """The program that this one is compared with."""
+        self.stop_recording: Callable[[], None] = lambda: None
         self.finish_steering: Callable[[], None] = lambda: None
         """Lets the client drive what is left to compile, once the program has ended."""
 
@@ -76,7 +80,7 @@ class Job:
             self.ended = self._capture()
         except ending.Cancelled:
             self.ended = Outcome("cancelled", f"cancelled while {self.activity}")
-        except (TargetError, WorkerError) as error:
+        except (UsageError, WorkerError) as error:
             self.ended = Outcome("not_started", str(error), error.exit_code)
         except BaseException as error:  # noqa: BLE001 - ours, since _capture explains what the program raises
             self.ended = self._own_fault(error)
@@ -108,12 +112,16 @@ class Job:
     def _capture(self) -> Outcome:
         self.place = locate(self.request)
         with contextlib.ExitStack() as recording:
+            self.stop_recording = recording.close
             if self.place.is_script:
+                overlay.install(self.request.overlay)
                 after_import("torch", lambda: self._record_script(recording))
             else:
                 # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
                 self.say("importing torch")
                 import_torch()
+                self._begin_original()
+                overlay.install(self.request.overlay)
                 self._record(recording)
                 self.say("ready")
             self.ended = outcome = self._explained(self._run_program)
@@ -136,8 +144,10 @@ class Job:
 
         from fx_explorer.capture.gates import Gates
         from fx_explorer.capture.recorder import recording
-        from fx_explorer.capture.settings import add_catalogue, in_force
+        from fx_explorer.capture.settings import add_catalogue, apply, in_force
 
+        if self.request.settings:
+            apply(self.request.settings)  # for good: the process ends with this request
         gates = Gates(self.request.pause, self.channel.send) if self.request.pause or self.request.stay else None
         options = in_force(self.request) if gates else {}  # before the recorder turns some off
         state = until.enter_context(recording(self.writer, self.request, self.channel.send, gates))
@@ -173,12 +183,31 @@ class Job:
         if self.place.is_script:
             self._run_script(self.place)
         else:
-            from fx_explorer.worker.calling import call_target
             from fx_explorer.worker.target import find_target
 
             self.say(f"importing {self.place.shown}")
-            call_target(find_target(self.place, self.request, self.say), self)
+            if self.original:
+                self.original.seed()
+            self._call(find_target(self.place, self.request, self.say))
         return Outcome("finished")
+
+    def _call(self, target: Target) -> None:
+        from fx_explorer.worker.calling import call_target
+
+        if not self.original:
+            call_target(target, self)
+            return
+        from fx_explorer.worker.verifying import call_and_verify
+
+        with self.original:
+            self.writer.add(call_and_verify(target, self, self.original))
+
+    def _begin_original(self) -> None:
+        """Have the program as its files are run beside this one, for a comparison."""
+        if self.request.verify:
+            from fx_explorer.worker.verifying import Original
+
+            self.original = Original(self.place, self.request)
 
     def _run_script(self, place: Place) -> None:
         assert place.file is not None

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from fx_explorer.errors import TargetError
+from fx_explorer.worker import overlay
 
 
 def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
@@ -87,7 +88,8 @@ def place(path: Path, argv: list[str]) -> None:
 
 
 def compile_file(path: Path) -> CodeType:
-    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    text = overlay.text_of(str(path))
+    return compile(path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True)
 
 
 def top_level_names(path: Path) -> dict[str, type[ast.AST]]:

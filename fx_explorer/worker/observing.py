@@ -1,0 +1,217 @@
+"""One call of a program, and everything it did that can be seen from outside, as plain values that another process can read."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fx_explorer.worker.inputs import Arguments
+from fx_explorer.worker.loss import find_loss
+from fx_explorer.worker.target import Target
+
+SEED = 0
+
+_PLAIN = (torch.Tensor, int, float, complex, bool, str, type(None))
+
+
+@dataclass
+class Observation:
+    """``values``: kind of value (``output``, ``gradient``, ``state``, ``input``, ``global``) → name → value."""
+
+    call: str
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+    """Lines on stdout, and messages of the program's loggers."""
+    raised: str = ""
+    """Type of the exception; empty when it returned."""
+
+    def plain(self) -> dict[str, Any]:
+        return {"call": self.call, "values": self.values, "printed": self.printed, "raised": self.raised}
+
+
+def seed() -> None:
+    """Every source of random numbers a model is likely to use."""
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(SEED)
+
+
+class Observer:
+    """Calls one program again and again, each time from the same state."""
+
+    def __init__(self, target: Target, train: bool, grad: bool, modules: list[ModuleType]) -> None:
+        """``modules``: the user's own, whose globals are looked at."""
+        self.target = target
+        self._train = train
+        self._grad = grad
+        self._modules = modules
+        self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
+        """What every call begins with."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers, also those that a state_dict leaves out; of the modules of a function: none."""
+        function = self.target.callable
+        if not isinstance(function, torch.nn.Module):
+            return {}
+        return {name: tensor.detach() for name, tensor in [*function.named_parameters(), *function.named_buffers()]}
+
+    def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
+        """For what both have; what one lacks shows in the comparison."""
+        self.state_at_first = {name: state.get(name, tensor) for name, tensor in self.state_at_first.items()}
+
+    def first(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
+        """Call and look. What it raises goes on to the caller."""
+        seen = Observation(call)
+        self._restore()
+        with _printed(seen.printed):
+            self._call(function, arguments, seen)
+        self._take_down(seen, arguments)
+        return seen
+
+    def again(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
+        """The same; what it raises is one of the things seen."""
+        seen = Observation(call)
+        self._restore()
+        try:
+            with _printed(seen.printed):
+                self._call(function, arguments, seen)
+        except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
+            return Observation(call, printed=seen.printed, raised=type(error).__name__)
+        self._take_down(seen, arguments)
+        return seen
+
+    def _restore(self) -> None:
+        seed()
+        for tensor in self.target.differentiable():
+            tensor.grad = None
+        with torch.no_grad():
+            for name, tensor in self.state().items():
+                if name in self.state_at_first and tensor.shape == self.state_at_first[name].shape:
+                    tensor.copy_(self.state_at_first[name])
+
+    def _call(self, function: Callable[..., Any], arguments: Arguments, seen: Observation) -> None:
+        with contextlib.nullcontext() if self._grad else torch.no_grad():
+            output = function(*arguments.args, **arguments.keywords)
+        seen.values["output"] = {name: _own(value) for name, value in _leaves(output, "the output")}
+        loss = find_loss(output) if self._train else None
+        if loss is not None:
+            loss.backward()
+
+    def _take_down(self, seen: Observation, arguments: Arguments) -> None:
+        inputs = dict(_inputs(arguments))
+        held = {**dict(self._parameters()), **inputs}
+        leaves = {name: value for name, value in held.items() if isinstance(value, torch.Tensor) and value.is_leaf}
+        seen.values["gradient"] = {
+            f"the gradient of {name}": _own(leaf.grad) for name, leaf in leaves.items() if leaf.requires_grad
+        }
+        seen.values["input"] = {f"{name} after the call": _own(value) for name, value in inputs.items()}
+        seen.values["state"] = {name: _own(value) for name, value in [*self.state().items(), *self._attributes()]}
+        seen.values["global"] = {name: _own(value) for module in self._modules for name, value in _globals(module)}
+
+    def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        function = self.target.callable
+        return function.named_parameters() if isinstance(function, torch.nn.Module) else iter(())
+
+    def _attributes(self) -> Iterator[tuple[str, Any]]:
+        """What the modules keep as plain Python: counters, flags, lists of them."""
+        function = self.target.callable
+        for path, module in function.named_modules() if isinstance(function, torch.nn.Module) else ():
+            for key, held in vars(module).items():
+                if not key.startswith("_"):
+                    yield from _plain(held, f"{path}.{key}".lstrip("."))
+
+
+def _inputs(arguments: Arguments) -> Iterator[tuple[str, Any]]:
+    for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:
+        yield from _leaves(value, f"input {name}")
+
+
+def _globals(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    for name, value in list(vars(module).items()):
+        if not name.startswith("_"):
+            yield from _plain(value, f"global {name}")
+
+
+def _plain(value: object, name: str) -> Iterator[tuple[str, Any]]:
+    """What is data; nothing of an object that we do not know."""
+    if isinstance(value, (*_PLAIN, list, tuple, dict)):
+        yield from ((leaf, found) for leaf, found in _leaves(value, name) if isinstance(found, _PLAIN))
+
+
+def _leaves(value: object, name: str) -> Iterator[tuple[str, Any]]:
+    """Everything in nested containers, with its path."""
+    if isinstance(value, _PLAIN):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}[{key!r}]")
+    elif isinstance(value, tuple | list):
+        yield f"the length of {name}", len(value)
+        for position, inner in enumerate(value):
+            yield from _leaves(inner, f"{name}[{position}]")
+    elif is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
+        for key, inner in vars(value).items():
+            yield from _leaves(inner, f"{name}.{key}")
+    else:
+        yield name, value
+
+
+def _own(value: Any) -> Any:
+    """A copy that nobody else can change, on the CPU; of an object that we do not know, its type."""
+    if not isinstance(value, _PLAIN):
+        return f"a {type(value).__qualname__}"
+    if not isinstance(value, torch.Tensor):
+        return value
+    copied = value.detach().clone()
+    if copied.layout != torch.strided:
+        copied = copied.to_dense()
+    return copied.resolve_conj().resolve_neg().cpu()
+
+
+# what it prints
+
+
+@contextlib.contextmanager
+def _printed(lines: list[str]) -> Iterator[None]:
+    """Adds what the block prints, by whatever means, and logs. It still goes where it would have gone."""
+    collector = _Collector(lines)
+    logging.getLogger().addHandler(collector)
+    with tempfile.TemporaryFile() as file:
+        sys.stdout.flush()
+        stdout = os.dup(1)
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            os.dup2(stdout, 1)
+            os.close(stdout)
+            logging.getLogger().removeHandler(collector)
+            file.seek(0)
+            written = file.read()
+            sys.stdout.buffer.write(written)
+            sys.stdout.flush()
+            lines += written.decode(errors="backslashreplace").splitlines()
+
+
+class _Collector(logging.Handler):
+    """Messages of the program's own loggers; torch's differ with and without torch.compile."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] != "torch":
+            self._lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")

@@ -1,0 +1,147 @@
+"""Holding a changed program, compiled, against the original one, run without torch.compile (``CaptureRequest.verify``).
+
+The original runs in a child of the worker, forked before anything of the user's is imported: so the two share nothing but
+the seeds. Both build the target, and make the same calls in the same order, each from the same state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Protocol
+
+import torch
+
+from fx_explorer.model import CaptureRequest, Verification
+from fx_explorer.worker import calling
+from fx_explorer.worker.comparing import BUILT_FACTOR, Comparison
+from fx_explorer.worker.explaining import one_line
+from fx_explorer.worker.fresh_inputs import fresh_inputs
+from fx_explorer.worker.observing import Observer, seed
+from fx_explorer.worker.place import Place
+from fx_explorer.worker.target import Target, find_target
+
+
+class Verifier(calling.Caller, Protocol):
+    """The job this is done for."""
+
+    place: Place
+
+    def stop_recording(self) -> None: ...
+
+
+class Original:
+    """The program as its files have it, running in a child process. A context manager: the child does not outlive it."""
+
+    def __init__(self, place: Place, request: CaptureRequest) -> None:
+        self._file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
+        self._pid = os.fork()
+        if self._pid == 0:
+            _be_the_original(place, request, self._file)
+
+    def seed(self) -> None:
+        """Before the changed program is built: the original was, with the same random numbers."""
+        seed()
+
+    def result(self) -> dict[str, Any]:
+        """Waits for the child. ``problem`` says why there is nothing to compare with."""
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        self._pid = 0
+        if status:
+            return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
+        result: dict[str, Any] = torch.load(self._file, weights_only=True)
+        return result
+
+    def __enter__(self) -> Original:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, 9)
+            os.waitpid(self._pid, 0)
+        self._file.unlink(missing_ok=True)
+
+
+def _be_the_original(place: Place, request: CaptureRequest, file: Path) -> None:
+    """Never returns. What it prints and warns of is nobody's: the changed program says it too."""
+    status = 1
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        torch.save(_original_result(place, request), file)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+    torch.compiler.set_stance("force_eager")
+    try:
+        seed()
+        target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
+        observer = Observer(target, train, request.train is not False, users_modules(request))
+        state = observer.state_at_first
+        first, *others = fresh_inputs(target.arguments)
+        seen = [observer.first(target.callable, *first)]
+        seen += [observer.again(target.callable, *inputs) for inputs in others]
+    except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
+        return {"problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"}
+    return {"state": state, "seen": [one.plain() for one in seen]}
+
+
+def call_and_verify(target: Target, job: Verifier, original: Original) -> Verification:
+    """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare each call.
+
+    Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any capture.
+    """
+    request = job.request
+    target, train = calling.prepared(target, request)
+    job.describe(target, train)
+    compiled = calling.compile_target(target, job)
+    observer = Observer(target, train, request.train is not False, users_modules(request))
+    before = original.result()
+    observer.set_state(before.get("state", {}))
+    first, *others = fresh_inputs(target.arguments)
+    job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
+    seen = [observer.first(compiled, *first)]
+    job.stop_recording()
+    if "problem" in before:
+        return nothing_compared(before["problem"])
+    with _as_captured(request):
+        for words, inputs in others:
+            job.say(f"comparing: calling {target.name} with {words}")
+            seen.append(observer.again(compiled, words, inputs))
+    comparison = Comparison(BUILT_FACTOR if request.build else 1.0)
+    for one, other in zip(before["seen"], seen, strict=True):
+        comparison.add(one, other.plain())
+    return comparison.row([one.call for one in seen])
+
+
+def nothing_compared(problem: str) -> Verification:
+    return Verification(0, False, False, (), {}, 0.0, "", (), (), (), problem)
+
+
+@contextlib.contextmanager
+def _as_captured(request: CaptureRequest) -> Iterator[None]:
+    """What a call compiles anew is compiled as the first was, only unrecorded."""
+    if request.build:
+        yield
+        return
+    from fx_explorer.capture.inspecting import inspecting
+
+    with inspecting():
+        yield
+
+
+def users_modules(request: CaptureRequest) -> list[ModuleType]:
+    """Those that are changed, and what lies beside them."""
+    folders = {os.path.dirname(os.path.realpath(path)) for path in request.overlay}
+    files = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
+    return [module for module, file in files if file and os.path.dirname(os.path.realpath(file)) in folders]

@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
     "report": "tell what happened as JSON, for a target or a session",
+    "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }

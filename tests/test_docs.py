@@ -58,7 +58,7 @@ def test_the_key_table_is_up_to_date(tmp_path: Path) -> None:
     assert (ROOT / "docs" / "keys.md").read_text() == written.read_text(), "run: make docs"
 
 
-@pytest.mark.parametrize("command", ["capture", "run", "report", "explore"])
+@pytest.mark.parametrize("command", ["capture", "run", "report", "check", "explore"])
 def test_every_option_named_in_the_docs_exists(command: str) -> None:
     shown = fx_explorer(command, "--help")
     named = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
-from fx_explorer.commands.report import is_session
+from fx_explorer.commands.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Pause
 from fx_explorer.session import SessionReader

@@ -1,0 +1,191 @@
+"""Conditions a session must meet, for CI: each is judged by the numbers that the overview and the reports show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.recompiles import recompiles
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.ways import first_ways
+from fx_explorer.analysis.words import counted, first_line, listed
+from fx_explorer.session import SessionReader
+
+OTHERS_NAMED = 5
+"""Places a failure names beside the first; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a condition does not allow, at the user's line."""
+
+    file: str
+    """Empty when neither torch nor the session knows one; ``line`` is 0 then."""
+    line: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition, judged."""
+
+    condition: str
+    """As it is asked for on the command line: ``max-graph-breaks``."""
+    limit: int
+    measured: str
+    """``3 graph breaks, 0 allowed``."""
+    findings: tuple[Finding, ...] = ()
+    """What is not allowed, in the order of the overview; empty when the condition is met."""
+    is_met: bool = True
+
+    @property
+    def option(self) -> str:
+        return f"--{self.condition}" + ("" if self.condition == "no-skipped-frames" else f" {self.limit}")
+
+    @property
+    def in_words(self) -> str:
+        """One line: the first place, what was measured and asked for, what stands there, and the other places."""
+        first, *others = self.findings or (Finding("", 0, ""),)
+        told = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
+        elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
+        if elsewhere:
+            told += f"; also {listed(elsewhere, OTHERS_NAMED)}"
+        return f"{first.where}: {told}" if first.where else told
+
+
+Judge = Callable[[SessionReader, int], Check]
+
+
+def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
+    """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
+    judged = [judge(reader, wanted[name]) for name, judge in CONDITIONS.items() if name in wanted]
+    return [one if one.is_met else _placed(reader, one) for one in judged]
+
+
+def relative_to(check: Check, folder: Path) -> Check:
+    """The same with files below ``folder`` named from there, as compilers name them."""
+    return replace(check, findings=tuple(replace(f, file=relative_path(f.file, folder)) for f in check.findings))
+
+
+def relative_path(file: str, folder: Path) -> str:
+    path = Path(file)
+    for child, parent in ((path, folder), (path.resolve(), folder.resolve())):
+        if path.is_absolute() and child.is_relative_to(parent):
+            return str(child.relative_to(parent))
+    return file
+
+
+# what is asked for
+
+
+def _graph_breaks(reader: SessionReader, limit: int) -> Check:
+    hits = totals(reader).graph_break_hits
+    return _at_most("max-graph-breaks", limit, hits, counted(hits, "graph break"), _break_findings(reader))
+
+
+def _break_sites(reader: SessionReader, limit: int) -> Check:
+    sites = totals(reader).graph_breaks
+    return _at_most("max-break-sites", limit, sites, f"graph breaks in {counted(sites, 'place')}", _break_findings(reader))
+
+
+def _recompiles(reader: SessionReader, limit: int) -> Check:
+    number = totals(reader).recompiles
+    return _at_most("max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader))
+
+
+def _guards(reader: SessionReader, limit: int) -> Check:
+    """By compilation: guards are checked at each call of the function, and each compilation has its own."""
+    sizes = [(one, reader.count(model.Guard, compilation=one.id)) for one in first_ways(reader)]
+    most = max((size for _, size in sizes), default=0)
+    over = [
+        Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}] has {counted(size, 'guard')}")
+        for one, size in sorted(sizes, key=lambda pair: -pair[1])
+        if size > limit
+    ]
+    return _at_most("max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over))
+
+
+def _skipped_frames(reader: SessionReader, limit: int) -> Check:
+    """``failed`` is among them: such a function runs uncompiled too, where the program went on."""
+    left = [one for one in first_ways(reader) if one.status in ("skipped", "failed")]
+    measured = f"{counted(len(left), 'function')} left to Python"
+    return _at_most("no-skipped-frames", limit, len(left), measured, (_skipped(reader, one) for one in left))
+
+
+def _graphs(reader: SessionReader, expected: int) -> Check:
+    graphs = totals(reader).graphs
+    measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
+    if graphs == expected:
+        return Check("expect-graphs", expected, measured)
+    compiled = first_ways(reader)
+    if graphs < expected:
+        findings = [_skipped(reader, one) for one in compiled if one.status in ("skipped", "failed")]
+    else:
+        findings = [*_break_findings(reader), *_recompile_findings(reader)]
+        findings = findings or [Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in compiled]
+    return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
+
+
+def _at_most(condition: str, limit: int, number: int, measured: str, findings: Iterator[Finding]) -> Check:
+    said = f"{measured}, {limit:,} allowed"
+    return Check(condition, limit, said) if number <= limit else Check(condition, limit, said, tuple(findings), is_met=False)
+
+
+CONDITIONS: dict[str, Judge] = {
+    "max-graph-breaks": _graph_breaks,
+    "max-break-sites": _break_sites,
+    "max-recompiles": _recompiles,
+    "max-guards": _guards,
+    "no-skipped-frames": _skipped_frames,
+    "expect-graphs": _graphs,
+}
+"""Name → its judge."""
+
+
+# where it is
+
+
+def _break_findings(reader: SessionReader) -> Iterator[Finding]:
+    for one in distinct_breaks(reader):
+        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+        yield Finding(one.file, one.line, first_line(one.in_words) + times)
+
+
+def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
+    """One a compilation, with the guard that failed first."""
+    seen: set[str] = set()
+    for one in recompiles(reader):
+        if one.compilation not in seen:
+            seen.add(one.compilation)
+            yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
+
+
+def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
+    """A function that hit the recompile limit has no name of its own in torch's record: its first compilation has."""
+    known = [one, *reader.rows(model.Compilation, frame=one.frame, recompile=0, limit=1)]
+    named = next((row for row in known if row.function), one)
+    text = f"{plain_function(named.function) or 'a function'} [{one.name}] was not compiled: {first_line(one.error)}"
+    return Finding(named.file, named.line, text.removesuffix(": "))
+
+
+def _placed(reader: SessionReader, check: Check) -> Check:
+    """A failure leads to a line: where torch names none, to the first function that was compiled, else to the target."""
+    somewhere = _somewhere(reader)
+    findings = check.findings or (Finding("", 0, ""),)
+    return replace(check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings))
+
+
+def _somewhere(reader: SessionReader) -> Finding:
+    compiled = next((one for one in first_ways(reader) if one.file and one.line), None)
+    if compiled:
+        return Finding(compiled.file, compiled.line, "")
+    file = (reader.meta("target") or {}).get("file") or ""
+    return Finding(file, 1 if file else 0, "")

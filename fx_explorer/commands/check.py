@@ -1,0 +1,123 @@
+"""``fx-explorer check X``: for CI. Whether X, a target or a session, meets the conditions; a line for each that it does not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.checks import CONDITIONS, Check, checks, relative_to
+from fx_explorer.client.judging import exit_code
+from fx_explorer.commands.capture_options import add_capture_arguments
+from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+
+EPILOG = """\
+Each condition that is not met is one line on stdout, with file and line; everything else goes to stderr.
+
+exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worker died or timed out, or the session is not complete
+(both win over 1: the conditions are still judged, on what was captured) · 2 and 5 as everywhere
+"""
+
+NOTHING_COMPILED = "nothing was compiled, so every limit is kept; --expect-graphs N makes this an error"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    asked = parser.add_argument_group("conditions (one at least)")
+    asked.add_argument("--max-graph-breaks", metavar="N", type=_count, help="graph breaks, each time one was hit")
+    asked.add_argument("--max-break-sites", metavar="N", type=_count, help="places in the code with a graph break")
+    asked.add_argument("--max-recompiles", metavar="N", type=_count, help="functions compiled again, each time")
+    asked.add_argument("--max-guards", metavar="N", type=_count, help="guards of any one compilation")
+    asked.add_argument(
+        "--no-skipped-frames", action="store_const", const=0, help="no function that Dynamo looked at is left to Python"
+    )
+    asked.add_argument("--expect-graphs", metavar="N", type=_count, help="exactly so many graphs")
+    told = parser.add_argument_group("what to write")
+    told.add_argument("--github", action="store_true", help="print annotations for GitHub Actions too")
+    told.add_argument("--junit", metavar="FILE", type=Path, help="write a JUnit XML file: one test case a condition")
+    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the session of a target in this file")
+    add_capture_arguments(parser)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    wanted = wanted_conditions(arguments)
+    is_met, recorded = True, 0
+
+    def answer(reader: SessionReader) -> None:
+        nonlocal is_met, recorded
+        judged = checks(reader, wanted)
+        is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
+        _tell(reader, judged, arguments)
+
+    ended = answer_from(arguments, answer, arguments.output)
+    return (recorded if ended is None else ended) or int(not is_met)
+
+
+def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
+    """Name → limit of those that are asked for. Raises UsageError without any."""
+    values = {name: getattr(arguments, name.replace("-", "_")) for name in CONDITIONS}
+    wanted = {name: value for name, value in values.items() if value is not None}
+    if not wanted:
+        options = ", ".join(f"--{name}" + ("" if name.startswith("no-") else " N") for name in CONDITIONS)
+        raise UsageError(f"check needs a condition, one of: {options}")
+    return wanted
+
+
+def _exit_code(reader: SessionReader) -> int:
+    """What the capture of a saved session ended with. One without an ending was killed, or goes on: numbers of a part."""
+    outcome = reader.meta("outcome")
+    return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)
+
+
+def _tell(reader: SessionReader, judged: Sequence[Check], arguments: argparse.Namespace) -> None:
+    for check in (relative_to(check, Path.cwd()) for check in judged):
+        if check.is_met:
+            print(f"met: {printable(check.measured)} ({check.option})", file=sys.stderr)
+        else:
+            print(printable(check.in_words))
+    if reader.meta("outcome") is None:
+        print("note: the capture of this session has not ended; these are the numbers of a part", file=sys.stderr)
+    if not reader.count(model.Compilation):
+        print(f"note: {NOTHING_COMPILED}", file=sys.stderr)
+    if arguments.github:
+        _print_annotations(reader, judged)
+    if arguments.junit:
+        _write_junit(reader, judged, arguments.junit)
+
+
+def _print_annotations(reader: SessionReader, judged: Sequence[Check]) -> None:
+    """GitHub knows files by their path in the repository, wherever the step runs."""
+    from fx_explorer.report.github import annotation_lines, command
+
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+    for check in judged:
+        for line in annotation_lines(relative_to(check, root)):
+            print(line)
+    if not reader.count(model.Compilation):
+        print(command("warning", NOTHING_COMPILED, {"title": "torch.compile"}))
+
+
+def _write_junit(reader: SessionReader, judged: Sequence[Check], file: Path) -> None:
+    from fx_explorer.report.junit import junit_xml
+
+    name = (reader.meta("target") or {}).get("name") or reader.path.name
+    outcome = reader.meta("outcome")
+    ended = model.Outcome.from_json(outcome) if outcome else None
+    text = junit_xml([relative_to(check, Path.cwd()) for check in judged], name, ended, float(reader.meta("finished") or 0))
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror or error}. Choose another place with --junit") from error

@@ -1,0 +1,204 @@
+"""``fx-explorer check``: what it prints, writes and ends with, on sessions of real programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+
+from fx_explorer import cli, model
+from fx_explorer.analysis.checks import CONDITIONS, Check, Finding
+from fx_explorer.report.github import annotation_lines
+from fx_explorer.session import SessionReader, SessionWriter
+
+ROOT = Path(__file__).parents[1]
+
+Captured = Callable[..., Path]
+
+ANNOTATION = re.compile(r"^::(?P<name>error|warning) (?P<properties>[^:]*)::(?P<message>.*)$")
+
+
+def check(*arguments: object) -> int:
+    return cli.main(["check", *map(str, arguments)])
+
+
+def test_what_is_allowed_is_the_number_that_the_report_tells(captured: Captured, capsys: pytest.CaptureFixture[str]) -> None:
+    """Second source: the JSON report, whose totals are held against torch's own counters elsewhere."""
+    session = captured("graph_breaks")
+    assert cli.main(["report", str(session)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    guards = max(compilation["guards"] for compilation in told["compilations"])
+    totals = told["totals"]
+    limits = {
+        "--max-graph-breaks": totals["graph_break_hits"],
+        "--max-break-sites": totals["graph_breaks"],
+        "--max-guards": guards,
+    }
+    for option, number in limits.items():
+        assert check(session, option, number) == 0
+        assert check(session, option, number - 1) == 1
+    assert check(session, "--expect-graphs", totals["graphs"], "--max-recompiles", totals["recompiles"]) == 0
+    assert check(session, "--expect-graphs", totals["graphs"] + 1) == 1
+
+
+def test_each_failure_is_one_line_with_its_place_and_the_rest_goes_to_stderr(
+    captured: Captured, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    source = (ROOT / "sample_models" / "graph_breaks.py").read_text().splitlines()
+    arguments = ("--max-graph-breaks", 0, "--max-guards", 0, "--max-recompiles", 0)
+    assert check(captured("graph_breaks"), *arguments) == 1
+    printed = capsys.readouterr()
+    breaks, guards = printed.out.splitlines()
+    where = re.match(r"sample_models/graph_breaks\.py:(\d+): \d+ graph breaks, 0 allowed \(--max-graph-breaks 0\): ", breaks)
+    assert where
+    assert "print(" in source[int(where[1]) - 1]
+    assert re.match(r"sample_models/graph_breaks\.py:\d+: \d+ guards in one compilation, 0 allowed", guards)
+    assert printed.err == "met: 0 recompiles, 0 allowed (--max-recompiles 0)\n"
+
+
+def test_a_recompile_is_told_with_what_changed(captured: Captured, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(captured("recompiles"), "--max-recompiles", 0) == 1
+    assert "size 0 of x" in capsys.readouterr().out
+
+
+def test_a_session_that_meets_all_conditions_prints_nothing(captured: Captured, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(captured("mlp"), "--max-graph-breaks", 0, "--no-skipped-frames", "--expect-graphs", 1, "--github") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_condition_they_are_listed(captured: Captured, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(captured("mlp")) == 2
+    error = capsys.readouterr().err
+    assert [name for name in CONDITIONS if f"--{name}" not in error] == []
+
+
+@pytest.mark.parametrize("number", ["-1", "two", "1.5", ""])
+def test_a_limit_is_a_whole_number(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        check("s.fxs", "--max-guards", number)
+    assert ended.value.code == 2
+    assert "--max-guards" in capsys.readouterr().err
+
+
+# what is written for others
+
+
+def read_annotation(line: str) -> dict[str, str]:
+    """As the runner reads it: %-escapes undone after the line is taken apart."""
+    found = ANNOTATION.match(line)
+    assert found, line
+    properties = dict(part.split("=", 1) for part in found["properties"].split(","))
+    return {name: unquote(value) for name, value in (*properties.items(), ("message", found["message"]))}
+
+
+def test_each_place_is_an_annotation_by_its_path_in_the_repository(
+    captured: Captured, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(ROOT))
+    session = captured("graph_breaks")
+    assert check(session, "--max-break-sites", 0, "--github") == 1
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith(str(ROOT))
+    told = [read_annotation(line) for line in lines]
+    with SessionReader(session) as reader:
+        sites = {(row.file, row.line) for row in reader.rows(model.GraphBreak)}
+    assert {(str(ROOT / one["file"]), int(one["line"])) for one in told} == sites
+    assert {one["title"] for one in told} == {"torch.compile: max-break-sites"}
+
+
+@pytest.mark.parametrize("hostile", ["a,b:c.py", "100%25.py", "line\nbreak.py", "\r::error::x", "x\x1b[2J::debug::y", "é漢.py"])
+def test_an_annotation_stays_one_line_and_one_command(hostile: str) -> None:
+    failed = Check("max-guards", 0, hostile, (Finding(hostile, 3, hostile),), is_met=False)
+    (line,) = annotation_lines(failed)
+    assert len(line.splitlines()) == 1
+    assert "\x1b" not in line
+    told = read_annotation(line)
+    assert set(told) == {"file", "line", "title", "message"}
+    assert told["line"] == "3"
+    if hostile.isprintable():
+        assert told["file"] == hostile
+        assert told["message"].endswith(f": {hostile}")
+
+
+def test_a_junit_file_has_a_case_for_each_condition(captured: Captured, tmp_path: Path) -> None:
+    file = tmp_path / "check.xml"
+    assert check(captured("graph_breaks"), "--max-graph-breaks", 0, "--max-recompiles", 0, "--junit", file) == 1
+    cases = list(ElementTree.parse(file).getroot().iter("testcase"))
+    assert [(case.attrib["name"], len(case)) for case in cases] == [("--max-graph-breaks 0", 1), ("--max-recompiles 0", 0)]
+    assert {case.attrib["classname"] for case in cases} == {"graph_breaks.py:Breaks"}
+
+
+def test_a_junit_file_that_cannot_be_written_is_told(
+    captured: Captured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(captured("mlp"), "--max-graph-breaks", 0, "--junit", tmp_path / "no" / "check.xml") == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+# how it ends
+
+
+def test_a_program_that_raised_ends_with_3_even_where_all_conditions_are_met(tmp_path: Path) -> None:
+    target, kept = tmp_path / "raises.py", tmp_path / "kept.fxs"
+    target.write_text(
+        "import torch\n"
+        "def model(x):\n    y = x * 2\n    print(y)\n    raise ValueError('on purpose')\n"
+        "example_inputs = (torch.ones(2),)\n"
+    )
+    command = [sys.executable, "-m", "fx_explorer", "check", str(target), "--backend", "eager", "-o", str(kept)]
+    limits = ["--max-recompiles", "0", "--max-graph-breaks", "0"]
+    ended = subprocess.run([*command, *limits], capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stdout.startswith("raises.py:4: ")
+    assert "met: 0 recompiles" in ended.stderr
+    assert "on purpose" in ended.stderr
+    assert check(kept, "--max-recompiles", 0) == 3
+
+
+def test_a_session_whose_capture_never_ended_is_not_taken_for_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="ok"))
+    assert check(tmp_path / "s.fxs", "--max-graph-breaks", 0) == 4
+    assert "the capture of this session has not ended" in capsys.readouterr().err
+
+
+def test_that_nothing_was_compiled_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+    assert check(tmp_path / "s.fxs", "--max-graph-breaks", 0, "--github") == 0
+    printed = capsys.readouterr()
+    assert "nothing was compiled" in printed.err
+    assert read_annotation(printed.out.strip())["message"].startswith("nothing was compiled")
+
+
+def test_hostile_names_reach_neither_the_terminal_nor_a_second_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="ok"))
+        writer.add(model.GraphBreak(0, compilation, "", "why\x1b[2J\nnot", "", (), "/p/\x1b]0;x\x07\nm.py", 3, ""))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+    assert check(tmp_path / "s.fxs", "--max-graph-breaks", 0) == 1
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert out.removesuffix("\n").isprintable()
+
+
+def test_a_saved_session_is_not_saved_again(captured: Captured, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(captured("mlp"), "--max-guards", 1, "-o", tmp_path / "copy.fxs") == 2
+    assert "-o is for targets" in capsys.readouterr().err
+
+
+def test_what_cannot_be_checked_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path / "missing.fxs", "--max-guards", 1) == 5
+    assert "no session file at" in capsys.readouterr().err
+    shutil.copy(__file__, tmp_path / "broken.fxs")
+    assert check(tmp_path / "broken.fxs", "--max-guards", 1) == 5

@@ -11,11 +11,20 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch._dynamo import config, convert_frame
 
+from fx_explorer.capture.graphs import node_value
 from fx_explorer.capture.patching import patched
+from fx_explorer.errors import UsageError
+from fx_explorer.model import Changes, Gate
 
 SETTING = "compile.dynamic"
+
+THROUGH = (
+    "Dynamo is through with these graphs, so their sizes stay as they are. To have other ones dynamic, capture again with "
+    "--dynamic or --no-dynamic; with --step, this option can be changed while Dynamo has a graph."
+)
 
 _OPTIONS = ("assume_static_by_default", "automatic_dynamic_shapes")
 
@@ -56,3 +65,17 @@ class DynamicShapes:
 
         with patched(convert_frame, "_compile", make):
             yield
+
+
+def check_anew(gate: Gate, changes: Changes) -> None:
+    """Raises UsageError for what cannot be changed together with what is dynamic."""
+    if gate != "dynamo":
+        raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
+    if changes.marks or changes.passes:
+        raise UsageError("Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there.")
+
+
+def has_dynamic_floats(module: torch.fx.GraphModule) -> bool:
+    """Whether a Python number is an input. AOTAutograd may find that it must be a constant, and has Dynamo begin anew
+    (torch/fx/passes/_tensorify_python_scalars.py)."""
+    return any(isinstance(node_value(node), torch.SymFloat) for node in module.graph.nodes)

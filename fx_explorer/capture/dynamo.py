@@ -12,6 +12,7 @@ import functools
 import re
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -43,7 +44,9 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                     here = functools.partial(_with_inputs, original, self, *args)
                     return recording.steering.compile_segment(self, module, *args, here)
                 return original(self, module, *args, **kwargs)
-            except RestartAnalysis:
+            except RestartAnalysis as error:
+                if name in recording.segments:  # at once: what Dynamo finds from here on belongs to the next attempt
+                    recording.set_aside(name, error.restart_reason or type(error).__name__)
                 raise
             except Exception as error:
                 recording.errors[name] = BackendError(error, recording.stage)
@@ -119,7 +122,8 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             with recording.noting("guards", "dynamo"):
                 checks = tree_checks(recording.guard_trees.pop(recording.compilation_name(), ""))
                 guards = sorted(output_graph.guards)
-                recording.writer.add_all([_guard(recording, i, guard, checks) for i, guard in enumerate(guards)])
+                rows = [_guard(recording, i, guard, checks) for i, guard in enumerate(guards)]
+                _add_guards(recording, rows)
 
         return __init__
 
@@ -144,6 +148,13 @@ def tree_checks(tree: str) -> dict[tuple[str, str], list[str]]:
         kind = "SHAPE_ENV" if leaf["kind"] == "SYMBOLIC_SHAPE_GUARD" else leaf["kind"]
         checks.setdefault((kind, tensor["source"] if tensor else ""), []).append(leaf["check"])
     return checks
+
+
+def _add_guards(recording: Recording, rows: list[Guard]) -> None:
+    recording.writer.add_all(row for row in rows if row.kind != "SHAPE_ENV")
+    for row in rows:
+        if row.kind == "SHAPE_ENV":  # lowering may have more to ask of sizes
+            recording.shape_guards[recording.compilation_name()] = replace(row, id=recording.writer.add(row))
 
 
 def _guard(recording: Recording, position: int, guard: Any, checks: dict[tuple[str, str], list[str]]) -> Guard:

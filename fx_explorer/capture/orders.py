@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from fx_explorer.capture.dynamic_shapes import SETTING
+from fx_explorer.capture.dynamic_shapes import SETTING, THROUGH
 from fx_explorer.capture.edits import cut_out, marked, passed
 from fx_explorer.capture.gates import AnotherWay
 from fx_explorer.capture.snapshots import snapshot
@@ -85,10 +85,7 @@ def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
 def _refuse_dynamic(command: Command) -> None:
     """Where Dynamo cannot begin a frame again. Raises UsageError."""
     if SETTING in command.changes.settings:
-        raise UsageError(
-            "Dynamo is through with these graphs, so their sizes stay as they are. To have other ones dynamic, capture again "
-            "with --dynamic or --no-dynamic; with --step, this option can be changed while Dynamo has a graph."
-        )
+        raise UsageError(THROUGH)
 
 
 def _check_lines(steering: Steering, command: Command) -> None:

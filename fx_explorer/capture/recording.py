@@ -31,6 +31,7 @@ from fx_explorer.model import (
     Direction,
     Failure,
     Graph,
+    Guard,
     Notice,
     Stage,
 )
@@ -115,6 +116,8 @@ class Recording:
         self.break_causes: dict[str, set[str]] = {}
         """Why they did."""
         self.guard_trees: dict[str, str] = {}
+        self.shape_guards: dict[str, Guard] = {}
+        """Dynamo's guard on sizes, by compilation."""
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were lowered here."""
         self.cache_events: dict[str, list[str]] = {}
@@ -128,7 +131,7 @@ class Recording:
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
         self._by_name: tuple[dict[str, Any], ...] = (
             self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes, self.guard_trees,
-            self.cache_events, self.errors, self.branches,
+            self.cache_events, self.errors, self.branches, self.shape_guards,
         )  # fmt: skip
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}

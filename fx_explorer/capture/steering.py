@@ -22,6 +22,7 @@ from fx_explorer.capture.compilers import compiler_for
 from fx_explorer.capture.edits import Edits, marked
 from fx_explorer.capture.gates import AnotherWay, Gates, Left, Reached, Skipped
 from fx_explorer.capture.inspecting import runnable_copy
+from fx_explorer.capture.late_guards import late_guards
 from fx_explorer.capture.orders import allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.recording import Recording, Segment, one_line
 from fx_explorer.capture.region_reuse import check_region, shared_regions
@@ -43,6 +44,8 @@ from fx_explorer.model import (
 
 _ANEW = "the user had it captured with other dynamic shapes"
 
+_NEEDS_DYNAMO = "Dynamo would have to capture the frame anew for this, and is through with it; capture again with these options"
+
 CompileHere = Callable[[torch.fx.GraphModule], Any]
 
 
@@ -61,6 +64,11 @@ class Steering:
         """Settings that hold for everything that follows."""
         self.dynamic_shapes = dynamic_shapes.DynamicShapes()
         self._restore: list[Callable[[], None]] = []
+        self._carried: dict[str, Changes] = {}
+        """What the user had changed in a frame that Dynamo begins anew, by compilation."""
+        self._in_dynamo: KeptSegment | None = None
+        """The graph that Dynamo waits for."""
+        self._is_probing = False
         self.is_outside = False
         """Whether a graph is compiled after Dynamo is through with its frame."""
 
@@ -93,6 +101,8 @@ class Steering:
         way = self.way
         if way is None:
             return
+        if self._is_probing and gate in ("joint", "partition"):
+            raise Reached
         self.gates.arrive(gate)
         if module is not None:
             self.edits.apply_passes(way, gate, direction, module)
@@ -115,10 +125,13 @@ class Steering:
         files = self._recording.sources.remember((row.file, *_traced_files(output_graph)))
         kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files)
         kept.traced_s = self._recording.elapsed() - row.start_s
-        way = Way(row, segment, self.changes, {("dynamo", ""): kept.dynamo})
+        carried = self._carried.pop(name, Changes())
+        way = Way(row, segment, self.changes.plus(carried), {("dynamo", ""): kept.dynamo})
         kept.ways.append(way)
         self.kept[name] = kept
         if self._defers:
+            if dynamic_shapes.has_dynamic_floats(module):
+                self._probe(way, lambda: here(snapshot(module)))
             return runnable_copy(module)
         self._current[name] = way
 
@@ -130,10 +143,29 @@ class Steering:
             finally:
                 output_graph.compiler_fn = before
 
+        self._in_dynamo = kept
         try:
-            return self._follow(kept, way, module, compile_way)
+            with self._settings_of(way):
+                return self._follow(kept, way, module, compile_way)
+        except RestartAnalysis:
+            self._carried[name] = kept.ways[-1].changes
+            raise
         except AnotherWay as other:
             self._capture_anew(kept, other.command)
+        finally:
+            self._in_dynamo = None
+
+    def _probe(self, way: Way, compile_here: Callable[[], object]) -> None:
+        """Trace it while Dynamo can still begin anew, should that be what AOTAutograd wants. What is traced is kept."""
+        name, self._is_probing = way.row.name, True
+        self._current[name] = way
+        try:
+            compile_here()
+        except Reached:
+            pass
+        finally:
+            self._is_probing = False
+            del self._current[name]
 
     def _capture_anew(self, kept: KeptSegment, command: Command) -> NoReturn:
         """Have Dynamo begin the frame again, with the settings of ``command``; what there is of it becomes another row."""
@@ -146,7 +178,7 @@ class Steering:
         """The attempt called ``name`` is called ``aside`` from now on: so are the ways that set out from it."""
         for way in self.kept[name].ways[1:] if name in self.kept else ():
             names = {field: getattr(way.row, field).replace(name, aside, 1) for field in ("name", "branch_of")}
-            self._change(way, **names)
+            self._change(way, **names, status="restarted" if way.row.status == "running" else way.row.status)
 
     def _follow(self, kept: KeptSegment, way: Way, module: torch.fx.GraphModule, compile_here: CompileHere) -> Any:
         """Compile ``module`` the way the user wants; leaves it as often as another one is taken."""
@@ -200,7 +232,9 @@ class Steering:
         if command.changes.marks and gate != "dynamo":
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
         if dynamic_shapes.SETTING in command.changes.settings:
-            _check_anew(gate, command.changes)
+            if kept is not self._in_dynamo:
+                raise UsageError(dynamic_shapes.THROUGH)
+            dynamic_shapes.check_anew(gate, command.changes)
         marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
 
     def check_source(self, *kept: KeptSegment) -> None:
@@ -241,6 +275,11 @@ class Steering:
         with self._as_current(kept, way), self._settings_of(way):
             try:
                 result = compile_way()
+            except RestartAnalysis as error:
+                if not self.is_outside:
+                    raise
+                self._change(way, status="failed", error=_NEEDS_DYNAMO)
+                raise UsageError(_NEEDS_DYNAMO) from error
             except Exception as error:
                 self._change(way, status="failed", error=one_line(f"{type(error).__name__}: {error}"))
                 stage = self._recording.stage
@@ -339,7 +378,7 @@ class Steering:
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         compiler = compiler_for(self._settings_for(way), kept.compiler)
         try:
-            with self._outside(), kept.as_in_dynamo():
+            with self._outside(), kept.as_in_dynamo(), late_guards(self._recording, kept, way):
                 self._taking(kept, way, lambda: self._follow(kept, way, graph, lambda gm: compiler(gm, kept.inputs)))
         except Exception as error:  # noqa: BLE001 - recorded with the way by _taking, and told
             self._recording.notify(Notice("note", text=f"[{way.row.name}] failed: {one_line(str(error))}"))
@@ -411,13 +450,6 @@ def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:
     if not command.compilation:
         return default
     return kept.ways[0] if command.compilation == kept.name else kept.way(command.compilation) or default
-
-
-def _check_anew(gate: Gate, changes: Changes) -> None:
-    if gate != "dynamo":
-        raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
-    if changes.marks or changes.passes:
-        raise UsageError("Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there.")
 
 
 def _traced_files(output_graph: Any) -> set[str]:

@@ -134,6 +134,11 @@ class KeptSegment:
         """The way whose row is called ``name``."""
         return next((way for way in self.ways if way.row.name == name), None)
 
+    def shape_env(self) -> Any:
+        """What is known of symbolic sizes; None without fake tensors."""
+        mode = getattr(self.tracing_context, "fake_mode", None)
+        return mode and mode.shape_env
+
     @contextlib.contextmanager
     def as_in_dynamo(self) -> Iterator[None]:
         """Everything a backend finds around it when Dynamo calls it (torch/_dynamo/output_graph.py, ``call_user_compiler``)."""

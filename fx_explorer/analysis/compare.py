@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
+from fx_explorer.analysis.regions import kept_eager
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
 from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
 from fx_explorer.analysis.words import listed, seconds, size
@@ -54,20 +55,25 @@ class DocumentPair:
 
 
 def figures(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
-    """Kernels, operations, memory and time; of the operations only those whose count differs."""
+    """Kernels, operations, memory and time; then the time by stage, and the operations whose count differs."""
     found = [_Side(reader, way) for way in (left, right)]
     rows = [Figure("kernels", *(f"{len(side.kernels):,}" for side in found))]
     languages = sorted({kernel.language for side in found for kernel in side.kernels})
     rows += [Figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found)) for name in languages]
     rows.append(Figure("kernels only here", *_only_here(*(side.names for side in found))))
     rows.append(Figure("operations, post-grad", *(f"{sum(side.operations.values()):,}" for side in found)))
-    targets = sorted({target for side in found for target in side.operations})
-    each = (Figure(f"  {target}", *(f"{side.operations[target]:,}" for side in found)) for target in targets)
-    rows += [figure for figure in each if figure.differs]
+    rows.append(Figure("operations run eagerly", *(f"{side.eager:,}" for side in found)))
     rows.append(Figure("kept for the backward", *(size(side.saved_bytes) for side in found)))
     rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, way.id)) for way in (left, right))))
     rows += _stages(*(stage_times(reader, way.id).by_stage for way in (left, right)))
+    rows += _differing_operations(*(side.operations for side in found))
     return rows
+
+
+def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figure]:
+    each = (Figure(f"  {target}", f"{left[target]:,}", f"{right[target]:,}") for target in sorted({*left, *right}))
+    found = [figure for figure in each if figure.differs]
+    return [Figure("operations that differ", "", ""), *found] if found else []
 
 
 LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "python": "Python"}
@@ -83,11 +89,20 @@ class _Side:
         for document in documents_of_way(reader, way):
             if document.kind == "graph" and document.stage == "post_grad":
                 self.operations.update(n.target for n in rows_of(reader, document) if n.op.startswith("call_"))
+        self.eager = _run_eagerly(reader, way) if way.status == "ok" else 0
         saved = reader.rows(model.SavedTensor, compilation=saving_way(reader, way).id)
         self.saved_bytes = sum(row.size_bytes for row in saved)
 
     def count_of(self, language: str) -> str:
         return f"{sum(kernel.language == language for kernel in self.kernels):,}"
+
+
+def _run_eagerly(reader: SessionReader, way: model.Compilation) -> int:
+    """What regional compilation left out of its regions; all that Dynamo traced, where nothing was lowered at all."""
+    stages = {document.stage: document for document in documents_of_way(reader, way) if document.kind == "graph"}
+    if "dynamo" in stages and "post_grad" not in stages:
+        return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
+    return sum(one.nodes for one in kept_eager(reader) if one.compilation == way.name)
 
 
 def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:

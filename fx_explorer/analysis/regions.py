@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels import kernel_nodes
+from fx_explorer.analysis.ways import root_name
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
 
@@ -64,19 +65,7 @@ class Region:
 
 def regions(reader: SessionReader) -> list[Region]:
     """In the order the annotations first occur."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    first: dict[tuple[str, str], int] = {}
-    found = reader.query(
-        "SELECT node.annotations, graph.stage, graph.direction, count(*), "
-        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
-        "FROM node JOIN graph ON graph.id = node.graph "
-        "WHERE node.annotations IS NOT NULL GROUP BY 1, 2, 3 ORDER BY min(node.id)"
-    )
-    for annotated, stage, direction, count, node in found:
-        where = f"{stage}/{direction}" if direction else stage
-        for pair in named_annotations(annotated):
-            counts.setdefault(pair, Counter())[where] += count
-            first.setdefault(pair, node)
+    counts, first = _counts(reader)
     kernels = _kernels_by_region(reader) if counts else {}
     lowered = lowerings(reader) if counts else []
     named = {one.row.name for one in lowered}
@@ -94,6 +83,36 @@ def regions(reader: SessionReader) -> list[Region]:
         )
         for (key, value), nodes in counts.items()
     ]
+
+
+_Pair = tuple[str, str]
+"""Key and value of an annotation."""
+
+
+def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pair, int]]:
+    """How many nodes each annotation has by stage and direction, and the first operation in it.
+
+    Where a compilation has several ways, the newest one that has nodes there counts; a graph that was edited counts once.
+    """
+    found = reader.query(
+        "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
+        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
+        "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
+        "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
+    )
+    roots = {way: root_name(name) for way, name in reader.query("SELECT id, name FROM compilation")}
+    newest: dict[tuple[_Pair, str, str], tuple[int, int]] = {}
+    first: dict[_Pair, int] = {}
+    for annotated, way, stage, direction, count, node in found:
+        for pair in named_annotations(annotated):
+            slot = (pair, roots.get(way, ""), f"{stage}/{direction}" if direction else stage)
+            before, so_far = newest.get(slot, (way, 0))
+            newest[slot] = (before, so_far) if before > way else (way, count + (so_far if before == way else 0))
+            first.setdefault(pair, node)
+    counts: dict[_Pair, Counter[str]] = {}
+    for (pair, _, where), (_, count) in newest.items():
+        counts.setdefault(pair, Counter())[where] += count
+    return counts, first
 
 
 def lowerings(reader: SessionReader) -> list[Lowering]:

@@ -26,6 +26,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
 from fx_explorer.tui.capturing import MakeCapture
+from fx_explorer.tui.changing import ChangingApp
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
@@ -35,7 +36,6 @@ from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
-from fx_explorer.tui.stepping import SteppingApp
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.watching import FileWatch
 
@@ -57,7 +57,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(SteppingApp):
+class ExplorerApp(ChangingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
+from fx_explorer.analysis.outline import plain_function, way_title
 from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.regions import regions
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.ways import root_name
+from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.screens.choose import Choice
 
@@ -31,3 +33,21 @@ def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> l
         for region in regions(reader)
         if not wanted or (region.key, region.value) in wanted
     ]
+
+
+def way_choices(reader: SessionReader, chosen: Sequence[model.Compilation] = ()) -> list[Choice[model.Compilation]]:
+    """What a comparison begins with, in the order things happened; or what to compare with, the other ways of it first and of
+    these the newest, since that is what was just tried."""
+    ways = [way for way in reader.rows(model.Compilation) if way not in chosen]
+    if chosen:
+        ways.sort(key=lambda way: (root_name(way.name) != root_name(chosen[0].name), -way.id))
+    return [Choice(f"[{way.name}] {_title(reader, way)}", _detail(way), way) for way in ways]
+
+
+def _title(reader: SessionReader, way: model.Compilation) -> str:
+    return way_title(reader, way) if way.branch_of else plain_function(way.function)
+
+
+def _detail(way: model.Compilation) -> str:
+    use = "the program uses it" if way.branch_of and way.in_use else ""
+    return " · ".join(part for part in (way.status, seconds(way.duration_s) if way.duration_s else "", use) if part)

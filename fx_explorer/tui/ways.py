@@ -1,12 +1,12 @@
-"""From where a finished compilation can be continued, and the words for it. Pure."""
+"""From where a finished stage can be continued and with what, and the words for it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.model import GATE_WORDS, GATES, GRAPH_GATES, Gate
+from fx_explorer.analysis.ways import root_name
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Gate
 from fx_explorer.session import SessionReader
 
 _LEFT_BEHIND: dict[Gate, str] = {
@@ -40,14 +40,43 @@ REDONE: dict[Gate, str] = {
 }
 
 
-def departures(reader: SessionReader, gates: Collection[Gate] = GRAPH_GATES) -> list[Departure]:
-    """From where another way can be taken, in the order things happened."""
+def departures(reader: SessionReader, at: str = "") -> list[Departure]:
+    """From where another way can be taken, in the order things happened.
+
+    ``at``: the compilation that waits at a gate. Torch is inside of it, so another one cannot be taken up until it is through.
+    """
     return [
-        Departure(compilation.name, gate)
-        for compilation in reader.rows(model.Compilation)
-        for gate in GATES
-        if gate in gates and gate in _LEFT_BEHIND and _passed(reader, compilation, gate)
+        Departure(way.name, gate)
+        for way in reader.rows(model.Compilation)
+        for gate in GRAPH_GATES
+        if (not at or root_name(way.name) == root_name(at)) and _passed(reader, way, gate)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """With what another way goes on."""
+
+    words: str
+    detail: str
+    settings: dict[str, object] | None
+    """None: the user is asked for them."""
+
+
+def routes(departure: Departure) -> list[Route]:
+    """The usual ones, which make a comparison; the backend can only be another one after Dynamo."""
+    asked = Route("with other options", "choose them first", None)
+    same = Route("with the same options", "", {})
+    if departure.gate != "dynamo":
+        return [asked, same]
+    return [asked, *_BACKENDS, same]
+
+
+_BACKENDS = (
+    Route("with regional Inductor", "only marked regions are compiled", {"compile.backend": "regional_inductor"}),
+    Route("with Inductor", "everything is compiled", {"compile.backend": "inductor"}),
+    Route("eagerly", "nothing is compiled", {"compile.backend": "eager"}),
+)
 
 
 def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -> bool:

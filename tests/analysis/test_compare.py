@@ -139,3 +139,15 @@ def test_two_ways_are_compared_in_figures_and_documents(branched: SessionReader)
     (pair,) = [pair for pair in document_pairs(branched, first, way) if pair.title == "Output code · backward"]
     assert pair.left is None
     assert [(row.sign, row.after) for row in pair_diff(branched, pair)] == [("+", "call()")]
+
+
+def test_what_an_eager_way_runs_is_counted_as_dynamo_traced_it(tmp_path: Path) -> None:
+    path = tmp_path / "eager.fxs"
+    write_training_step(path)
+    with SessionReader(path) as reader, SessionWriter(path) as writer:
+        (first,) = reader.rows(model.Compilation)
+        writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="dynamo"))
+    with SessionReader(path) as reader:
+        told = {figure.what: (figure.left, figure.right) for figure in figures(reader, *reader.rows(model.Compilation))}
+    assert told["operations run eagerly"] == ("0", "3")  # fc1, gelu, fc2
+    assert told["kernels"] == ("3", "0")

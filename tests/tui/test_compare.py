@@ -4,9 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer import model
+from fx_explorer.analysis.compare import DocumentPair
+from fx_explorer.analysis.documents import Document
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.screens.compare import CompareScreen
+from fx_explorer.tui.screens.compare import CompareScreen, first_to_compare
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 
@@ -35,7 +37,8 @@ async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_differe
         screen = CompareScreen(reader, left, right)
         driver.app.push_screen(screen)
         await driver.until(lambda: "Backward · post-grad: " in driver.screen)
-        assert "[0/0] beside [0/0~1]" in driver.screen
+        assert "[0/0] beside [0/0~1] · MLP.forward" in driver.screen
+        assert "kernels: 3 beside 3" in driver.screen  # the cursor begins on the first figure
         assert "mm = aten.mm(tangent, w)" in driver.screen
         assert "gelu_backward = aten.gelu_backward" in driver.screen
         await driver.press("tab", "n")
@@ -62,3 +65,32 @@ async def test_the_keys_of_the_comparison_can_be_remapped_and_its_last_line_says
         await driver.until(lambda: difference.marks)  # type: ignore[attr-defined]
         await driver.press("ctrl+n")
         assert difference.cursor == sorted(difference.marks)[1]  # type: ignore[attr-defined]
+
+
+def way(name: str, origin: str) -> model.Compilation:
+    return model.Compilation(0, name, 0, 0, "f", "/p/m.py", 1, status="ok", branch_of=origin)
+
+
+async def test_with_three_ways_the_newest_of_the_same_compilation_is_compared_with_first(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
+    path = tmp_path / "ways.fxs"
+    with SessionWriter(path) as writer:
+        for name, origin in (("0/0", ""), ("1/0", ""), ("0/0~1", "0/0"), ("0/0~2", "0/0")):
+            writer.add(way(name, origin))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+    async with open_app(path) as driver:
+        await driver.press("equals_sign", "enter")
+        assert "Compare [0/0] with" in driver.screen
+        offered = [choice.value.name for choice in driver.app.screen._choices]  # type: ignore[attr-defined]
+        assert offered == ["0/0~2", "0/0~1", "1/0"]
+        await driver.press("enter")
+        assert "[0/0] beside [0/0~2]" in driver.screen
+
+
+def test_the_first_document_to_compare_is_one_that_both_made() -> None:
+    mine, theirs = Document("graph", 1), Document("graph", 2)
+    shared, alone, both = DocumentPair(mine, mine), DocumentPair(mine, None), DocumentPair(mine, theirs)
+    assert first_to_compare([shared, alone, both]) == 2
+    assert first_to_compare([shared, alone]) == 1
+    assert first_to_compare([shared]) == 0

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer import cli
+from fx_explorer import cli, model
 from fx_explorer.commands import explore
 from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.marking import markables
-from fx_explorer.tui.ways import departures
+from fx_explorer.tui.ways import Departure, departures, routes
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
@@ -156,6 +156,36 @@ def test_ways_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
     with SessionReader(tmp_path / "s.fxs") as reader:
         gates = [departure.gate for departure in departures(reader)]
     assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
+
+
+async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(open_app: OpenApp, tmp_path: Path) -> None:
+    def two(path: Path) -> None:
+        write_training_step(path)
+        with SessionWriter(path) as writer:
+            other = writer.add(model.Compilation(0, "1/0", 1, 0, "g", "/p/mlp.py", 1, status="running"))
+            node = model.Node(0, 0, 0, "relu", "call_function", "relu", "x")
+            writer.add_graph(model.Graph(0, other, "dynamo", "", call_count=1), [node], [])
+
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        two(capture.session_path)
+        capture.say(Notice("gate", state="begin", gate="dynamo", compilation="1/0"))
+        await driver.until(lambda: "paused after Dynamo [1/0]" in driver.header)
+        await driver.press("A")
+        assert "only [1/0] while it waits here" in driver.screen
+        assert "[1/0] from Dynamo" in driver.screen
+        assert "[0/0] from" not in driver.screen
+        await driver.press("enter", *"regional", "enter")
+        settings = {"compile.backend": "regional_inductor"}
+        assert capture.sent == [Command("again", gate="dynamo", compilation="1/0", changes=Changes(settings))]
+        capture.end()
+
+
+def test_the_backend_is_another_one_only_after_dynamo() -> None:
+    offered = [route.settings for route in routes(Departure("0/0", "dynamo"))]
+    assert {"compile.backend": "eager"} in offered
+    assert [route.settings for route in routes(Departure("0/0", "joint"))] == [None, {}]
 
 
 def test_a_gate_inside_another_way_leads_back_to_that_way(tmp_path: Path) -> None:

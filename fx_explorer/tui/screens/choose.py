@@ -36,6 +36,9 @@ SEARCH_DELAY_S = 0.08
 """A word typed fast is looked for once, not letter by letter."""
 
 
+MOST_LINES = 18
+
+
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
     """Search among choices that are all there: every word typed must occur."""
 
@@ -56,7 +59,7 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
         background: $surface; border: round $border;
     }
     Chooser Input { background: $surface; margin-bottom: 1; }
-    Chooser RowList { height: 18; max-height: 100%; background: $surface; }
+    Chooser RowList { height: 18; background: $surface; }
     Chooser OneLine { padding: 0; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings_of("dialog")
@@ -82,6 +85,8 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
     def on_mount(self) -> None:
         self._input.focus()
         self._find()
+        if self._choices:  # all there are: typing makes them fewer
+            self._list.styles.height = min(MOST_LINES, len(self._choices))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

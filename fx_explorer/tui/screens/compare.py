@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import work
@@ -13,12 +14,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from fx_explorer import model
-from fx_explorer.analysis.compare import DocumentPair, document_pairs, figures, pair_diff
+from fx_explorer.analysis.compare import DocumentPair, Figure, document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.analysis.outline import plain_function
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.views.compare import DIFF_COLUMNS, FIGURE_COLUMNS, diff_rows, figure_row, pair_row
+from fx_explorer.tui.views.compare import DIFF_COLUMNS, diff_rows, figure_columns, figure_row, pair_row
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList, Rows
@@ -37,7 +39,8 @@ class CompareScreen(ModalScreen[None]):
     CompareScreen { align: center middle; }
     CompareScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
     CompareScreen #figures { height: 2fr; background: $surface; }
-    CompareScreen #difference { height: 3fr; background: $surface; border-top: solid $border; }
+    CompareScreen #difference { height: 3fr; background: $surface; }
+    CompareScreen #title { color: $foreground; background: $panel; }
     CompareScreen OneLine { padding: 0; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,23 +57,26 @@ class CompareScreen(ModalScreen[None]):
         self._ways = (left, right)
         self._figures = figures(reader, left, right)
         self._pairs = document_pairs(reader, left, right)
-        self._list = RowList(FIGURE_COLUMNS, header=False, id="figures")
+        self._list = RowList(figure_columns(reader, left, right), id="figures")
         self._difference = RowList(DIFF_COLUMNS, header=False, id="difference", placeholder="Choose a line with → above.")
+        self._title = OneLine(id="title")
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = f"[{self._ways[0].name}] beside [{self._ways[1].name}]"
+            box.border_title = (
+                f"[{self._ways[0].name}] beside [{self._ways[1].name}] · {plain_function(self._ways[0].function)}"
+            )
             yield self._list
+            yield self._title
             yield self._difference
             yield self._hint
 
     def on_mount(self) -> None:
         self._list.load(Rows([*map(figure_row, self._figures), *map(pair_row, self._pairs)]))
         self._list.focus()
-        self._show_hint("")
-        first = next((i for i, pair in enumerate(self._pairs) if not pair.is_shared), 0)
-        self._list.user_moves_to(len(self._figures) + first)
+        self._show_hint(self._figure_words(0))
+        self._compare(len(self._figures) + first_to_compare(self._pairs))
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
@@ -85,16 +91,29 @@ class CompareScreen(ModalScreen[None]):
 
     @work(name="compare", group="compare", exclusive=True, description="compare two documents")
     async def _compare(self, line: int) -> None:
+        """A document's difference is shown, and stays while the cursor goes through the figures; a figure is told in full."""
         await asyncio.sleep(SHOW_DELAY_S)
         pair = self._pair(line)
         if pair is None:
+            self._show_hint(self._figure_words(line))
             return
         rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = [] if pair.is_shared else pair_diff(self._reader, pair)
         self._difference.placeholder = f"{pair.title}: made once, before the two parted." if pair.is_shared else "Nothing."
         self._difference.load(Rows(diff_rows(rows)))
         self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
-        noun = "node" if pair.is_graph else "line"
-        self._show_hint("" if pair.is_shared else f"{pair.title}: {difference_in_words(rows, noun)}")
+        self._title.show(Content.styled(f"{pair.title}: {self._pair_words(pair, rows)}", "bold"))
+
+    def _pair_words(self, pair: DocumentPair, rows: list[DiffRow[model.Node]] | list[DiffRow[str]]) -> str:
+        if pair.is_shared:
+            return "shared"
+        if pair.left is None or pair.right is None:
+            return f"only [{self._ways[0 if pair.left else 1].name}] has it"
+        return difference_in_words(rows, "node" if pair.is_graph else "line")
+
+    def _figure_words(self, line: int) -> str:
+        """There is no room for long lists of names in a row."""
+        figure = self._figures[line] if line < len(self._figures) else Figure("", "", "")
+        return f"{figure.what.strip()}: {figure.left} beside {figure.right}" if figure.left else ""
 
     def _pair(self, line: int) -> DocumentPair | None:
         index = line - len(self._figures)
@@ -119,3 +138,9 @@ class CompareScreen(ModalScreen[None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+
+def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
+    """The first document that both made, each its own; else the first that one of them has alone."""
+    own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
+    return next((i for i in own if pairs[i].left and pairs[i].right), next(iter(own), 0))

@@ -12,7 +12,7 @@ from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
-from fx_explorer.tui.choices import document_choices, region_choices
+from fx_explorer.tui.choices import document_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
@@ -139,9 +139,9 @@ class Explorer(ExplorerFrame):
             self.notify("There is only one way so far. Go again from a stage (A) to have another one to compare it with.")
             return
         chosen = ways if len(ways) == 2 else []
-        for title in ("Compare", "With") if not chosen else ():
-            choices = [Choice(f"[{way.name}] {way.function}", way.status, way) for way in ways if way not in chosen]
-            way = await self.app.push_screen_wait(Chooser(title, matching(choices)))
+        while len(chosen) < 2:
+            title = f"Compare [{chosen[0].name}] with" if chosen else "Compare"
+            way = await self.app.push_screen_wait(Chooser(title, matching(way_choices(self.reader, chosen))))
             if way is None:
                 return
             chosen = [*chosen, way]

@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.branches import way_in_words
 from fx_explorer.analysis.compare import DocumentPair, Figure
 from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
 from fx_explorer.tui.graph_rows import operation, value_text
 from fx_explorer.tui.widgets.row_list import Column, Row
 
-FIGURE_COLUMNS = (
-    Column("", "strong", min_width=24, max_width=44),
-    Column("", "text", min_width=16, max_width=50),
-    Column("", "text", min_width=16, max_width=50),
-)
+
+def figure_columns(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[Column, ...]:
+    """The first is read first: it gives up its width last."""
+    sides = (Column(side_title(reader, way), "text", min_width=14, max_width=60) for way in (left, right))
+    return (Column("", "strong", min_width=36, max_width=44), *sides)
+
+
+def side_title(reader: SessionReader, way: model.Compilation) -> str:
+    """``[0/0~1] compile.backend = eager``: what makes it differ; of a first way, its backend."""
+    return f"[{way.name}] {', '.join(way_in_words(reader, way)) or way.backend}".strip()
+
 
 DIFF_COLUMNS = (
     Column("", "muted", min_width=1, max_width=1),
     Column("", "text", min_width=24, max_width=76),
-    Column("", "text", min_width=24, max_width=200),
+    Column("", "text", min_width=24, max_width=76),  # as wide as the other; as the last one it is not cut
 )
 
-SIGN_KINDS = {" ": "muted", "-": "error", "+": "good", "~": "warning"}
+SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}
 """The sign says it too: colour is never alone."""
 
 

@@ -1,0 +1,152 @@
+"""Taking another way from the keyboard: passes, options, regions marked by hand, and stages to compile again from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual import work
+
+from fx_explorer.analysis.hand_marks import hand_marks, source_edit
+from fx_explorer.analysis.settings import read_settings
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Changes, Command, Gate, PassFile
+from fx_explorer.tui.live import Waiting
+from fx_explorer.tui.marking import Markable, markables
+from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.choose import Choice, Chooser, matching
+from fx_explorer.tui.stepping import SteppingApp
+from fx_explorer.tui.ways import REDONE, Departure, departures, routes
+
+NOTHING_MARKED = (
+    "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
+)
+
+
+class ChangingApp(SteppingApp):
+    """Knows what can be changed of a compilation that waits, and asks for it."""
+
+    @work(name="apply pass", group="choose", description="choose a pass file")
+    async def action_apply_pass(self) -> None:
+        waiting = self._at_rest()
+        if waiting is None:
+            return
+        departure = None
+        if waiting.gate not in GRAPH_GATES:
+            departure = await self._choose_departure("Apply a pass to the graph, and compile again", waiting)
+            if departure is None:
+                return
+        gate = departure.gate if departure else waiting.gate
+        assert gate is not None
+        path = await self._ask_pass_file(gate)
+        if path is None:
+            return
+        if departure:
+            self._take_way(departure, Changes(passes=(PassFile(gate, str(path)),)))
+        else:
+            changes = Changes(passes=(PassFile(gate, str(path), waiting.direction),))
+            self._send(Command("pass", changes=changes), f"applying {path.name}")
+
+    async def _ask_pass_file(self, gate: Gate) -> Path | None:
+        words = f"Python file with pass_(gm), for the graph after {GATE_WORDS[gate]}"
+        typed = await self.push_screen_wait(Ask(words, "", verb="applies"))
+        if not typed:
+            return None
+        path = Path(typed).expanduser().absolute()
+        if not path.is_file():
+            self.notify(f"There is no file {path}: give the path of a Python file that defines pass_(gm).", severity="warning")
+            return None
+        return path
+
+    @work(name="change option", group="choose", description="choose options for what follows")
+    async def action_change_option(self) -> None:
+        if self._at_rest() is None:
+            return
+        settings = await self._choose_settings()
+        if settings:
+            self._send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
+
+    async def _choose_settings(self) -> dict[str, object]:
+        from fx_explorer.tui.screens.settings import SettingsDialog  # not needed for the first paint
+
+        reader = self.stepped_session
+        return await self.push_screen_wait(SettingsDialog(read_settings(reader) if reader else []))
+
+    @work(name="again from", group="choose", description="choose where to set out from")
+    async def action_again_from(self) -> None:
+        waiting = self._at_rest()
+        if waiting is None:
+            return
+        departure = await self._choose_departure("Compile again", waiting)
+        if departure is None:
+            return
+        choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
+        route = await self.push_screen_wait(Chooser(departure.words, matching(choices)))
+        if route is None:
+            return
+        settings = await self._choose_settings() if route.settings is None else route.settings
+        if settings or route.settings is not None:
+            self._take_way(departure, Changes(settings))
+
+    async def _choose_departure(self, title: str, waiting: Waiting) -> Departure | None:
+        """At a gate only the compilation that waits there can be taken up."""
+        reader = self.stepped_session
+        found = departures(reader, waiting.compilation) if reader else []
+        if not found:
+            self.notify("Nothing has been compiled that another way could set out from.")
+            return None
+        choices = [Choice(departure.words, REDONE[departure.gate], departure) for departure in found]
+        if waiting.compilation:
+            title += f" · only [{waiting.compilation}] while it waits here"
+        return await self.push_screen_wait(Chooser(title, matching(choices)))
+
+    @work(name="mark region", group="choose", description="mark the selection as a region")
+    async def action_mark_region(self) -> None:
+        waiting = self._at_rest()
+        if waiting is None:
+            return
+        found = self._markable_selection()
+        if not found:
+            self.notify("Nothing to mark: go to a node, or to a line of your source that Dynamo made nodes of.")
+            return
+        chosen = found[0]
+        if len(found) > 1:
+            choices = [Choice(one.words, one.detail, one) for one in found]
+            picked = await self.push_screen_wait(Chooser("Mark as a region", matching(choices)))
+            if picked is None:
+                return
+            chosen = picked
+        name = await self.push_screen_wait(Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
+        if name:
+            self._mark(waiting, chosen, name)
+
+    def action_export_marking(self) -> None:
+        """Works on a saved session too: nothing is asked of the compiler."""
+        from fx_explorer.tui.screens.source_edit import SourceEditScreen  # not needed for the first paint
+
+        reader = self.stepped_session
+        marks = hand_marks(reader, self.captures.live.marks if self.captures.live else ()) if reader else []
+        if reader is None or not marks:
+            self.notify(NOTHING_MARKED)
+            return
+        folder = Path.cwd()
+        edit = source_edit(reader, marks, folder)
+        if edit.files and not any(Path(file).is_relative_to(folder) for file in edit.files):
+            folder = Path(edit.files[0]).parent
+        self.push_screen(SourceEditScreen(edit, folder, self.explorer.keymap))
+
+    def _mark(self, waiting: Waiting, chosen: Markable, name: str) -> None:
+        """At Dynamo's gate the mark is put on its graph; elsewhere another way sets out from there."""
+        changes = Changes(marks=(chosen.named(name),))
+        if waiting.gate == "dynamo" and waiting.compilation in ("", chosen.compilation):
+            self._send(Command("mark", changes=changes), f"marking {name}")
+        else:
+            self._take_way(Departure(chosen.compilation, "dynamo"), changes)
+
+    def _markable_selection(self) -> list[Markable]:
+        reader, place = self.explorer.reader, self.explorer.place
+        if reader is None or place is None:
+            return []
+        return markables(reader, place.document, self.explorer.selected_lines or [place.line])
+
+    def _take_way(self, departure: Departure, changes: Changes) -> None:
+        command = Command("again", gate=departure.gate, compilation=departure.compilation, changes=changes)
+        self._send(command, f"compiling {departure.words}")

@@ -7,7 +7,9 @@ The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Frame
@@ -80,3 +82,43 @@ def _reason(report: str) -> str:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
+
+
+# what torch knows while it writes the report
+
+RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+
+
+def plain_name(function: str) -> str:
+    """The user's function of a resume function's name; other names as they are."""
+    resumed = RESUME.match(function)
+    return resumed["name"] if resumed else function
+
+
+class Extent(NamedTuple):
+    """From ``column`` of a line to ``end_column`` of ``end_line``, both in it, in characters from 1; 0 where not known."""
+
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Breaking:
+    """What Dynamo knows while it writes a graph break record."""
+
+    chain: tuple[Frame, ...] = ()
+    """The function that Python called, and what was inlined into it down to the break."""
+    extents: dict[tuple[str, int], Extent] = field(default_factory=dict)
+    """By file and line."""
+
+    def extent(self, file: str, line: int) -> Extent:
+        return self.extents.get((file, line), Extent())
+
+
+breaking: ContextVar[Breaking] = ContextVar("breaking", default=Breaking())  # noqa: B039 - frozen
+
+
+def breaking_now() -> Breaking:
+    """For whoever hears the record; empty outside of it, and in a torch release that does not tell."""
+    return breaking.get()

@@ -37,6 +37,11 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Dynamo's graphs": ("dynamo", "graph_hook"),
     "bytecode": ("dynamo", "bytecode_hook"),
     "guards": ("dynamo", "guard_hook"),
+    "where graph breaks are in their lines": ("break_hooks", "extent_hook"),
+    "resume functions": ("break_hooks", "resume_hook"),
+    "tensors at graph breaks": ("break_hooks", "local_tensor_hook"),
+    "functions whose compilation was given up": ("fallbacks", "given_up_hook"),
+    "functions that Dynamo does not trace": ("fallbacks", "skip_hook"),
     "regions": ("regional", "regional_backend"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""

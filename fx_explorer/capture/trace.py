@@ -17,7 +17,9 @@ from typing import Any
 from torch._logging.structured import INTERN_TABLE
 
 from fx_explorer.capture import stages
-from fx_explorer.capture.breaks import parse_break
+from fx_explorer.capture.break_registry import completed
+from fx_explorer.capture.breaks import breaking_now, parse_break
+from fx_explorer.capture.fallbacks import callers
 from fx_explorer.capture.recording import Recording, one_line
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
@@ -25,7 +27,6 @@ from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Noti
 TRACE_LOGGER = "torch.__trace"
 
 _USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(HINT: .*\))?$")
-_RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 
 LARGE_METRICS = (
     "inductor_provenance",
@@ -130,16 +131,14 @@ class _Handler(logging.Handler):
             return
         if known is not None and known.status != "running":
             recording.begin_again(name)
-        frames = _frames(content["stack"])
-        where = frames[-1]
-        outside = [frame for frame in frames[:-1] if not recording.sources.is_torch(frame.file)]
+        where = _frames(content["stack"])[-1]
         recording.sources.file(where.file)
         recording.change_compilation(
             name,
             function=where.function,
             file=where.file,
             line=where.line,
-            stack=recording.sources.stack(outside),
+            stack=recording.sources.stack(callers(recording.sources)),
             backend=recording.request.backend,
         )
 
@@ -206,8 +205,9 @@ class _Handler(logging.Handler):
 
     def _graph_break(self, name: str, _: Any, payload: str) -> None:
         recording = self._recording
-        report = parse_break(payload)
-        causes, cause = recording.break_causes.setdefault(name, set()), report.registry_id or report.reason
+        report = completed(parse_break(payload))
+        causes = recording.break_causes.setdefault(name, set())
+        cause = f"{report.registry_id or report.reason} {report.file}:{report.line}"
         if report.is_given_up and cause in causes:
             return
         causes.add(cause)
@@ -215,10 +215,18 @@ class _Handler(logging.Handler):
         user = recording.sources.user_frame(report.frames)
         file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
         recording.broke[name] = True
-        compilation, text = recording.compilation_id(name), recording.writer.text(payload)
-        stack = recording.sources.stack(report.frames)
-        what = (report.registry_id, report.reason, report.explanation, report.hints)
-        recording.writer.add(GraphBreak(0, compilation, *what, file, line, user.code if user else code, stack, text))
+        breaking = breaking_now()
+        row = GraphBreak(
+            0,
+            recording.compilation_id(name),
+            *(report.registry_id, report.reason, report.explanation, report.hints),
+            *(file, line, user.code if user else code),
+            stack=recording.sources.stack(report.frames),
+            text=recording.writer.text(payload),
+            **breaking.extent(file, line)._asdict(),
+            chain=recording.sources.stack(breaking.chain),
+        )
+        recording.writer.add(row)
         recording.notify(
             Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name)
         )

@@ -25,6 +25,13 @@ class GraphBreak:
     stack: int = 0
     text: int = 0
     """Torch's own report, whole."""
+    column: int = 0
+    """Where the code that broke begins in its line, in characters from 1; 0 when torch does not tell."""
+    end_line: int = 0
+    end_column: int = 0
+    """Its last character's column, in ``end_line``."""
+    chain: int = 0
+    """The Stack of what was being compiled: the function that Python called, and what was inlined into it, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)

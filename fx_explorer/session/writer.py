@@ -22,6 +22,12 @@ from fx_explorer.session import schema
 
 BUSY_TIMEOUT_MS = 10_000
 
+_OF_AN_ATTEMPT = (
+    *(model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol),
+    *(model.GraphBreak, model.ResumeFunction, model.LocalTensor),
+)
+"""What belongs to one attempt at a compilation."""
+
 
 class SessionWriter:
     """Appends rows to the session at ``path``, creating it when it is missing or empty.
@@ -112,7 +118,7 @@ class SessionWriter:
     def move_compilation(self, old: int, new: int) -> None:
         """Give everything that was captured for compilation ``old`` so far to ``new``."""
         with self.transaction():
-            for row_type in (model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol, model.GraphBreak):
+            for row_type in _OF_AN_ATTEMPT:
                 self._db.execute(f"UPDATE {schema.TABLES[row_type]} SET compilation=? WHERE compilation=?", (new, old))
 
     def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:

@@ -1,0 +1,57 @@
+"""What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile, functions left to Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFunction:
+    """The rest of a function behind a graph break, made a function of its own that is compiled when Python calls it."""
+
+    id: int
+    compilation: int
+    """The compilation that the break ended."""
+    name: str
+    """``torch_dynamo_resume_in_forward_at_12``."""
+    line: int
+    """Of the function that was being compiled: the one it goes on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTensor:
+    """A tensor of a Dynamo graph that Python knows by a name: what a graph hands over at its break, what the next one takes."""
+
+    id: int
+    compilation: int
+    source: str
+    """As torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an unfinished expression."""
+    node: int
+    is_input: bool
+    """Whether the graph of a resume function takes it; else the graph before a break hands it over."""
+
+
+FallbackKind = Literal["skipped", "limit", "failed"]
+"""``skipped``: Dynamo does not trace this function. ``limit``: it was compiled too often. ``failed``: compiling it raised, and
+torch was told to go on without (``suppress_errors``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A function that torch left to Python as a whole without writing a graph break record."""
+
+    id: int
+    compilation: int
+    """0 when it was left before it became one."""
+    kind: FallbackKind
+    function: str
+    file: str
+    line: int
+    """Where it begins."""
+    registry_id: str
+    reason: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    stack: int = 0
+    """Where it was called, outermost first (a Stack)."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
+from fx_explorer.analysis.measured import run_times
 from fx_explorer.analysis.regions import kept_eager
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
 from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
@@ -64,6 +65,7 @@ def figures(reader: SessionReader, left: model.Compilation, right: model.Compila
     rows.append(Figure("operations, post-grad", *(f"{sum(side.operations.values()):,}" for side in found)))
     rows.append(Figure("operations run eagerly", *(f"{side.eager:,}" for side in found)))
     rows.append(Figure("kept for the backward", *(size(side.saved_bytes) for side in found)))
+    rows += [Figure(*each) for each in run_times(reader, left, right)]
     rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, way.id)) for way in (left, right))))
     rows += _stages(*(stage_times(reader, way.id).by_stage for way in (left, right)))
     rows += _differing_operations(*(side.operations for side in found))

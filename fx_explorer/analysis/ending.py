@@ -23,6 +23,8 @@ def run_facts(reader: SessionReader) -> Iterator[Fact]:
         failure, message = found.failure, first_line(found.failure.message)
         if failure.where == "compiler":
             yield Fact("run", "problem", f"The compiler failed: {message}", place=found.place, view="console")
+        elif failure.where == "measuring":
+            yield Fact("run", "notice", message, place=found.place, view="console")
         elif failure.where == "recorder":
             stage = f" ({failure.stage})" if failure.stage else ""
             yield Fact("run", "notice", f"One view could not be recorded{stage}: {message}", view="console")

@@ -83,7 +83,8 @@ def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphM
     if known is None:
         steering.gate("partition", direction, module)
         began_s = steering.spent_s()
-        known = lower()
+        with steering.lowering(("lowered", direction)):
+            known = lower()
         steering.keep(("lowered", direction), known, steering.spent_s() - began_s)
     return known
 

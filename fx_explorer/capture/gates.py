@@ -93,7 +93,7 @@ class Gates:
             while (command := self._commands.get()).kind != "quit":
                 if command.kind in ("skip", "abort"):
                     self._answer("refused", "Nothing is being compiled: there is nothing to skip or to abort.")
-                elif command.kind in ("set", "again"):
+                elif command.kind in ("set", "again", "measure"):
                     self._moves_on(command)
                     self._obey(command, obey)
                 else:

@@ -45,12 +45,37 @@ def inspecting() -> Iterator[dict[str, str]]:
     """
     notes: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        _run_segments_eagerly(stack, notes)
-        _lower_backward_at_once(stack, notes)
-        _build_nothing(stack, notes)
-        _need_no_compiler(stack, notes)
-        _measure_nothing(stack, notes)
-        yield notes
+        _inspect(stack, notes)
+        _in_force.append((stack, notes))
+        try:
+            yield notes
+        finally:
+            _in_force.remove((stack, notes))
+
+
+_in_force: list[tuple[contextlib.ExitStack, dict[str, str]]] = []
+
+
+def _inspect(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
+    _run_segments_eagerly(stack, notes)
+    _lower_backward_at_once(stack, notes)
+    _build_nothing(stack, notes)
+    _need_no_compiler(stack, notes)
+    _measure_nothing(stack, notes)
+
+
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """Inside the block, within ``inspecting``, torch.compile builds and returns what it compiles, as if without it."""
+    lifted = list(_in_force)
+    for stack, _ in reversed(lifted):
+        stack.close()
+    try:
+        with lowering_for_real():  # should somebody have wrapped compile_fx after us, ours is still in there
+            yield
+    finally:
+        for stack, notes in lifted:
+            _inspect(stack, notes)
 
 
 def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:

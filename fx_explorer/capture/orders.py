@@ -40,7 +40,7 @@ def obey_at_gate(
         if command.compilation and steering.kept_of(command.compilation) is not kept:
             raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
         _take_another_way(steering, kept, way, command)
-    raise UsageError(f"{command.kind!r} is no command for a gate.")
+    raise _no_command(command)
 
 
 def obey_for_all(steering: Steering, command: Command) -> str:
@@ -52,9 +52,15 @@ def obey_for_all(steering: Steering, command: Command) -> str:
         kept = steering.kept_of(command.compilation)
         _take_another_way(steering, kept, kept.ways[0], command)
     if command.kind not in ("mark", "pass"):
-        raise UsageError(f"{command.kind!r} is no command for a gate.")
+        raise _no_command(command)
     _check_lines(steering, command)
     return edit_all(steering, command)
+
+
+def _no_command(command: Command) -> UsageError:
+    if command.kind == "measure":
+        return UsageError("A way can be built and measured once the program has ended: go on first.")
+    return UsageError(f"{command.kind!r} is no command for a gate.")
 
 
 def allow_for_all(steering: Steering, command: Command) -> None:
@@ -68,6 +74,8 @@ def obey_at_the_end(steering: Steering, command: Command) -> str:
     _refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(steering, command, None)
+    if command.kind == "measure":
+        return steering.measure(command.compilation)
     way = steering.again(command)
     if way.row.status == "failed":
         raise UsageError(f"[{way.row.name}] failed: {way.row.error}")

@@ -123,6 +123,8 @@ class Recording:
         self.cache_events: dict[str, list[str]] = {}
         self.counters: dict[str, Counter[str]] = {}
         """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
+        self.flush: Callable[[], None] = lambda: None
+        """Writes what a hook still holds back."""
         self.steering: Steering | None = None
         """None: everything goes straight through."""
         self.branches: dict[str, int] = {}

@@ -12,7 +12,7 @@ import torch
 
 from fx_explorer.capture.graphs import describe_value, node_value
 from fx_explorer.capture.region_forms import configs_in_force
-from fx_explorer.capture.ways import KeptRegion, RegionKey, Way
+from fx_explorer.capture.ways import Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Command, Gate
 
@@ -36,9 +36,10 @@ def check_region(origin: Way, command: Command) -> None:
         raise UsageError(f'[{name}] has no region "{command.region}"{where}; there are {", ".join(names)}.')
 
 
-def shared_regions(origin: Way, gate: Gate) -> dict[RegionKey, KeptRegion]:
-    """What a way that sets out from ``gate`` may take over, region by region."""
-    return dict(origin.regions) if GATES.index(gate) >= GATES.index("partition") else {}
+def share_regions(origin: Way, way: Way, gate: Gate) -> None:
+    """Give ``way``, which sets out from ``gate``, what it may take over, region by region and direction by direction."""
+    if GATES.index(gate) >= GATES.index("partition"):
+        way.regions, way.lowered_with = dict(origin.regions), dict(origin.lowered_with)
 
 
 def signature(module: torch.fx.GraphModule) -> str:

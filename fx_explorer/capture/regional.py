@@ -125,9 +125,9 @@ def _recording_region(recording: Recording, original: Callable[..., Any]) -> Cal
 
 def _made_or_kept(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
     """What Inductor makes of the region, or has made of it on an earlier way."""
-    way = recording.steering.way if recording.steering else None
-    row = _row(recording, module, subgraph)
-    if way is None:
+    steering, row = recording.steering, _row(recording, module, subgraph)
+    way = steering.way if steering else None
+    if steering is None or way is None:
         return _made(recording, module, row, make)
     key, made_from = (row.direction, subgraph), signature(module)
     known = way.kept_region(key, row.name, made_from)
@@ -137,7 +137,8 @@ def _made_or_kept(recording: Recording, module: torch.fx.GraphModule, subgraph: 
             recording.writer.add(replace(row, is_reused=True))
         return known.compiled
     began_s = way.spent_s()
-    compiled = _made(recording, module, row, make)
+    with steering.lowering((subgraph, row.direction)):
+        compiled = _made(recording, module, row, make)
     way.regions[key] = KeptRegion(row.name, made_from, compiled, way.spent_s() - began_s)
     return compiled
 

@@ -20,12 +20,12 @@ from torch._guards import compile_context
 from fx_explorer.capture import dynamic_shapes, settings, stages
 from fx_explorer.capture.compilers import compiler_for
 from fx_explorer.capture.edits import Edits, marked
-from fx_explorer.capture.gates import AnotherWay, Gates, Left, Reached, Skipped
+from fx_explorer.capture.gates import AnotherWay, Gates, Left, Milestones, Reached, Skipped
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.late_guards import late_guards
 from fx_explorer.capture.orders import allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.recording import Recording, Segment, one_line
-from fx_explorer.capture.region_reuse import check_region, shared_regions
+from fx_explorer.capture.region_reuse import check_region, share_regions
 from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_segment
 from fx_explorer.errors import UsageError
@@ -95,6 +95,37 @@ class Steering:
     def spent_s(self) -> float:
         """Seconds of compiling on the current way."""
         return self.way.spent_s() if self.way else 0.0
+
+    @contextlib.contextmanager
+    def lowering(self, key: Key) -> Iterator[None]:
+        """What is lowered inside the block has the settings of its way; when it is rebuilt, those that it had then."""
+        way = self.way
+        if way is None or not way.is_rebuilt:
+            if way is not None:
+                way.lowered_with[key] = self._settings_for(way)
+            yield
+            return
+        restore = settings.apply(way.settings_again(key))
+        try:
+            yield
+        finally:
+            restore()
+
+    @contextlib.contextmanager
+    def rebuilding(self, kept: KeptSegment, way: Way) -> Iterator[None]:
+        """What is compiled inside the block repeats ``way``. It waits at no gate, and nothing of it is kept."""
+        gates, self.gates = self.gates, Milestones()
+        try:
+            with self._outside(), kept.as_in_dynamo(), self._as_current(kept, way.rebuilt()):
+                yield
+        finally:
+            self.gates = gates
+
+    def measure(self, name: str) -> str:
+        """How long a way runs, in words; it stands in the session. Raises UsageError."""
+        from fx_explorer.capture.measuring import measure  # for those who measure
+
+        return measure(self, self._recording, name)
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
         """A stage is finished. Applies the passes this way has for it, and waits if the user wants to stop here."""
@@ -184,7 +215,9 @@ class Steering:
         """Compile ``module`` the way the user wants; leaves it as often as another one is taken."""
         try:
             self.gate("dynamo", "", module)
-            return compile_here(module)
+            made = compile_here(module)
+            way.compiled_with = self._settings_for(way)
+            return made
         except Skipped:
             self._leave(way, "the user ran this graph eagerly")
             return runnable_copy(kept.dynamo)
@@ -214,7 +247,8 @@ class Steering:
         row = self._add_branch_row(kept, origin, gate, command, replays)
         took = {key: seconds for key, seconds in origin.took_s.items() if key in replays}
         way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays)
-        way.regions, way.region = shared_regions(origin, gate), command.region
+        share_regions(origin, way, gate)
+        way.region = command.region
         kept.ways.append(way)
         graph = snapshot(kept.dynamo)
         self._mark_again(kept, way, graph)

@@ -43,6 +43,7 @@ LARGE_METRICS = (
 def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
     handler = _Handler(recording)
+    recording.flush = handler.flush_spans
     with _steady(logging.getLogger(TRACE_LOGGER), handler):
         yield
     handler.flush_spans()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,9 @@ Key = tuple[str, Direction]
 
 RegionKey = tuple[Direction, str]
 """A region of one direction, by torch's name for the subgraph."""
+
+Settings = Mapping[str, object]
+"""By full name: ``inductor.max_fusion_size``."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,12 @@ class Way:
     """The only region to lower anew: the others are given from ``regions``. Empty: all are lowered."""
     spared_s: float = 0.0
     """What regions that were given again had taken."""
+    compiled_with: Settings | None = None
+    """The settings it was compiled with, those for everything included; None for a way that did not come to its end."""
+    lowered_with: dict[Key, Settings] = field(default_factory=dict)
+    """The same by direction (``lowered``), and by region: its subgraph and direction. What was shared keeps its own."""
+    is_rebuilt: bool = False
+    """Whether it only repeats, part by part with its own settings, what another way made."""
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
     earlier_s: float = 0.0
@@ -97,6 +106,24 @@ class Way:
     def region_names(self, direction: Direction) -> list[str]:
         """Regions that were compiled in this direction; in any, for an empty one."""
         return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
+
+    def all_settings(self) -> list[Settings]:
+        """Those of everything that runs when this way does."""
+        return [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
+
+    def settings_again(self, key: Key) -> Settings:
+        """What to lower a part with once more. Where there are regions, each has its own, and nothing else is lowered."""
+        name, direction = key
+        has_regions = name == "lowered" and any(of == direction for of, _ in self.regions)
+        return {} if has_regions else self.lowered_with.get(key, {})
+
+    def rebuilt(self) -> Way:
+        """A way that makes once more what this one made: only lowered anew."""
+        kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
+        segment = shared_segment(self.segment, GATES[-1], "")
+        way = Way(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
+        way.lowered_with, way.regions = dict(self.lowered_with), dict(self.regions)
+        return way
 
     def pause(self) -> None:
         """It is left at a milestone, to be taken up again."""

@@ -14,6 +14,7 @@ from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.kernels import kernel_nodes
+from fx_explorer.analysis.measured import measured
 from fx_explorer.analysis.recompiles import ExplainedRecompile, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
@@ -93,6 +94,15 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "guards": reader.count(model.Guard, compilation=row.id),
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),
+        "measured": _measured(reader, row),
+    }
+
+
+def _measured(reader: SessionReader, way: model.Compilation) -> Json:
+    """By what was run; empty when nothing was measured."""
+    return {
+        what: {"median_s": row.median_s, "iqr_s": row.iqr_s, "runs": row.runs, "device": row.device}
+        for what, row in measured(reader, way).items()
     }
 
 
@@ -109,6 +119,7 @@ def _branch(reader: SessionReader, one: Branch) -> Json:
         "in_use": way.in_use,
         "seconds": round(one.seconds, 6),
         "saved_s": round(way.saved_s, 6),
+        "measured": _measured(reader, way),
         "kernels": list(one.kernels),
         "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=way.id)],
     }

@@ -17,6 +17,7 @@ WHERE_IN_WORDS = {
     "program": "program",
     "compiler": "compiler",
     "recorder": "fx-explorer",
+    "measuring": "measurement",
     "worker": "worker",
 }
 

@@ -1,0 +1,214 @@
+"""Measuring how long ways run. Nothing is timed here: what is built is counted at torch's own builder of C++ kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor.async_compile import AsyncCompile
+
+from fx_explorer.analysis.compare import figures
+from fx_explorer.analysis.ways import kernels_of_way
+from fx_explorer.capture import measuring
+from fx_explorer.model import Artifact, Changes, Command, Failure, Measurement
+from fx_explorer.report.json_report import json_report
+from fx_explorer.session import SessionReader
+from fx_explorer.session.schema import TABLES
+from tests.capture.driving import STEPS, Broken, Driven, drive
+from tests.capture.test_region_alone import SCALAR, Regions
+
+EAGER = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "eager"}))
+
+
+def measure(name: str = "0/0") -> Command:
+    return Command("measure", compilation=name)
+
+
+class Normed(nn.Module):
+    """What runs changes its buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x).sin()
+
+
+class Watched:
+    """Stands in for the timing: runs once, and keeps what came out."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.results: list[object] = []
+        monkeypatch.setattr(measuring, "_timed", self._timed)
+
+    def _timed(self, way: Any, what: Any, run: Callable[[], object], device: str) -> Measurement:
+        self.results.append(run())
+        return Measurement(0, way.row.id, what, 1e-3, 1e-5, 1, device)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Source of every kernel that torch is asked to build; none is."""
+    sources: list[str] = []
+
+    def cpp_pybinding(self: AsyncCompile, argtypes: object, source: str) -> Callable[..., None]:
+        sources.append(plain(source))
+        return lambda *args: None
+
+    monkeypatch.setattr(AsyncCompile, "cpp_pybinding", cpp_pybinding)
+    return sources
+
+
+def plain(source: str) -> str:
+    """Without its number and comments."""
+    return re.sub(r"\s+", " ", re.sub(r"//.*|kernel\w*", "", source)).strip()
+
+
+def sources_of(driven: Driven, way: str) -> list[str]:
+    kernels = [kernel for kernel in kernels_of_way(driven.reader, driven.way(way)) if kernel.language == "cpp"]
+    texts = {kernel.artifact: driven.reader.get(Artifact, kernel.artifact).text for kernel in kernels}
+    return sorted(plain(driven.reader.text(text)) for text in texts.values())
+
+
+def counts(reader: SessionReader) -> dict[str, int]:
+    return {table: reader.count(row_type) for row_type, table in TABLES.items() if row_type is not Measurement}
+
+
+def test_a_built_way_computes_what_eager_computes_and_harms_nothing(tmp_path: Path, watched: Watched) -> None:
+    """The one test that builds. The program itself has run once, so the statistics of the norm were updated once."""
+    driven = drive(tmp_path / "s.fxs", [measure(), EAGER, measure("0/0~1")], model=Normed)
+    assert driven.said("refused") == []
+    torch.manual_seed(0)
+    fresh, x = Normed(), torch.randn(4, 16)
+    expected = fresh(x)
+    expected.sum().backward()
+    compiled, eager = watched.results[0], watched.results[2]
+    torch.testing.assert_close(compiled[0], expected)  # type: ignore[index]
+    torch.testing.assert_close(eager[0], expected)  # type: ignore[index]
+    assert driven.model is not None
+    torch.testing.assert_close(driven.model.state_dict(), fresh.state_dict())
+    gradients = [[p.grad for p in model.parameters()] for model in (driven.model, fresh)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_what_is_built_is_the_code_of_the_way_in_its_parts(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+    """Also where a region, or a direction, was lowered with other settings than the rest."""
+    regional = Changes(settings={"compile.backend": "regional_inductor"})
+    ways = [
+        Command("again", gate="partition", direction="backward", changes=SCALAR),
+        Command("again", gate="dynamo", changes=regional),
+        Command("again", gate="partition", compilation="0/0~2", region="up", changes=SCALAR),
+        Command("again", gate="partition", compilation="0/0~3", region="down", direction="forward"),
+    ]
+    names = ["0/0", "0/0~1", "0/0~2", "0/0~3", "0/0~4"]
+    found: dict[str, list[str]] = {}
+
+    def cleared(name: str) -> Callable[[], Command]:
+        def take() -> Command:
+            built.clear()
+            return measure(name)
+
+        return take
+
+    def taken(name: str) -> Callable[[], Command]:
+        def take() -> Command:
+            found[name] = sorted(set(built))
+            return Command("set")
+
+        return take
+
+    each = [step for name in names for step in (cleared(name), taken(name))]
+    driven = drive(tmp_path / "s.fxs", [*ways, *each], model=Regions)
+    assert {name: sorted(set(sources_of(driven, name))) for name in names} == found
+    assert len({tuple(sources) for sources in found.values()}) == len(names)
+
+
+def test_nothing_of_it_is_recorded_but_the_times(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+    without = drive(tmp_path / "a.fxs", [EAGER, Command("again", gate="partition")])
+    measured = drive(tmp_path / "b.fxs", [measure(), EAGER, measure("0/0~1"), Command("again", gate="partition")])
+    assert counts(measured.reader) == counts(without.reader)
+    assert measured.codes() == without.codes() == measured.codes("0/0~2")
+    assert built
+    kinds = [(row.compilation, row.what, row.device) for row in measured.reader.rows(Measurement)]
+    first, eager = measured.way("0/0").id, measured.way("0/0~1").id
+    both = ("forward", "forward+backward")
+    assert kinds == [(way, what, "cpu") for way in (first, eager) for what in both]
+
+
+def test_inspecting_goes_on_after_it(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+    driven = drive(tmp_path / "s.fxs", [measure(), lambda: built.clear() or Command("again", gate="dynamo")])
+    assert driven.way("0/0~1").status == "ok"
+    assert built == []
+
+
+def test_a_median_is_found_without_timing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]) -> None:
+    monkeypatch.setattr(measuring, "MEASURE_S", 0.0)
+    driven = drive(tmp_path / "s.fxs", [EAGER, measure("0/0~1")])
+    rows = driven.reader.rows(Measurement)
+    assert [row.what for row in rows] == ["forward", "forward+backward"]
+    assert all(row.median_s > 0 and row.iqr_s >= 0 and row.runs > 0 for row in rows)
+    assert built == [], "eager has nothing to build"
+    assert "[0/0~1] forward " in driven.said("done")[-1]
+
+
+def test_the_comparison_and_the_report_say_what_was_measured(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+    driven = drive(tmp_path / "s.fxs", [EAGER, measure("0/0~1")])
+    compared = figures(driven.reader, driven.way("0/0"), driven.way("0/0~1"))
+    shown = {figure.what: (figure.left, figure.right) for figure in compared if figure.what.startswith("running")}
+    took = ("not measured", "1 ms ± 5 µs")
+    assert shown == {"running took, forward": took, "running took, with backward": took}
+    report: Any = json_report(driven.reader)
+    assert report["compilations"][0]["measured"] == {}
+    assert report["branches"][0]["measured"]["forward"] == {"median_s": 1e-3, "iqr_s": 1e-5, "runs": 1, "device": "cpu"}
+
+
+def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]
+) -> None:
+    def fails(*args: object) -> None:
+        raise RuntimeError("no memory left")
+
+    monkeypatch.setattr(measuring, "_timed", fails)
+    driven = drive(tmp_path / "s.fxs", [measure(), Command("again", gate="partition")])
+    assert driven.said("refused") == ["[0/0] could not be measured: RuntimeError: no memory left"]
+    (failure,) = driven.reader.rows(Failure)
+    assert (failure.where, failure.compilation) == ("measuring", driven.way("0/0").id)
+    assert "no memory left" in driven.reader.text(failure.text)
+    assert driven.codes("0/0~1") == driven.codes()
+
+
+def test_a_way_that_was_left_cannot_be_measured(tmp_path: Path) -> None:
+    driven = drive(tmp_path / "s.fxs", [*STEPS[:4], Command("again", gate="dynamo"), Command("go"), measure()], pause="step")
+    assert "[0/0] was not compiled to its end" in driven.said("refused")[0]
+
+
+def test_while_something_is_compiled_nothing_is_measured(tmp_path: Path) -> None:
+    driven = drive(tmp_path / "s.fxs", [measure(), Command("go")], pause="step")
+    assert "once the program has ended" in driven.said("refused")[0]
+    deferred = drive(tmp_path / "t.fxs", [measure(), Command("go")], pause="dynamo")
+    assert "once the program has ended" in deferred.said("refused")[0]
+
+
+def test_a_way_is_not_measured_with_options_that_were_set_after_it(tmp_path: Path) -> None:
+    later = Command("set", changes=Changes(settings={"inductor.max_fusion_size": 3}))
+    driven = drive(tmp_path / "s.fxs", [later, measure()])
+    assert "inductor.max_fusion_size was set after [0/0]" in driven.said("refused")[0]
+    assert not driven.reader.rows(Measurement)
+
+
+def test_each_graph_of_a_broken_program_is_measured_by_its_name(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+    driven = drive(tmp_path / "s.fxs", [measure("0/0"), measure("1/0"), measure("9/9")], model=Broken)
+    owners = {row.compilation for row in driven.reader.rows(Measurement)}
+    assert owners == {driven.way("0/0").id, driven.way("1/0").id}
+    assert "9/9" in driven.said("refused")[-1]

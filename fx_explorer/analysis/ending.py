@@ -11,10 +11,12 @@ from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 
 
-def run_facts(reader: SessionReader) -> Iterator[Fact]:
-    """How it ended, what failed on the way, and whether anything was built."""
+def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
+    """How it ended (``waiting``: or where it waits), what failed on the way, and whether anything was built."""
     outcome = reader.meta("outcome")
-    if outcome is None:
+    if waiting:
+        yield waiting
+    elif outcome is None:
         progress = reader.meta("progress", "")
         yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
     else:

@@ -30,11 +30,14 @@ SHOWN_AT_MOST = 5
 """Breaks and recompiles told one by one; the rest is counted and a view away."""
 
 
-def overview(reader: SessionReader) -> list[Fact]:
-    """What happened, in the order a reader asks for it; the last fact says what to look at first."""
+def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
+    """What happened, in the order a reader asks for it; the last fact says what to look at first.
+
+    ``waiting``: what there is to say of a compiler that waits for the user, which no session knows.
+    """
     figures = totals(reader)
     facts = [
-        *run_facts(reader),
+        *run_facts(reader, waiting),
         *_graphs(reader, figures),
         *_changed_by_hand(reader),
         *_other_ways(reader),

@@ -176,6 +176,7 @@ class ExplorerApp(ChangingApp):
             self._told = told
             self.explorer.show_header(*self._header(reader, captures.live if is_running else None))
             self.explorer.show_first(self.first_commands())
+            self.explorer.show_waiting(waiting)
             if reader:
                 self._look_into(reader, version)
         if self._watch and not is_running and self._watch.has_changed():

@@ -159,7 +159,7 @@ class Job:
 
     def _drive(self, outcome: Outcome) -> None:
         self._outcome_so_far = outcome
-        self.say("the program is through; its graphs are compiled as you say")
+        self.say("the program has ended; its graphs are about to be compiled")
         self.finish_steering()
 
     def _at_hand(self) -> None:

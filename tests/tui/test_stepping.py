@@ -11,6 +11,7 @@ from fx_explorer import cli, model
 from fx_explorer.commands import explore
 from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.config import Config
 from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.marking import markables
 from fx_explorer.tui.ways import Departure, departures, routes
@@ -219,3 +220,20 @@ def test_stepping_where_nothing_can_wait_is_refused_with_words(
 ) -> None:
     assert cli.main([target, "--step"]) == 2
     assert told in capsys.readouterr().err
+
+
+async def test_the_first_screen_says_what_waits_and_which_key_goes_on(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    config = Config(keys={"step.go": ("C",)})
+    async with open_app(make_capture=lambda: capture, target="mlp.py", config=config) as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        write_training_step(capture.session_path, finished=False)
+        capture.say(Notice("gate", state="begin", gate="dynamo"))
+        await driver.until(lambda: "start here  ▲ The compiler waits for you: 1 graph is captured" in driver.screen)
+        assert driver.explorer.facts.fact.text.endswith("C goes on to the end, . goes on to the next stage.")
+        assert "Still at work" not in driver.screen
+        capture.say(Notice("gate", state="end", gate="dynamo"))
+        await driver.until(lambda: "Still at work" in driver.screen)
+        capture.say(Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward"))
+        await driver.until(lambda: "waits for you after the partition of [0/0], backward." in driver.screen)
+        capture.end()

@@ -28,11 +28,13 @@ from fx_explorer.tui import header, inspect
 from fx_explorer.tui.arbiter import Arbiter
 from fx_explorer.tui.commands import Keymap, sentence_of
 from fx_explorer.tui.history import History, Stop
+from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.pipeline import STEPS, StepState
+from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
@@ -65,6 +67,7 @@ class ExplorerFrame(Screen[None]):
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
         self.keymap = keymap
+        self._waiting: Waiting | None = None
         self.reader: SessionReader | None = None
         self.view = ""
         self.history: History[Stop] = History()
@@ -137,6 +140,13 @@ class ExplorerFrame(Screen[None]):
         colour = header.COLOURS[state.tone]
         self._header.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))
 
+    def show_waiting(self, waiting: Waiting | None) -> None:
+        """Where the compiler waits for the user."""
+        if waiting != self._waiting:
+            self._waiting = waiting
+            if self.view == "overview":
+                self._refresh_view()
+
     def show_pipeline(self, states: list[StepState]) -> None:
         self._pipeline.show(states)
 
@@ -184,7 +194,7 @@ class ExplorerFrame(Screen[None]):
         widget = self._view_widgets.get(self.view)
         with self.explained():
             if widget is self.facts:
-                self.facts.show(overview(self.reader))
+                self.facts.show(overview(self.reader, waiting_fact(self.reader, self._waiting, self.keymap)))
             elif isinstance(widget, TablePane):
                 widget.refresh_from(self.reader)
 

@@ -7,6 +7,15 @@ A field called after another row (``compilation``, ``graph``, ``node`` …) hold
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.graph import Edge, Frame, Graph, Node, SourceFile, Stack
+from fx_explorer.model.guard import (
+    NOT_MEASURED,
+    Answer,
+    GuardAnswer,
+    GuardCheck,
+    Origin,
+    SymbolEvent,
+    SymbolEventKind,
+)
 from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
 from fx_explorer.model.link import LineNode, LineSource, Link
 from fx_explorer.model.observation import (
@@ -48,7 +57,9 @@ __all__ = [
     "GATE_STAGES",
     "GATE_WORDS",
     "GRAPH_GATES",
+    "NOT_MEASURED",
     "STAGES",
+    "Answer",
     "Artifact",
     "ArtifactKind",
     "CaptureRequest",
@@ -67,6 +78,8 @@ __all__ = [
     "Graph",
     "GraphBreak",
     "Guard",
+    "GuardAnswer",
+    "GuardCheck",
     "Intervention",
     "InterventionKind",
     "Kernel",
@@ -83,6 +96,7 @@ __all__ = [
     "Node",
     "Notice",
     "NoticeKind",
+    "Origin",
     "Outcome",
     "OutcomeKind",
     "PassFile",
@@ -99,6 +113,8 @@ __all__ = [
     "Stage",
     "Status",
     "Symbol",
+    "SymbolEvent",
+    "SymbolEventKind",
     "Verification",
     "WithoutKernel",
 ]

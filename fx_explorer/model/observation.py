@@ -63,6 +63,12 @@ class Recompile:
     guard: str
     file: str
     line: int
+    source: str = ""
+    """What the guard looked at, as torch names it: ``L['self'].power``, ``G['scale']``; empty when it is not known."""
+    old: str = ""
+    """What it was, where ``guard`` does not say; values are shortened, and a tensor is only its dtype and shape."""
+    new: str = ""
+    """What it is now; empty when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,17 @@ class Symbol:
     hint: str
     """Its value in the example inputs."""
     range: str
+    """When it was made; ``guards`` narrowed it to ``final_range``."""
     stack: int = 0
+    """Where the user's code made it need one."""
+    sources: tuple[str, ...] = ()
+    """Every input that has this size, ``source`` among them: equal sizes share a symbol."""
+    final_range: str = ""
+    """What Dynamo left of ``range`` in the end; empty when it did not come to an end."""
+    became: str = ""
+    """A constant (``8``) or another symbol, when it was specialized."""
+    attempt: int = 0
+    """Of Dynamo, when it restarted: only the last one counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,11 @@ TABLES: dict[type, str] = {
     model.LocalTensor: "local_tensor",
     model.Fallback: "fallback",
     model.Guard: "guard",
+    model.GuardCheck: "guard_check",
+    model.GuardAnswer: "guard_answer",
     model.Recompile: "recompile",
     model.Symbol: "symbol",
+    model.SymbolEvent: "symbol_event",
     model.SavedTensor: "saved_tensor",
     model.Span: "span",
     model.Metric: "metric",
@@ -86,6 +89,7 @@ CREATE INDEX link_parent ON link(parent);
 CREATE INDEX line_node_node ON line_node(node);
 CREATE INDEX line_source_source ON line_source(file, source_line);
 CREATE INDEX guard_compilation ON guard(compilation);
+CREATE INDEX guard_check_compilation ON guard_check(compilation);
 CREATE INDEX span_compilation ON span(compilation);
 """
 

@@ -23,7 +23,7 @@ from fx_explorer.session import schema
 BUSY_TIMEOUT_MS = 10_000
 
 _OF_AN_ATTEMPT = (
-    *(model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol),
+    *(model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol, model.SymbolEvent),
     *(model.GraphBreak, model.ResumeFunction, model.LocalTensor),
 )
 """What belongs to one attempt at a compilation."""

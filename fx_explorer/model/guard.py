@@ -1,0 +1,95 @@
+"""What torch checks before it runs compiled code again, what became of asking it, and how dynamic sizes were decided upon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Origin = Literal["argument", "module", "closure", "global", "library", "state", "shapes"]
+"""Where the checked value comes from.
+
+``argument``: a parameter of the function. ``module``: the ``self`` of a model, or what hangs off it. ``closure``: a variable of an
+enclosing function. ``global``: a global of the user's module. ``library``: torch's own modules and Python's builtins. ``state``: a
+setting of torch (grad mode, autocast …). ``shapes``: a relation between dynamic sizes."""
+
+NOT_MEASURED = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardCheck:
+    """One leaf of torch's guard tree: what is really run at every call. A Guard may need several, or none of its own."""
+
+    id: int
+    compilation: int
+    guard: int
+    """The Guard it is for; 0 when torch installs it for itself."""
+    position: int
+    """In the order of the tree, depth first: that in which torch checks at first (a check that fails is moved to the front)."""
+    kind: str
+    """torch's class of leaf: ``TENSOR_MATCH``, ``EQUALS_MATCH``, ``LENGTH_CHECK`` …"""
+    source: str
+    """``L['x']``, ``G['F'].gelu``; empty for state and shapes."""
+    origin: Origin
+    code: str
+    value_type: str = ""
+    """Of the example input: ``torch.Tensor``, ``int``."""
+    value: str = ""
+    """Of the example input where it is short: ``4``, ``f32[4, 8]``; empty when it is not."""
+    note: str = ""
+    """torch's own remark: the code it is for, and a hint."""
+    file: str = ""
+    line: int = 0
+    """The user's line that asked for it."""
+    stack: int = 0
+    cost_ns: float = NOT_MEASURED
+    """Of one check: see capture/guard_rows.py. Where a leaf has several parts the first row carries the cost of all, the
+    others 0."""
+
+
+Answer = Literal["accepted", "rejected", "not_asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardAnswer:
+    """What one compilation says to other inputs. All that belong to one question have its ``question`` number."""
+
+    id: int
+    question: int
+    inputs: str
+    """The expression as it was asked."""
+    compilation: int
+    answer: Answer
+    reason: str = ""
+    """``rejected``: the first check that fails, in torch's words. ``not_asked``: why its guards could not be asked."""
+    check: int = 0
+    """The GuardCheck that fails; 0 when it is not known which."""
+    file: str = ""
+    line: int = 0
+
+
+SymbolEventKind = Literal["constrained", "specialized", "same_as", "assumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolEvent:
+    """Something that was decided about a dynamic size while it was compiled. One row each time torch says so.
+
+    ``constrained``: code asked something of it, which became a guard (or, for an unbacked one, a check at run time).
+    ``specialized``: it became a constant, or another size. ``same_as``: an input had the same size and was taken to be it for
+    good. ``assumed``: its real value was used, as ``fake_tensor_propagate_real_tensors`` allows.
+    """
+
+    id: int
+    compilation: int
+    kind: SymbolEventKind
+    symbols: tuple[str, ...]
+    expression: str
+    """``s77 > 2``; for ``specialized`` the value, for ``same_as`` the source of the input."""
+    reason: str = ""
+    """torch's own word for it: ``range_refined_to_singleton``."""
+    file: str = ""
+    line: int = 0
+    stack: int = 0
+    """The user's."""
+    attempt: int = 0
+    """Of Dynamo, when it restarted: only the last one counts."""

@@ -3,13 +3,15 @@ before and after it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch.fx import GraphModule
 
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.snapshots import become, snapshot
 from fx_explorer.capture.ways import Way
-from fx_explorer.errors import UsageError
-from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark, PassFile, Stage
+from fx_explorer.errors import PassProblem, UsageError
+from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
 
 
 class Edits:
@@ -35,20 +37,24 @@ class Edits:
         if found and not way.is_taken_up:
             self._record(way, "mark", "dynamo", "", module, found)
 
-    def apply_passes(self, way: Way, gate: Gate, direction: Direction, module: GraphModule) -> None:
-        """Those this way has for the gate. Raises PassProblem."""
+    def apply_passes(self, way: Way, gate: Gate, direction: Direction, module: GraphModule) -> list[str]:
+        """Those this way has for the gate. What is wrong with those that cannot be: the way does without them."""
+        problems = []
         for one in way.changes.passes:
             if one.gate == gate and one.direction in ("", direction):
-                self.apply_pass(way, one, gate, direction, module)
+                try:
+                    self.apply_pass(way, one.path, gate, direction, module)
+                except PassProblem as problem:
+                    problems.append(str(problem))
+                    way.changes = replace(way.changes, passes=tuple(other for other in way.changes.passes if other != one))
+        return problems
 
-    def apply_pass(self, way: Way, one: PassFile, gate: Gate, direction: Direction, module: GraphModule) -> None:
+    def apply_pass(self, way: Way, path: str, gate: Gate, direction: Direction, module: GraphModule) -> None:
         """Apply it to ``module`` in place; raises PassProblem with nothing changed."""
-        become(module, passed(one.path, module))
-        with open(one.path, encoding="utf-8", errors="replace") as file:
+        become(module, passed(path, module))
+        with open(path, encoding="utf-8", errors="replace") as file:
             text = self._recording.writer.text(file.read())
-        self._record(way, "pass", gate, direction, module, [f"pass_ of {one.path}"], text)
-        if gate in ("pre_grad", "post_grad"):  # ways that set out from here begin with the edited graph
-            way.kept[(gate, direction)] = snapshot(module)
+        self._record(way, "pass", gate, direction, module, [f"pass_ of {path}"], text)
 
     def _record(
         self,
@@ -62,8 +68,9 @@ class Edits:
     ) -> None:
         """The graph as it is now takes the place of the one before; both stay in the session."""
         recording = self._recording
+        way.edited.add((gate, direction))
         with recording.noting("an edited graph", GATE_STAGES[gate]):
-            before, after = recording.add_edited(module, _stage_of(gate, direction), direction, f"after {kind}")
+            before, after = recording.add_edited(module, gate, direction, f"after {kind}")
             for title in titles:
                 recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
 
@@ -95,7 +102,3 @@ def passed(path: str, module: GraphModule) -> GraphModule:
     from fx_explorer.capture.custom_pass import apply_pass
 
     return apply_pass(path, module)
-
-
-def _stage_of(gate: Gate, direction: Direction) -> Stage:
-    return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]

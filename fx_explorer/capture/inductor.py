@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._inductor import compile_fx, scheduler
@@ -24,6 +24,9 @@ from fx_explorer.capture.regional import as_traced
 from fx_explorer.capture.snapshots import become, snapshot
 from fx_explorer.capture.ways import Key
 from fx_explorer.model import ArtifactKind, Gate, LineNode
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.steering import Steering
 
 
 @contextlib.contextmanager
@@ -58,9 +61,10 @@ def _pass_hook(
             is_region = recording.is_nested or (gate == "pre_grad" and bool(recording.direction))
             steering = None if depth or is_region else recording.steering
             key: Key = (gate, recording.direction)
-            known = steering.replay(key) if steering else None
-            if known is not None:
+            known = _known(steering, key) if steering else None
+            if steering and known is not None:
                 become(module, known)
+                steering.gate(gate, recording.direction, module)
                 return module if gate == "pre_grad" else None
             depth += 1
             try:
@@ -78,6 +82,13 @@ def _pass_hook(
         return run_passes
 
     return patched(compile_fx, f"_recursive_{gate}_passes", make)
+
+
+def _known(steering: Steering, key: Key) -> Any:
+    """The graph after its passes and, for a way that sets out from later on, after what was edited there."""
+    gate, direction = key
+    edited = steering.replay(("pre_fusion", direction)) if gate == "post_grad" else None
+    return steering.replay(key) if edited is None else edited
 
 
 def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:

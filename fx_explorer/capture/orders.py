@@ -6,6 +6,7 @@ refuses it: nothing is changed then, and the compilation waits as before.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
@@ -125,7 +126,8 @@ def _tried(kept: KeptSegment, command: Command) -> list[str]:
     marked(trial, command.changes.marks)
     found = cut_out(trial, command.changes.marks)
     for one in command.changes.passes:
-        passed(one.path, trial)
+        if one.gate == "dynamo":
+            passed(one.path, trial)
         found.append(f"pass_ of {one.path}")
     return found
 
@@ -140,8 +142,12 @@ def _apply(
 ) -> str:
     if module is None:
         raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
-    for one in passes:
-        steering.edits.apply_pass(way, one, gate, direction, module)
+    here = [replace(one, gate=gate, direction=direction) for one in passes]
+    if any(one.gate != gate for one in passes):
+        raise UsageError(f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with “again from”.")
+    for one in here:
+        steering.edits.apply_pass(way, one.path, gate, direction, module)
+        way.changes = way.changes.plus(Changes(passes=(one,)))
     return ", ".join(f"applied {one.path}" for one in passes)
 
 

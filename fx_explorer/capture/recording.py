@@ -30,12 +30,14 @@ from fx_explorer.model import (
     Compilation,
     Direction,
     Failure,
+    Gate,
     Graph,
     Guard,
     Notice,
     Stage,
 )
 from fx_explorer.model.link import How
+from fx_explorer.model.steering import stage_at
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class Segment:
     joint: RecordedGraph | None = None
     aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
     post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
+    unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)
+    """Graphs that were edited at a gate, as they were before."""
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
     subgraph: str = ""
@@ -77,6 +81,22 @@ class Segment:
     graph that was cut out, and ``aot`` the graph traced of it: rows of neither are added. Empty for the whole."""
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row of the outer graph → how a node traced of it is known to be that one."""
+
+    def at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
+        """The latest graph of a stage."""
+        if stage in ("forward", "backward"):
+            return self.aot.get(direction)
+        if stage == "post_grad":
+            return self.post_grad.get(direction)
+        return {"dynamo": self.dynamo, "pre_grad": self.pre_grad, "joint": self.joint}.get(stage)
+
+    def put(self, stage: Stage, direction: Direction, graph: RecordedGraph) -> None:
+        if stage in ("forward", "backward"):
+            self.aot[direction] = graph
+        elif stage == "post_grad":
+            self.post_grad[direction] = graph
+        else:
+            setattr(self, stage, graph)
 
     @property
     def traced(self) -> RecordedGraph | None:
@@ -291,28 +311,17 @@ class Recording:
 
     # graphs that were edited
 
-    def recorded_at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
-        """The latest graph of a stage on the current way."""
-        segment = self.segment()
-        if stage in ("forward", "backward"):
-            return segment.aot.get(direction)
-        if stage == "post_grad":
-            return segment.post_grad.get(direction)
-        return {"dynamo": segment.dynamo, "pre_grad": segment.pre_grad, "joint": segment.joint}.get(stage)
-
-    def add_edited(self, module: torch.fx.GraphModule, stage: Stage, direction: Direction, name: str) -> tuple[int, int]:
+    def add_edited(self, module: torch.fx.GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
         """Store a graph after an edit at a gate; later stages link to it. Returns the rows of the graph before and of this."""
         from fx_explorer.capture.links import copied_links  # it needs the classes of this file
 
-        segment, before = self.segment(), self.recorded_at(stage, direction)
+        segment, stage = self.segment(), stage_at(gate, direction)
+        before = segment.at(stage, direction)
         after = self.add_graph(module, stage, direction, name=name)
         self.writer.add_all(copied_links(after, before))
-        if stage in ("forward", "backward"):
-            segment.aot[direction] = after
-        elif stage == "post_grad":
-            segment.post_grad[direction] = after
-        else:
-            setattr(segment, stage, after)
+        if before:
+            segment.unedited.setdefault((gate, direction), before)
+        segment.put(stage, direction, after)
         return before.graph.id if before else 0, after.graph.id
 
     # faults

@@ -24,15 +24,14 @@ from fx_explorer.capture.gates import AnotherWay, Gates, Left, Milestones, Reach
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.late_guards import late_guards
 from fx_explorer.capture.orders import allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
+from fx_explorer.capture.reaching import check_passes, check_reached
 from fx_explorer.capture.recording import Recording, Segment, one_line
 from fx_explorer.capture.region_reuse import check_region, share_regions
 from fx_explorer.capture.snapshots import snapshot
-from fx_explorer.capture.ways import KeptSegment, Key, Way, shared_keys, shared_segment
-from fx_explorer.errors import UsageError
+from fx_explorer.capture.ways import KeptSegment, Key, Way, share_gates, shared_keys, shared_segment
+from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
-    GATE_WORDS,
     GATES,
-    GRAPH_GATES,
     Changes,
     Command,
     Compilation,
@@ -45,6 +44,9 @@ from fx_explorer.model import (
 _ANEW = "the user had it captured with other dynamic shapes"
 
 _NEEDS_DYNAMO = "Dynamo would have to capture the frame anew for this, and is through with it; capture again with these options"
+
+_BEFORE: dict[Gate, Gate] = {"dynamo": "dynamo", "post_grad": "pre_fusion"}
+"""Where a graph that was edited is kept for ways that set out from later on; other gates have kept what was made of it."""
 
 CompileHere = Callable[[torch.fx.GraphModule], Any]
 
@@ -132,18 +134,32 @@ class Steering:
         way = self.way
         if way is None:
             return
+        key = (gate, direction)
+        way.reached.add(key)
+        if key in way.passed:
+            return
         if self._is_probing and gate in ("joint", "partition"):
             raise Reached
         self.gates.arrive(gate)
-        if module is not None:
-            self.edits.apply_passes(way, gate, direction, module)
-        if self.gates.stops_at(gate):
+        is_stuck = module is not None and self._is_stuck(self.edits.apply_passes(way, gate, direction, module))
+        if is_stuck or self.gates.stops_at(gate):
             began = time.monotonic()
             try:
                 obey = functools.partial(obey_at_gate, self, way, gate, direction, module)
                 self.gates.wait(gate, way.row.name, direction, obey)
             finally:
                 way.waited_s += time.monotonic() - began
+        way.passed.add(key)
+        if module is not None and key in way.edited and gate in _BEFORE:
+            way.kept[(_BEFORE[gate], direction)] = snapshot(module)
+
+    def _is_stuck(self, problems: list[str]) -> bool:
+        """Whether to wait for what the user makes of passes that cannot be; without a user there, raises PassProblem."""
+        if problems and self.is_outside:
+            raise PassProblem(problems[0])
+        for problem in problems:
+            self._recording.notify(Notice("note", text=problem))
+        return bool(problems)
 
     # one Dynamo graph
 
@@ -250,9 +266,17 @@ class Steering:
         share_regions(origin, way, gate)
         way.region = command.region
         kept.ways.append(way)
+        share_gates(origin, way, gate, command.direction)
+        return way, self._first_graph(kept, way)
+
+    def _first_graph(self, kept: KeptSegment, way: Way) -> torch.fx.GraphModule:
+        """What the way begins with: Dynamo's graph with its regions marked, or as it was when the way was through with it."""
+        if ("dynamo", "") in way.passed:
+            return snapshot(way.kept[("dynamo", "")])
+        way.kept[("dynamo", "")] = kept.dynamo
         graph = snapshot(kept.dynamo)
         self._mark_again(kept, way, graph)
-        return way, graph
+        return graph
 
     def check_branch(self, kept: KeptSegment, command: Command, default: Way) -> None:
         """Raises UsageError for what cannot be done, before anything is changed."""
@@ -260,9 +284,8 @@ class Steering:
         self.check_source(kept)
         settings.check(command.changes.settings)
         check_region(origin, command)
-        needed = {"pre_grad": "pre_grad", "joint": "metadata", "partition": "metadata"}.get(gate, gate)
-        if gate in GRAPH_GATES and gate != "dynamo" and not any(name == needed for name, _ in origin.kept):
-            raise UsageError(f"[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage.")
+        check_reached(origin, gate, command.direction)
+        check_passes(gate, command.changes.passes)
         if command.changes.marks and gate != "dynamo":
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
         if dynamic_shapes.SETTING in command.changes.settings:
@@ -401,13 +424,12 @@ class Steering:
     def compile_kept(self) -> None:
         """Compile every graph that waits, in its turn; one that was left at a milestone goes on from there."""
         for kept in list(self.kept.values()):
-            way, graph = kept.ways[0], snapshot(kept.dynamo)
+            way = kept.ways[0]
             if way.is_finished:
                 continue
             way.replays = shared_keys(way, GATES[-1], "")
-            self._mark_again(kept, way, graph)
             with contextlib.suppress(Reached):
-                self._compile_outside(kept, way, graph)
+                self._compile_outside(kept, way, self._first_graph(kept, way))
 
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         compiler = compiler_for(self._settings_for(way), kept.compiler)

@@ -19,6 +19,7 @@ from torch._guards import CompileContext, TracingContext, compile_context, traci
 
 from fx_explorer.capture.recording import Segment
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
+from fx_explorer.model.steering import stage_at
 
 Key = tuple[str, Direction]
 """What was kept: a gate, or ``lowered`` for a direction's compiled function."""
@@ -69,6 +70,12 @@ class Way:
     """The same by direction (``lowered``), and by region: its subgraph and direction. What was shared keeps its own."""
     is_rebuilt: bool = False
     """Whether it only repeats, part by part with its own settings, what another way made."""
+    reached: set[Key] = field(default_factory=set)
+    """Gates it has come to, those it shares included."""
+    passed: set[Key] = field(default_factory=set)
+    """Gates it is through with: nothing happens there when it is taken up again."""
+    edited: set[Key] = field(default_factory=set)
+    """Gates at which its graph was changed."""
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
     earlier_s: float = 0.0
@@ -123,6 +130,7 @@ class Way:
         segment = shared_segment(self.segment, GATES[-1], "")
         way = Way(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
         way.lowered_with, way.regions = dict(self.lowered_with), dict(self.regions)
+        way.passed = set(self.passed)
         return way
 
     def pause(self) -> None:
@@ -180,6 +188,16 @@ class KeptSegment:
             yield
 
 
+def share_gates(origin: Way, way: Way, gate: Gate, direction: Direction) -> None:
+    """What ``way``, which sets out from ``gate`` of ``origin``, need not go through again."""
+
+    def is_shared(key: Key) -> bool:
+        name, of = key
+        return GATES.index(name) < GATES.index(gate) or bool(direction and of and of != direction)
+
+    way.reached, way.passed, way.edited = (set(filter(is_shared, of)) for of in (origin.reached, origin.passed, origin.edited))
+
+
 def shared_keys(way: Way, gate: Gate, direction: Direction) -> frozenset[Key]:
     """What a way that sets out from ``gate`` need not make: everything up to there, and the other direction's lowering."""
     last = GATES.index(gate)
@@ -203,11 +221,18 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         return last >= GATES.index(name)
 
     post_grad = {d: g for d, g in segment.post_grad.items() if reached("post_grad") or (direction and d != direction)}
-    return replace(
+    shared = replace(
         segment,
         pre_grad=segment.pre_grad if reached("pre_grad") else None,
         joint=segment.joint if reached("joint") else None,
         aot=dict(segment.aot) if reached("partition") else {},
         post_grad=post_grad,
         seq_parents=dict(segment.seq_parents) if reached("joint") else {},
+        unedited={},
     )
+    for (of_gate, of), graph in segment.unedited.items():
+        if of_gate == gate and (not direction or of in ("", direction)):  # it begins with the graph before the edits there
+            shared.put(stage_at(of_gate, of), of, graph)
+        elif reached(of_gate):
+            shared.unedited[(of_gate, of)] = graph
+    return shared

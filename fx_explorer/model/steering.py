@@ -54,6 +54,12 @@ GATE_STAGES: dict[Gate, Stage] = {
 }
 """The stage that has just been finished at a gate."""
 
+
+def stage_at(gate: Gate, direction: Direction) -> Stage:
+    """The stage of the graph that stands at a gate."""
+    return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]
+
+
 GRAPH_GATES: tuple[Gate, ...] = ("dynamo", "pre_grad", "joint", "partition", "post_grad")
 """Gates at which an FX graph can be edited; from ``pre_fusion`` on there is only Inductor's IR."""
 
@@ -102,7 +108,11 @@ class Changes:
 
     def plus(self, more: Changes) -> Changes:
         """Both; ``more`` decides where the settings differ."""
-        return Changes({**self.settings, **more.settings}, (*self.marks, *more.marks), (*self.passes, *more.passes))
+        return Changes({**self.settings, **more.settings}, (*self.marks, *more.marks), self._passes_with(more))
+
+    def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
+        """Each once: a file that is given again takes the place of what it did."""
+        return tuple(dict.fromkeys((*self.passes, *more.passes)))
 
     def to_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)

@@ -24,7 +24,8 @@ def test_headless_modules_load_neither_torch_nor_textual(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["fx_explorer.analysis", "fx_explorer.client", "fx_explorer.commands", "fx_explorer.report", "fx_explorer.tui"]
+    "package",
+    [f"fx_explorer.{name}" for name in ("analysis", "client", "commands", "mending", "report", "tui")],
 )
 def test_no_module_of_this_package_loads_torch(package: str) -> None:
     walk = (

@@ -1,0 +1,20 @@
+"""One file a cause of graph breaks, with the mends for it. Each looks at the source itself: torch's ids for breaks change
+between releases, and one id (a builtin that acts outside the graph) has many causes."""
+
+from collections.abc import Callable, Iterator
+
+from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.mending.causes import asked_for, printing, scalars
+from fx_explorer.mending.mend import Mend
+from fx_explorer.mending.sites import Site
+from fx_explorer.session import SessionReader
+
+Cause = Callable[[SessionReader, DistinctBreak, list[Site]], Iterator[Mend]]
+"""Given the break and the frames it was in, innermost first; there may be none."""
+
+CAUSES: tuple[Cause, ...] = (
+    asked_for.mends,
+    printing.mends,
+    scalars.mends,
+)
+"""In the order their mends are offered in."""

@@ -1,0 +1,192 @@
+"""A Python file as text and syntax tree at once: where a node stands, what it is called, and edits of the text at that place.
+
+Edits are made in the text, at the offsets that libcst gives: comments, blank lines and everything else stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeVar
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+
+NodeT = TypeVar("NodeT", bound=cst.CSTNode)
+
+Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """``text`` in place of what stands from offset ``start`` to ``stop``."""
+
+    start: int
+    stop: int
+    text: str
+
+
+def spliced(text: str, splices: Sequence[Splice]) -> str:
+    """The text with all of them made; they must not overlap. Those at one offset come in their order."""
+    for splice in reversed(sorted(splices, key=lambda one: one.start)):
+        text = text[: splice.start] + splice.text + text[splice.stop :]
+    return text
+
+
+@lru_cache(maxsize=16)
+def parsed(text: str) -> Code:
+    """Raises libcst.ParserSyntaxError. Some milliseconds for each hundred lines, once for a text."""
+    return Code(text)
+
+
+class Code:
+    def __init__(self, text: str) -> None:
+        wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
+        found = wrapper.resolve_many([PositionProvider, ParentNodeProvider])
+        self.text = text
+        self.module = wrapper.module
+        self._ranges: dict[cst.CSTNode, CodeRange] = dict(found[PositionProvider])  # type: ignore[arg-type]
+        self._parents: dict[cst.CSTNode, cst.CSTNode] = dict(found[ParentNodeProvider])  # type: ignore[arg-type]
+        self._line_starts = [0]
+        for line in text.split("\n"):
+            self._line_starts.append(self._line_starts[-1] + len(line) + 1)
+
+    # where things are
+
+    def lines(self, node: cst.CSTNode) -> tuple[int, int]:
+        """First and last line, from 1."""
+        where = self._ranges[node]
+        return where.start.line, where.end.line
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        where = self._ranges[node]
+        return self._offset(where.start.line, where.start.column), self._offset(where.end.line, where.end.column)
+
+    def line_start(self, line: int) -> int:
+        """Offset; also of the line behind the last one."""
+        return min(self._line_starts[line - 1], len(self.text))
+
+    def _offset(self, line: int, column: int) -> int:
+        return min(self._line_starts[line - 1] + column, len(self.text))
+
+    def source(self, node: cst.CSTNode) -> str:
+        """The node as it is written, in its parentheses."""
+        return self.module.code_for_node(node).strip()
+
+    def indent(self, node: cst.CSTNode) -> str:
+        line = self.text[self.line_start(self.lines(node)[0]) :].partition("\n")[0]
+        return line[: len(line) - len(line.lstrip())]
+
+    @property
+    def unit(self) -> str:
+        """One level of indentation."""
+        return self.module.default_indent
+
+    def statements_at(self, line: int) -> list[Statement]:
+        """Those that have a part on the line, innermost ones only: of a compound statement only its header counts."""
+        return [node for node in self._statements if self._begin(node) <= line <= self._header_end(node)]
+
+    @cached_property
+    def _statements(self) -> list[Statement]:
+        kinds = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+        return [node for node in self._ranges if isinstance(node, kinds)]
+
+    def _begin(self, node: Statement) -> int:
+        return self.lines(node)[0]
+
+    def _header_end(self, node: Statement) -> int:
+        if isinstance(node, cst.BaseSmallStatement):
+            return self.lines(node)[1]
+        body = node.body
+        first = body.body[0] if isinstance(body, cst.IndentedBlock) and body.body else body
+        return max(self.lines(node)[0], self.lines(first)[0] - 1)
+
+    # what is around
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        while (above := self._parents.get(node)) is not None:
+            yield above
+            node = above
+
+    def around(self, node: cst.CSTNode, kind: type[NodeT]) -> NodeT | None:
+        """The innermost one of this kind that holds the node, within its function."""
+        for above in self.ancestors(node):
+            if isinstance(above, kind):
+                return above
+            if isinstance(above, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+                return None
+        return None
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        return next((above for above in self.ancestors(node) if isinstance(above, cst.FunctionDef)), None)
+
+    def top_statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement of the module that holds the node."""
+        *_, top = (one for one in (node, *self.ancestors(node)) if not isinstance(one, cst.Module))
+        return top
+
+    def siblings(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+        """The lines of the block that the node, a line or a compound statement, is one of."""
+        block = self.parent(node)
+        return block.body if isinstance(block, cst.IndentedBlock | cst.Module) else ()
+
+    def line_of(self, statement: Statement) -> cst.CSTNode | None:
+        """What stands in a block for this statement; None when it shares its line with others."""
+        if isinstance(statement, cst.BaseCompoundStatement):
+            return statement if self.siblings(statement) else None
+        line = self.parent(statement)
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and self.siblings(line)
+        return line if alone else None
+
+    # names
+
+    def name_of(self, node: cst.CSTNode) -> str:
+        """The dotted name by which torch and others know it: ``gb`` after ``from torch._dynamo import graph_break as gb`` is
+        ``torch._dynamo.graph_break``. Empty for what has no name."""
+        name = get_full_name_for_node(node) if isinstance(node, cst.Name | cst.Attribute) else None
+        first, dot, rest = (name or "").partition(".")
+        return self.imported.get(first, first) + dot + rest
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """Name in this file → what it was imported as: ``np`` → ``numpy``."""
+        names: dict[str, str] = {}
+        for node in self._ranges:
+            if isinstance(node, cst.Import):
+                for alias in node.names:
+                    whole = get_full_name_for_node(alias.name) or ""
+                    names |= (
+                        {alias.evaluated_alias: whole}
+                        if alias.evaluated_alias
+                        else {whole.partition(".")[0]: whole.partition(".")[0]}
+                    )
+            elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+                module = "." * len(node.relative) + (get_full_name_for_node(node.module) or "" if node.module else "")
+                names |= {
+                    alias.evaluated_alias or alias.evaluated_name: f"{module}.{alias.evaluated_name}" for alias in node.names
+                }
+        return names
+
+    def find(self, node: cst.CSTNode, kind: type[NodeT]) -> list[NodeT]:
+        """All of this kind in the node, outermost first; not what stands in the body of a compound statement."""
+        found: list[NodeT] = []
+        self._find(node, kind, found)
+        return found
+
+    def _find(self, node: cst.CSTNode, kind: type[NodeT], found: list[NodeT]) -> None:
+        if isinstance(node, kind):
+            found.append(node)
+        for child in node.children:
+            if not isinstance(child, cst.BaseSuite | cst.Else | cst.ExceptHandler | cst.Finally):
+                self._find(child, kind, found)
+
+    def all(self, kind: type[NodeT]) -> list[NodeT]:
+        return [node for node in self._ranges if isinstance(node, kind)]
+
+    def functions_called(self, name: str) -> list[cst.FunctionDef]:
+        return [node for node in self.all(cst.FunctionDef) if node.name.value == name]

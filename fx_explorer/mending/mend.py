@@ -1,0 +1,48 @@
+"""One change that may take a graph break away: an edit of a file, or options of torch."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """Either ``path``, ``before`` and ``after``, or ``settings``."""
+
+    title: str
+    """What it does, as a request: ``take the print out of the compiled code``."""
+    why: str
+    risk: str = ""
+    """What it changes beside the break; empty when it means the same."""
+    line: int = 0
+    """Of the user's file, where the break is."""
+    path: str = ""
+    """The user's file, as torch named it."""
+    before: str = ""
+    after: str = ""
+    r"""Text of the whole file, with ``\n`` at the ends of lines."""
+    settings: dict[str, object] = field(default_factory=dict)
+    """Options by full name: ``dynamo.capture_scalar_outputs``."""
+
+    @property
+    def diff(self) -> str:
+        """The edit as a unified diff that ``patch`` and ``git apply`` take; empty for options."""
+        path = self.path.lstrip("/")
+        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+    @property
+    def instruction(self) -> str:
+        """How options are set: the lines of a program, then the command line's way."""
+        modules = {
+            "dynamo": "torch._dynamo.config",
+            "inductor": "torch._inductor.config",
+            "functorch": "torch._functorch.config",
+        }
+        lines = [
+            f"{modules[name.partition('.')[0]]}.{name.partition('.')[2]} = {value!r}" for name, value in self.settings.items()
+        ]
+        options = " ".join(f"--setting {name}={value}" for name, value in self.settings.items())
+        return "\n".join([*lines, f"# or: fx-explorer TARGET {options}"]) if lines else ""

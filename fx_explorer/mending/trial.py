@@ -1,0 +1,139 @@
+"""Trying a mend: a worker of its own runs the changed program, captures it, and compares it with the original.
+
+The user's file is not touched. A mend that loops, crashes or raises costs that worker, and is told.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.totals import totals
+from fx_explorer.client import Capture
+from fx_explorer.mending.mend import Mend
+from fx_explorer.mending.on_disk import changed_on_disk
+from fx_explorer.model import CaptureRequest, Outcome, Verification
+from fx_explorer.session import SessionReader
+
+TIMEOUT_S = 300.0
+
+Verdict = Literal["good", "prints differ", "refused", "not compared"]
+"""``good``: fewer breaks, and everything equals. ``prints differ``: the same, but for what is printed or logged; whether that
+is wanted only the user knows. ``refused``: it fails, changes results, or takes no break away. ``not compared``: fewer breaks,
+but there was nothing to compare (a script has no one output)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a capture cost. ``operations``: call nodes of the graphs that Dynamo made."""
+
+    sites: int
+    hits: int
+    graphs: int
+    operations: int
+    compile_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    mend: Mend
+    verdict: Verdict
+    reason: str
+    """Why, in a sentence."""
+    before: Figures
+    after: Figures | None
+    """None when the changed program could not be captured to its end."""
+    verification: Verification | None
+    took_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.verdict == "good"
+
+
+def figures(reader: SessionReader) -> Figures:
+    counted = totals(reader)
+    (operations,) = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage = 'dynamo' AND parent = 0")[0]
+    return Figures(len(distinct_breaks(reader)), counted.graph_break_hits, counted.graphs, int(operations), counted.compile_s)
+
+
+async def try_mend(
+    request: CaptureRequest, mend: Mend, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> Trial:
+    """``request`` is what the session of the break was captured with, ``before`` its figures. Never raises for what the mend or
+    the user's program does."""
+    began = time.monotonic()
+    change = changed_on_disk(mend)
+    if change:
+        return Trial(mend, "refused", change, before, None, None, 0.0)
+    capture = Capture(request_to_try(request, mend), python, timeout)
+    try:
+        await capture.start()
+        outcome = await capture.wait()
+        with SessionReader(capture.session_path) as reader:
+            after = figures(reader)
+            verification = next(iter(reader.rows(model.Verification)), None)
+            failures = reader.rows(model.Failure, where="compiler")
+    except BaseException:
+        await capture.cancel()
+        raise
+    finally:
+        capture.discard()
+    verdict, reason = judge(outcome, before, after, verification, failures)
+    ended = outcome.kind == "finished"
+    return Trial(mend, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
+
+
+def request_to_try(request: CaptureRequest, mend: Mend) -> CaptureRequest:
+    return replace(
+        request,
+        session="",
+        pause="",
+        stay=False,
+        verify=not request.as_script,
+        settings={**request.settings, **mend.settings},
+        overlay={**request.overlay, mend.path: mend.after} if mend.path else request.overlay,
+    )
+
+
+def judge(
+    outcome: Outcome,
+    before: Figures,
+    after: Figures,
+    verification: Verification | None,
+    failures: Sequence[model.Failure] = (),
+) -> tuple[Verdict, str]:
+    """(verdict, why)."""
+    if outcome.kind != "finished":
+        return "refused", f"the changed program did not get through: {outcome.message or outcome.kind}"
+    if verification and verification.problem:
+        return "refused", f"{verification.problem}, so there is nothing to compare with"
+    if verification and not verification.is_equal:
+        return "refused", f"results differ: {verification.differences[0]}"
+    if before.operations and not after.operations:
+        return "refused", "nothing is compiled any more"
+    if (after.sites, after.hits) >= (before.sites, before.hits) or after.sites > before.sites:
+        return "refused", "the break stays" if after.sites == before.sites else "other breaks come in its place"
+    if failures:
+        return "refused", f"the compiler fails: {failures[0].message}"
+    fewer = f"{_times(before.sites, 'break')} → {after.sites}"
+    if verification is None:
+        return "not compared", f"{fewer}; a script has no one output to compare, so look at its results yourself"
+    if not verification.prints_equal:
+        return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}"
+    return "good", f"{fewer}; equal in {_times(len(verification.calls), 'call')}"
+
+
+def _printed(verification: Verification) -> str:
+    if verification.lost_lines:
+        return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
+    return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
+
+
+def _times(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -76,11 +76,11 @@ def compilation_title(compilation: model.Compilation) -> str:
 
 
 def way_title(reader: SessionReader, way: model.Compilation) -> str:
-    """``way 1: from Dynamo · inductor.max_fusion_size = 8``."""
+    """``way 1: inductor.max_fusion_size = 8 · from Dynamo``; what differs first, since a narrow outline cuts the rest."""
     number = way.name.rpartition("~")[2]
-    start = f"from {model.GATE_WORDS[way.branch_from]}" if way.branch_from else ""
-    parts = [f"way {number}: {start}".strip().removesuffix(":"), *way_in_words(reader, way)]
-    return " · ".join(parts)
+    start = [f"from {model.GATE_WORDS[way.branch_from]}"] if way.branch_from else []
+    parts = [*way_in_words(reader, way), *start]
+    return f"way {number}: {' · '.join(parts)}".removesuffix(": ")
 
 
 def plain_function(function: str) -> str:

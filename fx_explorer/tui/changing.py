@@ -8,7 +8,7 @@ from textual import work
 
 from fx_explorer.analysis.hand_marks import hand_marks, source_edit
 from fx_explorer.analysis.settings import read_settings
-from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Changes, Command, Gate, PassFile
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Changes, Command, Gate, Mark, PassFile
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.marking import Markable, markables
 from fx_explorer.tui.screens.ask import Ask
@@ -78,13 +78,18 @@ class ChangingApp(SteppingApp):
         departure = await self._choose_departure("Compile again", waiting)
         if departure is None:
             return
+        changes = await self._choose_route(departure.words, departure)
+        if changes is not None:
+            self._take_way(departure, changes)
+
+    async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
+        """Options for another way; None: none is to be taken."""
         choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
-        route = await self.push_screen_wait(Chooser(departure.words, matching(choices)))
-        if route is None:
-            return
-        settings = await self._choose_settings() if route.settings is None else route.settings
-        if settings or route.settings is not None:
-            self._take_way(departure, Changes(settings))
+        route = await self.push_screen_wait(Chooser(title, matching(choices)))
+        if route is None or route.settings is not None:
+            return Changes(route.settings or {}) if route else None
+        settings = await self._choose_settings()
+        return Changes(settings) if settings else None
 
     async def _choose_departure(self, title: str, waiting: Waiting) -> Departure | None:
         """At a gate only the compilation that waits there can be taken up."""
@@ -116,7 +121,7 @@ class ChangingApp(SteppingApp):
             chosen = picked
         name = await self.push_screen_wait(Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
         if name:
-            self._mark(waiting, chosen, name)
+            await self._mark(waiting, chosen.compilation, chosen.named(name))
 
     def action_export_marking(self) -> None:
         """Works on a saved session too: nothing is asked of the compiler."""
@@ -133,13 +138,16 @@ class ChangingApp(SteppingApp):
             folder = Path(edit.files[0]).parent
         self.push_screen(SourceEditScreen(edit, folder, self.explorer.keymap))
 
-    def _mark(self, waiting: Waiting, chosen: Markable, name: str) -> None:
+    async def _mark(self, waiting: Waiting, compilation: str, mark: Mark) -> None:
         """At Dynamo's gate the mark is put on its graph; elsewhere another way sets out from there."""
-        changes = Changes(marks=(chosen.named(name),))
-        if waiting.gate == "dynamo" and waiting.compilation in ("", chosen.compilation):
-            self._send(Command("mark", changes=changes), f"marking {name}")
-        else:
-            self._take_way(Departure(chosen.compilation, "dynamo"), changes)
+        marked = Changes(marks=(mark,))
+        if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
+            self._send(Command("mark", changes=marked), f"marking {mark.name}")
+            return
+        departure = Departure(compilation, "dynamo")
+        changes = await self._choose_route(f"Compile [{compilation}] again with {mark.name}", departure)
+        if changes is not None:
+            self._take_way(departure, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
         reader, place = self.explorer.reader, self.explorer.place

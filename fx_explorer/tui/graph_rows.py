@@ -18,7 +18,7 @@ COLUMNS = (
     Column("value", "type", min_width=16, max_width=24),
     Column("operation", "function", min_width=11, max_width=34, priority=1),
     Column("region", "annotation", min_width=8, max_width=18, priority=4),
-    Column("module", "muted", min_width=12, max_width=26, priority=3),
+    Column("module", "muted", min_width=12, max_width=26, priority=3, keeps="end"),
     Column("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 

@@ -21,7 +21,7 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     if waiting.gate == "dynamo" and not waiting.compilation:
         are = "is captured and not compiled yet" if figures.graphs == 1 else "are captured and none is compiled yet"
         text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {_going(keymap)}"
-        ran = "Your program has run to its end already, with its graphs not compiled."
+        ran = "Your program has already run to its end, uncompiled."
         return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
     direction = f", {waiting.direction}" if waiting.direction else ""
     text = (
@@ -37,7 +37,7 @@ def _going(keymap: Keymap) -> str:
 
 def _before(keymap: Keymap) -> str:
     option, mark, applied = (_key(command, keymap) for command in ("step.option", "step.mark", "step.pass"))
-    return f"Before that, {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
+    return f"Before you go on: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
 
 
 def _key(command_id: str, keymap: Keymap) -> str:

@@ -64,13 +64,11 @@ class Route:
 
 
 def routes(departure: Departure) -> list[Route]:
-    """The usual ones, which make a comparison; the backend can only be another one after Dynamo."""
-    asked = Route("with other options", "choose them first", None)
-    same = Route("with the same options", "", {})
-    if departure.gate != "dynamo":
-        return [asked, same]
-    return [asked, *_BACKENDS, same]
+    """The backend can be another one only after Dynamo; the usual ones make a comparison."""
+    return [*(_BACKENDS if departure.gate == "dynamo" else ()), SAME, Route("with other options", "choose them first", None)]
 
+
+SAME = Route("with the same options", "", {})
 
 _BACKENDS = (
     Route("with regional Inductor", "only marked regions are compiled", {"compile.backend": "regional_inductor"}),

@@ -78,7 +78,7 @@ def test_another_way_stands_right_below_its_compilation_and_says_what_differs(wr
 
     heading, way, own = outline(written(write))
     assert (heading.title, own.title) == ("[0/0] f", "Dynamo graph")
-    assert (way.depth, way.title) == (1, "↳ way 1: from Dynamo · inductor.max_fusion_size = 8")
+    assert (way.depth, way.title) == (1, "↳ way 1: inductor.max_fusion_size = 8 · from Dynamo")
     assert way.detail == "[0/0~1] · saved 2.00 s · the program uses it"
 
 

@@ -141,6 +141,22 @@ async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path
         capture.end()
 
 
+async def test_a_mark_when_all_is_compiled_asks_how_to_compile_again(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        capture.stay()
+        capture.say(AT_HAND)
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
+        assert "Compile [0/0] again with mlp" in driver.screen
+        await driver.press(*"regional", "enter")
+        mark = Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7)
+        changes = Changes({"compile.backend": "regional_inductor"}, (mark,))
+        assert capture.sent == [Command("again", gate="dynamo", compilation="0/0", changes=changes)]
+        capture.end()
+
+
 def test_a_node_of_any_stage_is_marked_by_the_dynamo_nodes_it_comes_from(tmp_path: Path) -> None:
     write_training_step(tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
@@ -186,7 +202,7 @@ async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(o
 def test_the_backend_is_another_one_only_after_dynamo() -> None:
     offered = [route.settings for route in routes(Departure("0/0", "dynamo"))]
     assert {"compile.backend": "eager"} in offered
-    assert [route.settings for route in routes(Departure("0/0", "joint"))] == [None, {}]
+    assert [route.settings for route in routes(Departure("0/0", "joint"))] == [{}, None]
 
 
 def test_a_gate_inside_another_way_leads_back_to_that_way(tmp_path: Path) -> None:

@@ -180,3 +180,9 @@ def test_columns_fit_whenever_their_least_widths_do(room: int) -> None:
 def test_a_wide_pane_gives_each_column_what_it_needs() -> None:
     columns = [Column(), Column(max_width=12), Column()]
     assert column_widths(columns, [9, 30, 2], 200) == ((0, 9), (1, 12), (2, 4))
+
+
+async def test_of_a_long_path_the_end_is_shown() -> None:
+    columns = [Column("module", max_width=12, keeps="end"), Column("n")]
+    async with app_of(Rows([("model.layers.0.mlp", "1"), ("head", "2")]), columns).run_test(size=SIZE) as pilot:
+        assert pilot.app.shown()[1:3] == ["▸…ayers.0.mlp  1", " head          2"]

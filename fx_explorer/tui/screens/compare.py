@@ -38,8 +38,8 @@ class CompareScreen(ModalScreen[None]):
     DEFAULT_CSS = """
     CompareScreen { align: center middle; }
     CompareScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
-    CompareScreen #figures { height: 2fr; background: $surface; }
-    CompareScreen #difference { height: 3fr; background: $surface; }
+    CompareScreen #figures { height: 1fr; background: $surface; }
+    CompareScreen #difference { height: 1fr; background: $surface; }
     CompareScreen #title { color: $foreground; background: $panel; }
     CompareScreen OneLine { padding: 0; color: $text-muted; }
     """

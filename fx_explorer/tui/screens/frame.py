@@ -146,6 +146,7 @@ class ExplorerFrame(Screen[None]):
             self._waiting = waiting
             if self.view == "overview":
                 self._refresh_view()
+                self.show_inspector()
 
     def show_pipeline(self, states: list[StepState]) -> None:
         self._pipeline.show(states)

@@ -35,7 +35,7 @@ COLUMNS = (
 )
 
 NO_SETTINGS = "This session has no list of options: the capture ended before torch was asked for it, or is older than the list."
-FIND = "type to find a name or a word of the help; ↑ ↓ choose, ⏎ edits, esc closes"
+FIND = "type to find a name or a word of the help"
 
 Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""

@@ -16,20 +16,20 @@ from fx_explorer.tui.widgets.row_list import Column, Row
 
 
 def figure_columns(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[Column, ...]:
-    """The first is read first: it gives up its width last."""
     sides = (Column(side_title(reader, way), "text", min_width=14, max_width=60) for way in (left, right))
-    return (Column("", "strong", min_width=36, max_width=44), *sides)
+    return (Column("", "strong", min_width=26, max_width=44), *sides)
 
 
 def side_title(reader: SessionReader, way: model.Compilation) -> str:
-    """``[0/0~1] compile.backend = eager``: what makes it differ; of a first way, its backend."""
-    return f"[{way.name}] {', '.join(way_in_words(reader, way)) or way.backend}".strip()
+    """``[0/0~1] eager``: what makes it differ; of a first way, its backend."""
+    words = (word.removeprefix("compile.backend = ") for word in way_in_words(reader, way))
+    return f"[{way.name}] {', '.join(words) or way.backend}".strip()
 
 
 DIFF_COLUMNS = (
     Column("", "muted", min_width=1, max_width=1),
-    Column("", "text", min_width=24, max_width=76),
-    Column("", "text", min_width=24, max_width=76),  # as wide as the other; as the last one it is not cut
+    Column("", "text", min_width=24, max_width=200),
+    Column("", "text", min_width=24, max_width=200),  # as wide as the other; as the last one it is not cut
 )
 
 SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}

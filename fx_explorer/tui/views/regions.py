@@ -29,7 +29,8 @@ def regions_table(reader: SessionReader) -> Table:
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
         rows=[_row(reader, region) for region in regions(reader)],
-        empty='Nothing is marked. Put `with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):` around it.',
+        empty="Nothing is marked. Press m on a node or a line of your source, or put your lines into a block "
+        '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.',
     )
 
 
@@ -37,7 +38,7 @@ def _row(reader: SessionReader, region: Region) -> Row:
     cells = (
         region.name,
         compiled_in_words(region),
-        ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()),
+        _nodes(region),
         ", ".join(_kernels(region, backward=False)),
         ", ".join(_kernels(region, backward=True)),
         str(sum(eager.nodes for eager in region.eager)) if region.lowerings else "",
@@ -46,6 +47,10 @@ def _row(reader: SessionReader, region: Region) -> Row:
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
     return Row(cells, place, lambda: Detail(_text(region)), region_kind(region.value))
+
+
+def _nodes(region: Region) -> str:
+    return ", ".join(f"{stage} {count}" for stage, count in region.nodes.items())
 
 
 def compiled_in_words(region: Region) -> str:
@@ -70,7 +75,7 @@ def _configs(region: Region) -> list[str]:
 
 
 def _text(region: Region) -> str:
-    lines = [f"{region.name} · {region.key}: {region.value}"]
+    lines = [f"{region.name} · {region.key}: {region.value}", f"nodes: {_nodes(region)}"]
     lines += [_lowering_line(one) for one in region.lowerings]
     lines += [f"{one.direction}: kept eager: {_ops(one)}" for one in region.eager]
     if not region.lowerings:

@@ -37,7 +37,7 @@ class Outline(RowList):
     """``▾ [0/0] MLP.forward``, ``  Forward graph  78 nodes`` … Enter shows what is under the cursor, ← and → fold."""
 
     DEFAULT_CSS = """
-    Outline { width: 32; }
+    Outline { width: 20%; min-width: 32; max-width: 48; }
     """
 
     class Chosen(Message):

@@ -60,6 +60,8 @@ class Column:
     """The last column is not cut at its width: scroll sideways to read on."""
     priority: int = 0
     """When the pane is too narrow for all, columns with the highest number are left out first; those with 0 never."""
+    keeps: Literal["start", "end"] = "start"
+    """Which part of a cell that is too long is shown: of ``model.layers.0.mlp`` the end says more."""
 
 
 class RowList(LineView):
@@ -150,7 +152,8 @@ class RowList(LineView):
         for index, width in layout:
             if index < len(row):
                 column = self._columns[index]
-                tokens += _fit(_pieces(row[index], column.kind), width, column.align, index == layout[-1][0])
+                is_last = index == layout[-1][0]
+                tokens += _fit(_pieces(row[index], column.kind), width, column.align, is_last, column.keeps)
         return tokens
 
     def line_text(self, line: int) -> str:
@@ -231,15 +234,23 @@ def _pieces(cell: Cell, kind: str) -> list[Piece]:
     return [(printable(text), piece_kind) for text, piece_kind in cell]
 
 
-def _fit(pieces: list[Piece], width: int, align: str, is_last: bool) -> list[Piece]:
+def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: str = "start") -> list[Piece]:
     """``pieces`` in ``width`` cells and the gap after them; what is cut off ends in ``…``."""
     cells = sum(len(text) if text.isascii() else cell_len(text) for text, _ in pieces)
     if cells > width and not is_last:
-        pieces, cells = _shorten(pieces, width), width
+        pieces, cells = _shorten(pieces, width) if keeps == "start" else [_end_of(pieces, width)], width
     padding = " " * max(0, width - cells)
     if align == "right":
         return [(padding, "text"), *pieces, ("" if is_last else " " * GAP, "text")]
     return pieces if is_last else [*pieces, (padding + " " * GAP, "text")]
+
+
+def _end_of(pieces: list[Piece], width: int) -> Piece:
+    """What is left of a cell in one kind; its beginning is cut off."""
+    text = "".join(text for text, _ in pieces)
+    cells = cell_len(text)
+    end = cut_cells(text, cells - width + 1, cells)
+    return ("…" + " " * (width - 1 - cell_len(end)) + end, pieces[-1][1])
 
 
 def _shorten(pieces: list[Piece], width: int) -> list[Piece]:

@@ -19,6 +19,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.recompiles import recompiles
+from fx_explorer.analysis.regional_facts import regional_facts
 from fx_explorer.analysis.saved import saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
@@ -44,6 +45,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_breaks(reader),
         *_recompiles(reader),
         *_kernels(reader),
+        *regional_facts(reader),
         *_memory(reader),
         *_time(reader),
     ]

@@ -31,6 +31,11 @@ _AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
 _INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
 
 
+REGIONAL = "regional_inductor"
+
+NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
+
+
 def missing(recording: Recording, name: str, status: Status) -> dict[str, str] | None:
     """Stage → why compilation ``name`` has nothing of it. None when it has all of them."""
     seen = recording.seen_stages.get(name, set())
@@ -56,6 +61,8 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
         return f"backend {backend} does not use AOTAutograd"
     if stage in ("joint", "backward"):
         return "nothing here needs a gradient" if "joint" not in seen else "the backward was not compiled: it never ran"
+    if stage in _INDUCTOR_STAGES and "output_code" not in seen and backend == REGIONAL:
+        return NOTHING_ANNOTATED
     if stage in _INDUCTOR_STAGES and "output_code" not in seen:
         return f"backend {backend} does not use Inductor"
     if stage == "kernel":

@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch.fx.traceback import annotate
 
+from fx_explorer.analysis.overview import overview
 from fx_explorer.capture.marking import apply_mark, cut, cut_in_words
+from fx_explorer.capture.stages import NOTHING_ANNOTATED
 from fx_explorer.errors import UsageError
-from fx_explorer.model import Artifact, Failure, Graph, Kernel, Mark, Node, RegionLowering
+from fx_explorer.model import Artifact, Compilation, Failure, Graph, Kernel, Mark, Node, RegionLowering
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record
 
@@ -285,3 +287,49 @@ def test_annotations_reach_the_session_as_the_user_wrote_them(trained: Trained) 
     nodes = [node for node in trained.reader.rows(Node) if node.annotations]
     dynamo = next(row.id for row in trained.reader.rows(Graph) if row.stage == "dynamo")
     assert {"compile_with_inductor": "up"} in [node.annotations for node in nodes if node.graph == dynamo]
+
+
+# what may be annotated in unusual ways
+
+
+def test_annotating_nothing_is_said(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", lambda compile: compile(Layer())(torch.ones(2, 4)), backend="regional_inductor")
+    assert not reader.rows(RegionLowering)
+    (compilation,) = reader.rows(Compilation)
+    assert (compilation.status, compilation.missing_stages or {}) == (
+        "ok",
+        dict.fromkeys(("pre_grad", "post_grad", "schedule", "output_code", "kernel"), NOTHING_ANNOTATED),
+    )
+    (fact,) = [fact for fact in overview(reader) if fact.view == "regions"]
+    assert (fact.severity, "no operation is annotated" in fact.text, "annotate(" in fact.detail) == ("problem", True, True)
+    reader.close()
+
+
+class Nested(torch.nn.Module):
+    """A region inside another, twice."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            with annotate({"compile_with_inductor": "outer"}):
+                x = x.sin()
+                with annotate({"compile_with_inductor": "inner"}):
+                    x = x.cos()
+                x = x.tan()
+            x = x + 1
+        return x
+
+
+def test_an_inner_region_is_its_own_and_a_repeated_one_is_compiled_at_each_place(tmp_path: Path) -> None:
+    """The innermost annotation counts, as torch's own loggers say; nothing is computed twice."""
+    reader = record(tmp_path / "s.fxs", lambda compile: compile(Nested())(torch.ones(8)), backend="regional_inductor")
+    rows = reader.rows(RegionLowering)
+    assert sorted((row.name, row.nodes) for row in rows) == [("inner", 1)] * 2 + [("outer", 1)] * 4
+    assert len({row.subgraph for row in rows}) == 6
+    computed = reader.query(
+        "SELECT kernel.subgraph, node.target FROM line_node JOIN node ON node.id = line_node.node "
+        "JOIN kernel ON kernel.artifact = line_node.artifact WHERE line_node.line = 0"
+    )
+    names = {row.subgraph: row.name for row in rows}
+    found = sorted((names[subgraph], target.split(".")[1]) for subgraph, target in computed)
+    assert found == sorted([("outer", "sin"), ("inner", "cos"), ("outer", "tan")] * 2)
+    reader.close()

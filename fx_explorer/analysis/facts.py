@@ -9,7 +9,9 @@ from fx_explorer.analysis.documents import Place
 
 Severity = Literal["good", "notice", "problem"]
 
-View = Literal["overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console"]
+View = Literal[
+    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions"
+]  # fmt: skip
 
 Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "next"]
 """What a fact is about; facts of one topic follow each other."""

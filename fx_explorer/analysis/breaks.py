@@ -1,11 +1,14 @@
-"""Graph breaks, grouped: one entry for each user line and cause, however often it was hit."""
+"""Graph breaks, grouped: one entry for each user line and cause, however often it was hit, the costliest first."""
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.break_cost import NO_COST, BreakCost, CutBooks, break_costs
+from fx_explorer.analysis.call_tree import call_trees
+from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
 
@@ -52,6 +55,15 @@ class DistinctBreak:
     stack: int
     text: int
     """Of the first hit: its Stack, and torch's own report whole."""
+    column: int = 0
+    """Where in the line the code that breaks begins, in characters from 1; 0 when torch does not tell."""
+    carets: str = ""
+    """To stand under ``code``: a caret below each character that breaks. Empty when torch does not tell."""
+    chain: tuple[model.Frame, ...] = ()
+    """The function that Python called, and what was inlined into it down to the break. Its innermost frame may be torch's."""
+    resume_functions: tuple[str, ...] = ()
+    """torch's names of the functions made of what comes behind, each once."""
+    cost: BreakCost = NO_COST
 
     @property
     def in_words(self) -> str:
@@ -60,12 +72,14 @@ class DistinctBreak:
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """In the order they were first hit."""
-    names = compilation_names(reader)
+    """The costliest first (``BreakCost.rank``); in the order they were first hit where that is the same."""
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
         groups.setdefault(_cause(hit), []).append(hit)
-    return [_grouped(reader, hits, names) for hits in groups.values()]
+    if not groups:
+        return []
+    known = _Known(reader)
+    return sorted((known.grouped(hits) for hits in groups.values()), key=lambda one: one.cost.rank, reverse=True)
 
 
 def _cause(hit: model.GraphBreak) -> tuple[str, int, str]:
@@ -73,22 +87,67 @@ def _cause(hit: model.GraphBreak) -> tuple[str, int, str]:
     return hit.file, hit.line, hit.registry_id or hit.reason
 
 
-def _grouped(reader: SessionReader, hits: list[model.GraphBreak], names: dict[int, str]) -> DistinctBreak:
-    first = hits[0]
-    return DistinctBreak(
-        registry_id=first.registry_id,
-        reason=first.reason,
-        explanation=first.explanation,
-        hints=tuple(dict.fromkeys(first.hints)),
-        file=first.file,
-        line=first.line,
-        code=first.code.strip(),
-        count=len(hits),
-        compilations=tuple(dict.fromkeys(names.get(hit.compilation, "") for hit in hits if hit.compilation)),
-        place=place_of_path(reader, first.file, first.line),
-        stack=first.stack,
-        text=first.text,
-    )
+class _Known:
+    """What all breaks of a session are told from, read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._names = compilation_names(reader)
+        self._resumes = reader.rows(model.ResumeFunction)
+        self._books = CutBooks(reader)
+        self._costs = break_costs(self._books, call_trees(reader))
+
+    def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
+        first = hits[0]
+        place = place_of_path(self._reader, first.file, first.line)
+        return DistinctBreak(
+            registry_id=first.registry_id,
+            reason=first.reason,
+            explanation=first.explanation,
+            hints=tuple(dict.fromkeys(first.hints)),
+            file=first.file,
+            line=first.line,
+            code=first.code.strip(),
+            count=len(hits),
+            compilations=tuple(dict.fromkeys(self._names.get(hit.compilation, "") for hit in hits if hit.compilation)),
+            place=place,
+            stack=first.stack,
+            text=first.text,
+            column=first.column,
+            carets=self._carets(first, place),
+            chain=self._books.chain(first),
+            resume_functions=tuple(dict.fromkeys(name for hit in hits for name in self._resumed(hit))),
+            cost=sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST),
+        )
+
+    def _carets(self, hit: model.GraphBreak, place: Place | None) -> str:
+        lines = lines_of(self._reader, place.document) if place and hit.column else []
+        line = lines[hit.line - 1] if 0 < hit.line <= len(lines) else ""
+        return carets(line, hit.column, hit.end_column if hit.end_line == hit.line else 0)
+
+    def _resumed(self, hit: model.GraphBreak) -> list[str]:
+        line = self._books.root_line(hit)
+        return [row.name for row in self._resumes if row.compilation == hit.compilation and row.line == line]
+
+
+def carets(line: str, column: int, end_column: int) -> str:
+    """``   ^^^^^``, to stand under the line less its indent: below the characters ``column`` to ``end_column``, both from 1.
+
+    To the end of the line when ``end_column`` is 0; empty when ``column`` is.
+
+    A wide character takes two carets, a tab stays.
+    """
+    code = line.strip()
+    start = column - 1 - (len(line) - len(line.lstrip()))
+    if not column or not 0 <= start < len(code):
+        return ""
+    end = min(len(code), start + end_column - column + 1) if end_column else len(code)
+    before = "".join(c if c == "\t" else " " * _cells(c) for c in code[:start])
+    return before + "^" * sum(map(_cells, code[start:end]))
+
+
+def _cells(character: str) -> int:
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def compilation_names(reader: SessionReader) -> dict[int, str]:

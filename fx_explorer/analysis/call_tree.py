@@ -1,0 +1,127 @@
+"""Which functions Python called, which of them were compiled, and into how many graphs: the program around its graph breaks.
+
+Pure: made of the rows of compilations (each knows where it was called), graphs and breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.ways import root_name
+from fx_explorer.session import SessionReader
+
+_RESUME = "torch_dynamo_resume_in_"
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A function that torch.compile looked at, and those that Python called from it where its graph had ended."""
+
+    frame: str
+    """torch's number of it: ``0``; ``0#2`` after a reset."""
+    function: str
+    """Qualified; of a resume function as torch calls it."""
+    file: str
+    line: int
+    called_at: int
+    """The caller's line; 0 for the first function of a tree."""
+    compilations: tuple[model.Compilation, ...]
+    """The first one, and those for other inputs. Attempts that were given up and other ways are not among them."""
+    graphs: tuple[model.Graph, ...]
+    """Dynamo's, one for each compilation that made one."""
+    breaks: tuple[model.GraphBreak, ...]
+    """Reported while it was compiled, in attempts that were given up too."""
+    calls: tuple[Called, ...] = ()
+
+    @property
+    def is_resume(self) -> bool:
+        return _own_name(self.function).startswith(_RESUME)
+
+    @property
+    def is_left_to_python(self) -> bool:
+        """Whether nothing of it was compiled in the end."""
+        return bool(self.compilations) and self.compilations[-1].status in ("skipped", "failed")
+
+    @property
+    def has_graph(self) -> bool:
+        """Its own, or of a function below it."""
+        return bool(self.graphs) or any(one.has_graph for one in self.calls)
+
+    def walk(self) -> Iterator[Called]:
+        """This one and all below it, in the order of the calls."""
+        yield self
+        for one in self.calls:
+            yield from one.walk()
+
+
+def call_trees(reader: SessionReader) -> list[Called]:
+    """A tree for each function that was called from code that is not compiled, in the order of the calls."""
+    compilations = [row for row in reader.rows(model.Compilation) if not row.branch_of]
+    stacks = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))}
+    return trees(compilations, stacks, reader.rows(model.Graph, stage="dynamo", parent=0), reader.rows(model.GraphBreak))
+
+
+def trees(
+    compilations: Sequence[model.Compilation],
+    stacks: dict[int, tuple[model.Frame, ...]],
+    graphs: Sequence[model.Graph],
+    breaks: Sequence[model.GraphBreak],
+) -> list[Called]:
+    """The same from rows at hand."""
+    counted = [row for row in compilations if row.status != "restarted"]
+    by_name = {row.name: row.id for row in counted}
+    whole = {row.id: by_name.get(_whole_name(row.name), row.id) for row in compilations}
+    members: dict[str, list[model.Compilation]] = {}
+    for row in counted:
+        members.setdefault(frame_of(row.name), []).append(row)
+    callers = {frame: _caller(counted, rows[0], stacks.get(rows[0].stack, ())) for frame, rows in members.items()}
+    functions: dict[str, Called] = {}
+    for frame, rows in members.items():
+        own = {row.id for row in rows}
+        functions[frame] = Called(
+            frame,
+            *(rows[0].function, rows[0].file, rows[0].line, callers[frame][1]),
+            compilations=tuple(rows),
+            graphs=_first_of_each([graph for graph in graphs if graph.compilation in own]),
+            breaks=tuple(hit for hit in breaks if whole.get(hit.compilation) in own),
+        )
+    return [_with_calls(functions[frame], functions, callers) for frame, (caller, _) in callers.items() if not caller]
+
+
+def frame_of(name: str) -> str:
+    """``0/1`` → ``0``, ``!1/0/0`` → ``!1/0``, ``0/1#2`` → ``0#2``."""
+    number, mark, reset = root_name(name).partition("#")
+    return f"{number.rpartition('/')[0]}{mark}{reset}"
+
+
+def _whole_name(name: str) -> str:
+    """Of an attempt that was given up, ``0/0_1``: the compilation it was an attempt at."""
+    return name.rpartition("_")[0] or name
+
+
+def _first_of_each(graphs: Sequence[model.Graph]) -> tuple[model.Graph, ...]:
+    """One a compilation: a graph that was edited by hand is there twice."""
+    return tuple({graph.compilation: graph for graph in reversed(graphs)}.values())[::-1]
+
+
+def _caller(
+    compilations: Sequence[model.Compilation], called: model.Compilation, stack: Sequence[model.Frame]
+) -> tuple[str, int]:
+    """(frame, line) of the innermost caller that was compiled before; none: ``("", 0)``."""
+    earlier = [row for row in compilations if row.id < called.id]
+    for frame in reversed(stack):
+        for row in reversed(earlier):
+            if row.file == frame.file and _own_name(row.function) == frame.function and row.line <= frame.line:
+                return frame_of(row.name), frame.line
+    return "", 0
+
+
+def _own_name(function: str) -> str:
+    return function.rpartition(".")[2]
+
+
+def _with_calls(one: Called, functions: dict[str, Called], callers: dict[str, tuple[str, int]]) -> Called:
+    below = [functions[frame] for frame, (caller, _) in callers.items() if caller == one.frame and frame != one.frame]
+    return replace(one, calls=tuple(_with_calls(inner, functions, callers) for inner in below))

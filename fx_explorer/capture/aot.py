@@ -10,7 +10,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo.backends import common
@@ -22,6 +22,9 @@ from fx_explorer.capture.recording import RecordedGraph, Recording, Segment
 from fx_explorer.capture.regional import traced_region
 from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.model import Direction, SavedTensor
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.steering import Steering
 
 _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 
@@ -81,12 +84,18 @@ def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphM
         return lower()
     known = steering.replay(("lowered", direction))
     if known is None:
-        steering.gate("partition", direction, module)
-        began_s = steering.spent_s()
-        with steering.lowering(("lowered", direction)):
-            known = lower()
-        steering.keep(("lowered", direction), known, steering.spent_s() - began_s)
+        with steering.lazily():
+            known = _lowered_here(steering, direction, module, lower)
     return known
+
+
+def _lowered_here(steering: Steering, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    steering.gate("partition", direction, module)
+    began_s = steering.spent_s()
+    with steering.lowering(("lowered", direction)):
+        made = lower()
+    steering.keep(("lowered", direction), made, steering.spent_s() - began_s)
+    return made
 
 
 def _unwrapped(compiler: Any) -> Any:

@@ -28,6 +28,10 @@ _BUILDERS = (
 """Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into something to call."""
 
 
+_AT_ONCE = "force_non_lazy_backward_lowering"
+"""Option of torch._functorch: the backward is lowered in the same call as the forward."""
+
+
 class NotBuilt:
     """Stands where a compiled kernel would. Nothing calls it: the segment runs eagerly."""
 
@@ -146,12 +150,19 @@ def call_region(subgraph: Callable[..., Any], identifier: str, *operands: Any) -
     return subgraph(*operands)
 
 
+def backward_at_once() -> contextlib.AbstractContextManager[object]:
+    """The backward is lowered with the forward, not when it runs, where this torch release can do that."""
+    from torch._functorch import config
+
+    has_option = hasattr(config, _AT_ONCE)
+    return config.patch({_AT_ONCE: True}) if has_option else contextlib.nullcontext()
+
+
 def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     from torch._functorch import config
 
-    if hasattr(config, "force_non_lazy_backward_lowering"):
-        stack.enter_context(config.patch(force_non_lazy_backward_lowering=True))
-    else:
+    stack.enter_context(backward_at_once())
+    if not hasattr(config, _AT_ONCE):
         notes["backward"] = "this torch release compiles the backward only when it runs; capture with --build to see it"
 
 

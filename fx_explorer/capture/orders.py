@@ -64,6 +64,15 @@ def _no_command(command: Command) -> UsageError:
     return UsageError(f"{command.kind!r} is no command for a gate.")
 
 
+def allow_at_gate(steering: Steering, command: Command) -> None:
+    """What a backward that runs cannot do: its forward has run as it was compiled."""
+    if steering.is_lazy and command.kind in ("skip", "again"):
+        raise UsageError(
+            "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Go on, or abort; "
+            "when the program has ended, every stage can be taken up again."
+        )
+
+
 def allow_for_all(steering: Steering, command: Command) -> None:
     """What was captured is compiled from here on: the source on the screen must be the one that it was captured from."""
     if command.kind in ("go", "step", "run_to"):

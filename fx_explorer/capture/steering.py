@@ -21,9 +21,9 @@ from fx_explorer.capture import dynamic_shapes, settings, stages
 from fx_explorer.capture.compilers import compiler_for
 from fx_explorer.capture.edits import Edits, marked
 from fx_explorer.capture.gates import AnotherWay, Gates, Left, Milestones, Reached, Skipped
-from fx_explorer.capture.inspecting import runnable_copy
+from fx_explorer.capture.inspecting import backward_at_once, runnable_copy
 from fx_explorer.capture.late_guards import late_guards
-from fx_explorer.capture.orders import allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
+from fx_explorer.capture.orders import allow_at_gate, allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
 from fx_explorer.capture.reaching import check_passes, check_reached
 from fx_explorer.capture.recording import Recording, Segment, one_line
 from fx_explorer.capture.region_reuse import check_region, share_regions
@@ -113,13 +113,41 @@ class Steering:
         finally:
             restore()
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether what is compiled now is a backward that runs: Dynamo is through with its frame, the program is not."""
+        return self._in_dynamo is None and not self.is_outside
+
     @contextlib.contextmanager
-    def rebuilding(self, kept: KeptSegment, way: Way) -> Iterator[None]:
-        """What is compiled inside the block repeats ``way``. It waits at no gate, and nothing of it is kept."""
-        gates, self.gates = self.gates, Milestones()
+    def lazily(self) -> Iterator[None]:
+        """A backward that is compiled when it runs has the settings of its way, and the way ends as it does."""
+        way = self.way
+        if way is None or not self.is_lazy:
+            yield
+            return
         try:
-            with self._outside(), kept.as_in_dynamo(), self._as_current(kept, way.rebuilt()):
+            with self._settings_of(way):
                 yield
+        except Left:
+            self._leave(way, "the user aborted the backward")
+            missing = stages.missing(self._recording, self._recording.compilation_name(), "left")
+            self._change(way, missing_stages=missing or None)
+            raise
+        except Exception as error:
+            self._fail(way, error)
+            raise
+
+    @contextlib.contextmanager
+    def rebuilding(self, kept: KeptSegment, way: Way) -> Iterator[torch.fx.GraphModule]:
+        """What is compiled inside the block repeats ``way``, from the graph that this yields. It waits at no gate, and nothing
+        of it is kept."""
+        again, gates = way.rebuilt(), self.gates
+        self.gates = Milestones()
+        try:
+            graph = self._first_graph(kept, again)
+            with self._outside(), kept.as_in_dynamo(), self._as_current(kept, again):
+                self.gate("dynamo", "", graph)
+                yield graph
         finally:
             self.gates = gates
 
@@ -128,6 +156,12 @@ class Steering:
         from fx_explorer.capture.measuring import measure  # for those who measure
 
         return measure(self, self._recording, name)
+
+    def what_if(self, inputs: str) -> str:
+        """Which compiled code would take other inputs, in words; it stands in the session. Raises UsageError."""
+        from fx_explorer.capture.what_if import what_if  # for those who ask
+
+        return what_if(self._recording, inputs)
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
         """A stage is finished. Applies the passes this way has for it, and waits if the user wants to stop here."""
@@ -146,7 +180,7 @@ class Steering:
             began = time.monotonic()
             try:
                 obey = functools.partial(obey_at_gate, self, way, gate, direction, module)
-                self.gates.wait(gate, way.row.name, direction, obey)
+                self.gates.wait(gate, way.row.name, direction, obey, functools.partial(allow_at_gate, self))
             finally:
                 way.waited_s += time.monotonic() - began
         way.passed.add(key)
@@ -184,7 +218,7 @@ class Steering:
 
         def compile_way(graph: torch.fx.GraphModule) -> Any:
             before = output_graph.compiler_fn
-            output_graph.compiler_fn = compiler_for(self._settings_for(way), kept.compiler)
+            output_graph.compiler_fn = self._compiler_now(kept)
             try:
                 return here(graph)
             finally:
@@ -283,6 +317,7 @@ class Steering:
         gate, origin = command.gate or "dynamo", _origin(kept, command, default)
         self.check_source(kept)
         settings.check(command.changes.settings)
+        compiler_for({**self._settings_for(origin), **command.changes.settings}, kept.compiler)
         check_region(origin, command)
         check_reached(origin, gate, command.direction)
         check_passes(gate, command.changes.passes)
@@ -338,9 +373,7 @@ class Steering:
                 self._change(way, status="failed", error=_NEEDS_DYNAMO)
                 raise UsageError(_NEEDS_DYNAMO) from error
             except Exception as error:
-                self._change(way, status="failed", error=one_line(f"{type(error).__name__}: {error}"))
-                stage = self._recording.stage
-                self._recording.add_failure("compiler", stage, error, one_line(f"{type(error).__name__}: {error}"))
+                self._fail(way, error)
                 raise
             except Reached:
                 self._finished_late(way)
@@ -353,6 +386,11 @@ class Steering:
         else:
             self._finished_late(way)
         return result
+
+    def _fail(self, way: Way, error: Exception) -> None:
+        message = one_line(f"{type(error).__name__}: {error}")
+        self._change(way, status="failed", error=message)
+        self._recording.add_failure("compiler", self._recording.stage, error, message)
 
     def _finished_late(self, way: Way) -> None:
         """A first way that was compiled after Dynamo had ended its row."""
@@ -432,12 +470,18 @@ class Steering:
                 self._compile_outside(kept, way, self._first_graph(kept, way))
 
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
-        compiler = compiler_for(self._settings_for(way), kept.compiler)
+        def compile_here(module: torch.fx.GraphModule) -> Any:
+            return self._compiler_now(kept)(module, kept.inputs)
+
         try:
-            with self._outside(), kept.as_in_dynamo(), late_guards(self._recording, kept, way):
-                self._taking(kept, way, lambda: self._follow(kept, way, graph, lambda gm: compiler(gm, kept.inputs)))
+            with self._outside(), kept.as_in_dynamo(), late_guards(self._recording, kept, way), backward_at_once():
+                self._taking(kept, way, lambda: self._follow(kept, way, graph, compile_here))
         except Exception as error:  # noqa: BLE001 - recorded with the way by _taking, and told
             self._recording.notify(Notice("note", text=f"[{way.row.name}] failed: {one_line(str(error))}"))
+
+    def _compiler_now(self, kept: KeptSegment) -> Callable[..., Any]:
+        """The backend of the way that is being compiled."""
+        return compiler_for(self._settings_for(self._current[kept.name]), kept.compiler)
 
     @contextlib.contextmanager
     def _outside(self) -> Iterator[None]:

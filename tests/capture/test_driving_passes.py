@@ -1,5 +1,6 @@
-"""A pass of the user's at each gate: it shows in the code, both graphs are kept, links still lead to the source, and it is applied
-once however often another way is taken."""
+"""A pass of the user's at each gate: it shows in the code, both graphs are kept, links still lead to the source.
+
+It is applied once, however often another way is taken."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.model import GATES, Changes, Command, Direction, Gate, Intervention, PassFile
-from tests.capture.driving import Driven, Given, drive
+from fx_explorer.analysis.documents import Place, documents, lines_of
+from fx_explorer.analysis.linked import linked_places
+from fx_explorer.analysis.ways import documents_of_way
+from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
+from tests.capture.driving import STEPS, Driven, Given, drive
 
 SWAP = """import torch
 
@@ -68,3 +72,82 @@ def test_a_pass_shows_in_the_code_and_stays_in_every_way_from_there(gate: Gate, 
     for position, start in enumerate(GATES, 2):
         assert result.codes(f"0/0~{position}") == result.codes("0/0~1"), start
         assert edits(result, f"0/0~{position}") == (expected if GATES.index(start) <= GATES.index(gate) else [])
+
+
+def test_links_still_lead_from_the_kernel_to_the_source(tmp_path: Path) -> None:
+    result = driven(tmp_path, Command("again", gate="post_grad", changes=Changes(passes=(swap(tmp_path, "post_grad"),))))
+    shown = documents_of_way(result.reader, result.way("0/0~1"))
+    (kernel,) = [one for one in shown if one.stage == "kernel" and one.direction == "forward"]
+    (source,) = [one for one in documents(result.reader) if one.kind == "source" and one.title == Path(__file__).name]
+    line = next(i for i, text in enumerate(lines_of(result.reader, kernel)) if ".atan()" in text)
+    (lit,) = linked_places(result.reader, Place(kernel, line), [source])[source]
+    assert "torch.sin(self.up(x))" in lines_of(result.reader, source)[lit]
+
+
+def test_before_and_after_a_pass_are_kept(tmp_path: Path) -> None:
+    result = driven(tmp_path, Command("again", gate="joint", changes=Changes(passes=(swap(tmp_path, "joint"),))))
+    (edit,) = result.reader.rows(Intervention)
+    before, after = ([n.target for n in result.reader.nodes(result.reader.get(Graph, g))] for g in (edit.before, edit.after))
+    assert [name.replace("aten.sin.", "aten.sinh.") for name in before] == after != before
+    assert "torch.ops.aten.sinh" in result.reader.text(edit.text)
+
+
+def test_a_pass_applied_at_a_gate_belongs_to_the_way(tmp_path: Path) -> None:
+    here = Command("pass", changes=Changes(passes=(swap(tmp_path, "joint"),)))
+    result = driven(tmp_path, *STEPS[:2], here, Command("again", gate="pre_grad"), Command("go"), pause="step")
+    assert edits(result, "0/0") == edits(result, "0/0~1") == [("joint", "")]
+    assert ".sinh()" in result.codes("0/0~1")["forward"]
+
+
+def test_a_file_that_is_given_again_takes_the_place_of_what_it_did(tmp_path: Path) -> None:
+    one = swap(tmp_path, "joint")
+
+    def edited() -> Command:
+        Path(one.path).write_text(SWAP.format(old=ATEN.format("sin"), new=ATEN.format("atan")))
+        return Command("again", gate="joint", compilation="0/0~1", changes=Changes(passes=(one,)))
+
+    result = driven(tmp_path, Command("again", gate="joint", changes=Changes(passes=(one,))), edited)
+    assert ".atan()" in result.codes("0/0~2")["forward"]
+    assert edits(result, "0/0~2") == [("joint", "")]
+
+
+def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_way_does_without_it(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def pass_(gm):\n    gm.nothing\n")
+    again = Command("again", gate="dynamo", changes=Changes(passes=(PassFile("joint", str(bad)),)))
+    good = Command("pass", changes=Changes(passes=(swap(tmp_path, "joint"),)))
+    result = driven(tmp_path, again, Command("go"), good, Command("go"), pause="step")
+    assert any("bad.py:2: AttributeError" in text for text in result.said("note"))
+    assert result.paused_at() == [("dynamo", ""), ("dynamo", ""), ("joint", ""), (None, "")]
+    assert (result.way("0/0~1").status, result.error) == ("ok", None)
+    assert ".sinh()" in result.codes("0/0~1")["forward"]
+
+
+def test_a_pass_that_fails_when_the_program_has_ended_fails_its_way_alone(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def pass_(gm):\n    gm.nothing\n")
+    again = Command("again", gate="dynamo", changes=Changes(passes=(PassFile("joint", str(bad)),)))
+    result = driven(tmp_path, again, Command("again", gate="joint"))
+    assert "bad.py:2: AttributeError" in result.said("refused")[0]
+    assert [result.way(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["ok", "failed", "ok"]
+
+
+REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
+    "syntax": ("dynamo", "joint", "def pass_(gm)\n", "bad.py:1: SyntaxError"),
+    "missing": ("dynamo", "joint", "", "cannot read the pass file"),
+    "none": ("dynamo", "joint", "def fold(gm): pass\n", "no function pass_(gm)"),
+    "too late": ("dynamo", "pre_fusion", "def pass_(gm): pass\n", "no FX graph"),
+    "too early": ("post_grad", "joint", "def pass_(gm): pass\n", "comes before"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_pass_that_cannot_be_applied_on_another_way_is_refused_before_it_begins(tmp_path: Path, case: str) -> None:
+    start, gate, source, complaint = REFUSED[case]
+    file = tmp_path / "bad.py"
+    if source:
+        file.write_text(source)
+    result = driven(tmp_path, Command("again", gate=start, changes=Changes(passes=(PassFile(gate, str(file)),))))
+    assert complaint in result.said("refused")[0]
+    assert result.reader.rows(Intervention) == []
+    assert [row.status for row in result.reader.rows(Compilation)] == ["ok"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, rows_of
+from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.regions import region_value
-from fx_explorer.analysis.words import tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.region_colours import region_kind
 from fx_explorer.tui.widgets.line_painter import Piece
@@ -57,18 +57,6 @@ def node_row(node: model.Node) -> Row:
         node.module,
         node.arguments,
     )
-
-
-def operation(node: model.Node) -> str:
-    """What the node does: its target, or its opcode where the target only repeats the name."""
-    if node.op in ("placeholder", "output"):
-        return node.op
-    return f"get_attr {node.target}" if node.op == "get_attr" else node.target.removesuffix(".default")
-
-
-def value_text(node: model.Node) -> str:
-    """``f32[4, 64]``, or the text of a value that is no tensor."""
-    return tensor(node.dtype, node.shape) or node.value
 
 
 def region_cell(node: model.Node) -> list[Piece]:

@@ -10,12 +10,12 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
 from fx_explorer.analysis.explain import Explanation, explain
+from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.regions import region_value
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import remarks
-from fx_explorer.tui.graph_rows import value_text
 
 MANY_NODES = 400
 """Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""

@@ -9,9 +9,9 @@ from fx_explorer.analysis.branches import way_in_words
 from fx_explorer.analysis.compare import DocumentPair, Figure
 from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.nodes import node_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.graph_rows import operation, value_text
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 
@@ -63,10 +63,3 @@ def _side(row: DiffRow[model.Node] | DiffRow[str], item: model.Node | str | None
     if item is None:
         return "", kind
     return (item if isinstance(item, str) else node_words(item)), kind
-
-
-def node_words(node: model.Node) -> str:
-    """``gelu = aten.gelu(addmm)  f32[4, 8]``."""
-    if node.op in ("placeholder", "output"):
-        return f"{node.op} {node.name if node.op == 'placeholder' else node.arguments}  {value_text(node)}".rstrip()
-    return f"{node.name} = {operation(node)}({node.arguments})  {value_text(node)}".rstrip()

@@ -18,10 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from fx_explorer.capture.compilers import compiler_for
-from fx_explorer.capture.edits import marked
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import Recording, one_line
-from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.capture.sources import Sources
 from fx_explorer.capture.versions import options_there
 from fx_explorer.capture.ways import KeptSegment, Settings, Way
@@ -127,12 +125,9 @@ def _built(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings
     from torch._inductor import config as inductor_config
 
     at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
-    graph = snapshot(kept.dynamo)
-    marked(graph, way.changes.marks)
     compiler = compiler_for(built_with, kept.compiler)
     # compile_threads: a pool of compile processes would outlive the measurement.
-    with functorch_config.patch(at_once), inductor_config.patch(compile_threads=1), steering.rebuilding(kept, way):
-        steering.gate("dynamo", "", graph)
+    with functorch_config.patch(at_once), inductor_config.patch(compile_threads=1), steering.rebuilding(kept, way) as graph:
         built: Callable[..., Any] = compiler(graph, kept.inputs)
     return built
 

@@ -15,7 +15,7 @@ from torch._inductor.async_compile import AsyncCompile
 from fx_explorer.analysis.compare import figures
 from fx_explorer.analysis.ways import kernels_of_way
 from fx_explorer.capture import measuring
-from fx_explorer.model import Artifact, Changes, Command, Failure, Measurement
+from fx_explorer.model import Artifact, Changes, Command, Failure, Gate, Measurement, PassFile
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import TABLES
@@ -212,3 +212,25 @@ def test_each_graph_of_a_broken_program_is_measured_by_its_name(tmp_path: Path, 
     owners = {row.compilation for row in driven.reader.rows(Measurement)}
     assert owners == {driven.way("0/0").id, driven.way("1/0").id}
     assert "9/9" in driven.said("refused")[-1]
+
+
+@pytest.mark.parametrize("gate", ["dynamo", "post_grad"])
+def test_a_pass_of_the_way_is_in_what_is_measured(tmp_path: Path, watched: Watched, built: list[str], gate: Gate) -> None:
+    """With the backend eager where the pass is one of Dynamo's graph: nothing but that graph is run."""
+    file = tmp_path / "cosine.py"
+    file.write_text(
+        "import torch\n\ndef pass_(gm):\n    for node in gm.graph.nodes:\n"
+        "        if node.target is torch.ops.aten.sin.default:\n            node.target = torch.ops.aten.cos.default\n        if node.op == 'call_method' and node.target == 'sin':\n"
+        "            node.target = 'cos'\n"
+    )
+    settings: dict[str, object] = {"compile.backend": "eager"} if gate == "dynamo" else {}
+    again = Command("again", gate=gate, changes=Changes(settings, passes=(PassFile(gate, str(file)),)))
+    driven = drive(tmp_path / "s.fxs", [again, measure("0/0~1")], model=Normed)
+    assert driven.said("refused") == []
+    if gate == "dynamo":
+        torch.manual_seed(0)
+        model, x = Normed(), torch.randn(4, 16)
+        torch.testing.assert_close(watched.results[0][0], model.norm(x).cos())  # type: ignore[index]
+    else:
+        assert sorted(set(built)) == sorted(set(sources_of(driven, "0/0~1")))
+        assert sorted(set(built)) != sorted(set(sources_of(driven, "0/0")))

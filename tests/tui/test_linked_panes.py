@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fx_explorer.analysis.documents import document_of
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -161,3 +162,16 @@ async def test_an_empty_pane_says_why(hand: Hand, open_app: OpenApp, tmp_path) -
         assert "only training has one" in joint.body.placeholder
         assert "no backward graph" in backward.body.placeholder
         assert "no joint" in driver.screen  # the first words of it, wrapped
+
+
+async def test_links_shown_before_a_pane_is_laid_out_do_not_outlive_its_document(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        reader = driver.explorer.reader
+        longer, shorter = document_of(reader, "source", hand.source), document_of(reader, "artifact", hand.kernel_artifact)
+        await driver.explorer.show_view("source")
+        for pane in driver.panes:
+            pane.show(reader, longer)
+            pane.show_links(frozenset({longer.line_count - 1}), longer.line_count - 1)
+            pane.show(reader, shorter)
+        await driver.settle()
+        assert [pane.document for pane in driver.panes] == [shorter] * 3

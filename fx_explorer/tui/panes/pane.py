@@ -153,18 +153,18 @@ class Pane(Vertical):
         self.body.marks = self._shown.rows_of(lines)
         if anchor is not None:
             self.body.reveal(self._shown.row_of(anchor))
-            self._show_beginning_of(lines)
+            self._show_beginning()
         self._show_title()
 
-    def _show_beginning_of(self, lines: frozenset[int]) -> None:
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_beginning)
+
+    def _show_beginning(self) -> None:
         """Generated code is indented so deeply that a lit line can lie right of what is shown: scroll there."""
         body = self.body
-        if body is not self._code or not lines:
+        if body is not self._code or not body.marks or body.body_width <= 0:  # no width: it is asked again when it has one
             return
-        if body.body_width <= 0:  # not laid out yet
-            self.call_after_refresh(self._show_beginning_of, lines)
-            return
-        shown = sorted(lines)[:MAX_LINES_MEASURED]
+        shown = sorted(body.marks)[:MAX_LINES_MEASURED]
         texts = [text for text in map(body.line_text, shown) if text.strip()]
         indent = min((len(text) - len(text.lstrip()) for text in texts), default=0)
         left = max(0, indent - MARGIN_CELLS) if indent > body.body_width // 2 else 0

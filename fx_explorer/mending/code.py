@@ -30,9 +30,11 @@ class Splice:
 
 def spliced(text: str, splices: Sequence[Splice]) -> str:
     """The text with all of them made; they must not overlap. Those at one offset come in their order."""
-    for splice in reversed(sorted(splices, key=lambda one: one.start)):
-        text = text[: splice.start] + splice.text + text[splice.stop :]
-    return text
+    pieces, position = [], 0
+    for splice in sorted(splices, key=lambda one: one.start):
+        pieces += [text[position : splice.start], splice.text]
+        position = splice.stop
+    return "".join([*pieces, text[position:]])
 
 
 @lru_cache(maxsize=16)

@@ -72,9 +72,7 @@ def bound_by(target: cst.CSTNode) -> set[str]:
 
 def locals_of(function: cst.FunctionDef) -> set[str]:
     """Parameters, and every name bound in its body."""
-    params = function.params
-    named = [*params.posonly_params, *params.params, *params.kwonly_params, params.star_arg, params.star_kwarg]
-    names = {param.name.value for param in named if isinstance(param, cst.Param)}
+    names = set(parameters(function))
     declared = {item.name.value for one in walk(function.body) if isinstance(one, cst.Global) for item in one.names}
     for one in walk(function.body):
         names |= _bound_here(one)
@@ -119,3 +117,23 @@ def new_name(code: Code, wanted: str, others: Iterable[str] = ()) -> str:
         number += 1
         name = f"{wanted}_{number}"
     return name
+
+
+def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
+    """Names of the function around the statement that have a value when it is reached, as far as the order of lines tells."""
+    function = code.function(statement)
+    if function is None:
+        return set()
+    line = code.lines(statement)[0]
+    bound = {name for one in walk(function.body) if _ends_before(code, one, line) for name in _bound_here(one)}
+    return bound | set(parameters(function))
+
+
+def _ends_before(code: Code, node: cst.CSTNode, line: int) -> bool:
+    return isinstance(node, cst.BaseSmallStatement | cst.For) and code.lines(node)[0] < line
+
+
+def parameters(function: cst.FunctionDef) -> list[str]:
+    params = function.params
+    named = [*params.posonly_params, *params.params, *params.kwonly_params, params.star_arg, params.star_kwarg]
+    return [param.name.value for param in named if isinstance(param, cst.Param)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.mending.code import Code, Splice, Statement, parsed, spliced
 from fx_explorer.mending.mend import Mend
 from fx_explorer.session import SessionReader
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+?)_at_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,25 @@ def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
 
 def _places(reader: SessionReader, broken: DistinctBreak) -> list[tuple[str, int]]:
     """(file, line), innermost first."""
-    frames = reader.get(model.Stack, broken.stack).frames if broken.stack else ()
-    places = [(frame.file, frame.line) for frame in reversed(frames)]
+    places = [(frame.file, frame.line) for frame in reversed(compiled_frames(reader, broken))]
     own = (broken.file, broken.line)
     return places if own in places else [own, *places]
+
+
+def compiled_frames(reader: SessionReader, broken: DistinctBreak) -> tuple[model.Frame, ...]:
+    """The break's stack from the function on that torch was compiling: who called that is not compiled."""
+    frames = reader.get(model.Stack, broken.stack).frames if broken.stack else ()
+    compiled = {
+        (row.file, _own_name(row.function)) for name in broken.compilations for row in reader.rows(model.Compilation, name=name)
+    }
+    begin = next((i for i, frame in enumerate(frames) if (frame.file, _own_name(frame.function)) in compiled), 0)
+    return frames[begin:]
+
+
+def _own_name(function: str) -> str:
+    """``forward`` of ``MLP.forward`` and of ``torch_dynamo_resume_in_forward_at_12``."""
+    resumed = _RESUMED.fullmatch(function.rpartition(".")[2])
+    return resumed[1] if resumed else function.rpartition(".")[2]
 
 
 def _code(reader: SessionReader, row: model.SourceFile) -> Code | None:

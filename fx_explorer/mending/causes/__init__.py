@@ -4,7 +4,22 @@ between releases, and one id (a builtin that acts outside the graph) has many ca
 from collections.abc import Callable, Iterator
 
 from fx_explorer.analysis.breaks import DistinctBreak
-from fx_explorer.mending.causes import asked_for, printing, scalars
+from fx_explorer.mending.causes import (
+    asked_for,
+    branches,
+    conditionals,
+    constants,
+    contexts,
+    custom_ops,
+    exceptions,
+    iterating,
+    numpy_calls,
+    outward,
+    printing,
+    scalars,
+    side_effects,
+    sizes,
+)
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.sites import Site
 from fx_explorer.session import SessionReader
@@ -16,5 +31,16 @@ CAUSES: tuple[Cause, ...] = (
     asked_for.mends,
     printing.mends,
     scalars.mends,
+    branches.mends,
+    conditionals.mends,
+    sizes.mends,
+    numpy_calls.mends,
+    constants.mends,
+    custom_ops.mends,
+    contexts.mends,
+    side_effects.mends,
+    exceptions.mends,
+    iterating.mends,
+    outward.mends,
 )
 """In the order their mends are offered in."""

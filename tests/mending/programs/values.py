@@ -1,0 +1,85 @@
+"""Breaks by a tensor's content: numbers taken out, branches, sizes. Each function is one case of test_causes.py."""
+
+import torch
+
+
+def item(x):
+    return x * x.sum().item()
+
+
+def item_for_the_caller(x):
+    return x.sum().item()
+
+
+def item_that_decides(x):
+    count = int((x > 0).sum())
+    if count > 8:
+        x = x * 2
+    return x + count
+
+
+def as_float(x):
+    return x * float(x.mean())
+
+
+def branch(x):
+    if x.sum() > 0:  # noqa: SIM108 - the form is the case
+        y = x * 2
+    else:
+        y = x - 1
+    return y
+
+
+def branch_that_returns(x):
+    if x.mean() > 0:
+        return x.relu()
+    return x.sigmoid()
+
+
+def branch_of_more_steps(x):
+    if x.sum() > 0:
+        x = x * 2
+        x = x.sin()
+    else:
+        x = x - 1
+    return x
+
+
+def branch_of_two_dtypes(x):
+    return x.double() if x.sum() > 0 else x - 1
+
+
+def branch_of_two_shapes(x):
+    if x.sum() > 0:
+        y = x[:1]
+        y = y + 1
+    else:
+        y = x - 1
+    return y
+
+
+def checked(x):
+    assert x.sum() > -1e9, f"the sum is {x.sum()}"
+    return x * 2
+
+
+def nonzero(x):
+    return x.nonzero().sum() + x.sum()
+
+
+def size_that_decides(x):
+    found = x.nonzero()
+    return x * 2 if len(found) > 8 else x
+
+
+def mask(x):
+    return x[x > 0].sum() * x
+
+
+def mask_with_nan_outside(x):
+    y = x.clamp(min=0).sqrt()
+    return y[x > 0].sum() * x
+
+
+def unique(x):
+    return torch.unique(x).sum()

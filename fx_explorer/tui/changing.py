@@ -11,6 +11,7 @@ from fx_explorer.analysis.settings import read_settings
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Changes, Command, Gate, Mark, PassFile
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.marking import Markable, markables
+from fx_explorer.tui.measurable import LATER, NOTHING, measurable
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.stepping import SteppingApp
@@ -81,6 +82,19 @@ class ChangingApp(SteppingApp):
         changes = await self._choose_route(departure.words, departure)
         if changes is not None:
             self._take_way(departure, changes)
+
+    @work(name="measure", group="choose", description="choose what to build and run for its time")
+    async def action_measure(self) -> None:
+        waiting, reader = self._at_rest(), self.stepped_session
+        if waiting is None or reader is None:
+            return
+        found = [] if waiting.gate else measurable(reader)
+        if not found:
+            self.notify(LATER if waiting.gate else NOTHING)
+            return
+        names = await self.push_screen_wait(Chooser("Build and run, to see how long it takes", matching(found)))
+        for name in names or ():
+            self._send(Command("measure", compilation=name), f"building and running [{name}]")
 
     async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
         """Options for another way; None: none is to be taken."""

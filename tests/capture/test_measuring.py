@@ -220,8 +220,8 @@ def test_a_pass_of_the_way_is_in_what_is_measured(tmp_path: Path, watched: Watch
     file = tmp_path / "cosine.py"
     file.write_text(
         "import torch\n\ndef pass_(gm):\n    for node in gm.graph.nodes:\n"
-        "        if node.target is torch.ops.aten.sin.default:\n            node.target = torch.ops.aten.cos.default\n        if node.op == 'call_method' and node.target == 'sin':\n"
-        "            node.target = 'cos'\n"
+        "        if node.target is torch.ops.aten.sin.default:\n            node.target = torch.ops.aten.cos.default\n"
+        "        if node.op == 'call_method' and node.target == 'sin':\n            node.target = 'cos'\n"
     )
     settings: dict[str, object] = {"compile.backend": "eager"} if gate == "dynamo" else {}
     again = Command("again", gate=gate, changes=Changes(settings, passes=(PassFile(gate, str(file)),)))

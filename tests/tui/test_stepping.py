@@ -253,3 +253,19 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(open_app: 
         capture.say(Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward"))
         await driver.until(lambda: "waits for you after the partition of [0/0], backward." in driver.screen)
         capture.end()
+
+
+async def test_ways_are_measured_when_the_program_has_ended(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        capture.say(AT_DYNAMO)
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("T")
+        assert "once the program has ended" in messages(driver)
+        write_training_step(tmp_path / "s.fxs")
+        capture.say(LEFT_DYNAMO)
+        capture.say(AT_HAND)
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("T", "enter")
+        assert capture.sent == [Command("measure", compilation="0/0")]
+        capture.end()

@@ -50,6 +50,7 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         type=option,
         help="a torch._inductor.config entry, e.g. max_fusion_size=8; may be repeated",
     )
+    add_setting_argument(how)
     how.add_argument(
         "--build",
         action=argparse.BooleanOptionalAction,
@@ -57,6 +58,17 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         help=f"build and run the kernels, or only generate them (default: {'build' if build else 'only generate'})",
     )
     how.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
+
+
+def add_setting_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--setting",
+        metavar="NAME=V",
+        action="append",
+        default=[],
+        type=option,
+        help="any option of torch's compiler by full name, e.g. dynamo.capture_scalar_outputs=True; may be repeated",
+    )
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,4 +126,5 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         build=arguments.build,
         use_caches=arguments.use_caches,
         device=getattr(arguments, "device", ""),
+        settings=dict(arguments.setting),
     )

@@ -55,7 +55,7 @@ class Comparison:
             for name, value in values.items():
                 if name in others:
                     self._add_value(value, others[name], f"{name}, {call}")
-                elif kind != "global":
+                else:
                     self.differences.append(f"{name} is missing, {call}")
             if kind == "output":
                 self.differences += [f"{name} is new, {call}" for name in others if name not in values]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ _PLAIN = (torch.Tensor, int, float, complex, bool, str, type(None))
 
 @dataclass
 class Observation:
-    """``values``: kind of value (``output``, ``gradient``, ``state``, ``input``, ``global``) → name → value."""
+    """``values``: kind of value (``output``, ``gradient``, ``state``, ``input``, ``global``, ``environment``) → name → value."""
 
     call: str
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -56,6 +56,7 @@ class Observer:
         self._train = train
         self._grad = grad
         self._modules = modules
+        self._environment = dict(os.environ)
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
         """What every call begins with."""
 
@@ -118,6 +119,9 @@ class Observer:
         seen.values["input"] = {f"{name} after the call": _own(value) for name, value in inputs.items()}
         seen.values["state"] = {name: _own(value) for name, value in [*self.state().items(), *self._attributes()]}
         seen.values["global"] = {name: _own(value) for module in self._modules for name, value in _globals(module)}
+        seen.values["environment"] = {
+            f"os.environ[{name!r}]": value for name, value in os.environ.items() if self._environment.get(name) != value
+        }
 
     def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
         function = self.target.callable
@@ -141,6 +145,9 @@ def _globals(module: ModuleType) -> Iterator[tuple[str, Any]]:
     for name, value in list(vars(module).items()):
         if not name.startswith("_"):
             yield from _plain(value, f"global {name}")
+            if getattr(value, "__module__", "") == module.__name__ and isinstance(value, type | FunctionType):
+                for key, held in list(vars(value).items()):
+                    yield from _plain(held, f"{name}.{key}") if not key.startswith("_") else ()
 
 
 def _plain(value: object, name: str) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,158 @@
+"""``fx-explorer mend X``: the graph breaks of a target or session with what may take them away; tries it, and writes it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.commands.capture_options import add_capture_arguments
+from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.breaks import DistinctBreak
+    from fx_explorer.mending import Figures, Mend, Trial
+
+EPILOG = """\
+A mend is an edit of your source, or options of torch. --try runs each in a worker of its own, counts the breaks anew, and
+compares outputs, gradients and state with the original program, run without torch.compile, on the example inputs and on
+others. Your files are changed by --apply only: after a trial that found nothing wrong, after asking, and with a backup.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    what = parser.add_argument_group("what to do with the mends")
+    what.add_argument("--try", dest="trying", action="store_true", help="try each mend, and say what came of it")
+    what.add_argument("--diff", metavar="N", type=int, help="print mend N as a diff, or the lines that set its options")
+    what.add_argument("--apply", metavar="N", type=int, help="try mend N, and write it to your file after asking")
+    add_capture_arguments(parser)
+
+
+@dataclass
+class Found:
+    """What a session offers, kept when it is closed."""
+
+    request: CaptureRequest | None = None
+    before: Figures | None = None
+    breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
+    """A break, its mends, and why it has none that edits the source."""
+
+    def mend(self, number: int) -> Mend:
+        """As they are numbered in the list, from 1. Raises UsageError when there is no such mend."""
+        mends = [mend for _, some, _ in self.breaks for mend in some]
+        if not 1 <= number <= len(mends):
+            raise UsageError(
+                f"there is no mend {number}: the list has {len(mends)}. See it with fx-explorer mend, without --apply"
+            )
+        return mends[number - 1]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = Found()
+    ended = answer_from(arguments, lambda reader: _find(reader, found)) or 0
+    if arguments.diff is not None:
+        mend = found.mend(arguments.diff)
+        sys.stdout.write(mend.diff or mend.instruction + "\n")
+    elif arguments.apply is not None:
+        return asyncio.run(_apply(found, found.mend(arguments.apply), arguments))
+    elif found.before is not None:
+        asyncio.run(_list(found, arguments))
+    return ended
+
+
+def _find(reader: SessionReader, found: Found) -> None:
+    from fx_explorer import mending
+    from fx_explorer.analysis.breaks import distinct_breaks
+
+    asked = reader.meta("request")
+    found.request = CaptureRequest.from_json(json.dumps(asked)) if asked else None
+    found.before = mending.figures(reader)
+    found.breaks = [(one, mending.proposals(reader, one), mending.obstacle(reader, one)) for one in distinct_breaks(reader)]
+
+
+async def _list(found: Found, arguments: argparse.Namespace) -> None:
+    if not found.breaks:
+        print("no graph breaks: nothing to mend")
+    number = 0
+    for one, mends, obstacle in found.breaks:
+        print(printable(f"{_place(one.file, one.line)}  {one.code}"))
+        print(f"    {printable(one.in_words)}")
+        for mend in mends:
+            number += 1
+            print(f"  {number:>3}  {printable(mend.title)}", flush=True)
+            if arguments.trying:
+                print(f"       {_told(await _trial(found, mend, arguments))}", flush=True)
+            elif mend.risk:
+                print(f"       {printable(mend.risk)}")
+        if not mends:
+            print(f"       {printable(obstacle) or 'no mend is known for this break; torch suggests: ' + _hint(one)}")
+    if number:
+        print(f"\n{_next_steps(arguments)}")
+
+
+def _next_steps(arguments: argparse.Namespace) -> str:
+    trying = "" if arguments.trying else f"try them all: fx-explorer mend {printable(arguments.target)} --try   "
+    return f"{trying}see one: --diff N   write one: --apply N"
+
+
+def _hint(one: DistinctBreak) -> str:
+    return printable(one.hints[0]) if one.hints else "nothing"
+
+
+def _place(file: str, line: int) -> str:
+    path = Path(file)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"{shown}:{line}"
+
+
+async def _trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:
+    from fx_explorer.mending.trial import TIMEOUT_S, try_mend
+
+    if found.request is None or found.before is None:
+        raise UsageError(f"{arguments.target} does not say how it was captured, so nothing can be tried; give the target")
+    return await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
+
+
+def _told(trial: Trial) -> str:
+    seconds = ""
+    if trial.after:
+        seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
+    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
+
+
+async def _apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
+    """1 when it is not written."""
+    from fx_explorer.mending import accept
+
+    if mend.settings:
+        print(f"this mend changes no file; set it in your program:\n{mend.instruction}")
+        return 0
+    sys.stdout.write(printable_text(mend.diff))
+    trial = await _trial(found, mend, arguments)
+    print(_told(trial))
+    if trial.verdict == "refused":
+        print("not written: a mend that fails or changes results is not applied (--diff N prints it)")
+        return 1
+    if not _agreed(f"Write this to {_place(mend.path, mend.line)}? [y/N] "):
+        print("not written")
+        return 1
+    print(f"written; the file as it was: {printable(str(accept(mend)))}")
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(printable(question)).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False

@@ -1,0 +1,141 @@
+"""A mend written to a file: only to the file it was made for, and nothing else of the file changes."""
+
+from __future__ import annotations
+
+import codecs
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.errors import UsageError
+from fx_explorer.mending import Mend, accept
+
+BEFORE = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n"
+AFTER = "import torch\n\n\ndef f(x):\n    return x\n"
+
+
+def a_mend(path: Path, before: str = BEFORE, after: str = AFTER) -> Mend:
+    return Mend("take the print out", "it breaks", path=str(path), before=before, after=after)
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_the_file_is_the_mended_one_and_the_backup_the_old_one(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    assert accept(a_mend(file)) == tmp_path / "model.py.orig"
+    assert file.read_text() == AFTER
+    assert (tmp_path / "model.py.orig").read_text() == BEFORE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.py", "model.py.orig"]
+
+
+def test_a_backup_is_never_written_over(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    written(tmp_path / "model.py.orig", b"mine")
+    assert accept(a_mend(file)).name == "model.py.orig2"
+    assert (tmp_path / "model.py.orig").read_bytes() == b"mine"
+
+
+def test_a_file_that_has_changed_since_is_left_alone_and_the_line_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.replace("return x", "return x * 2").encode())
+    with pytest.raises(UsageError, match="changed since it was captured, first in line 6"):
+        accept(a_mend(file))
+    assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
+
+
+def test_a_file_that_is_gone_is_a_message(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*gone\.py: No such file"):
+        accept(a_mend(tmp_path / "gone.py"))
+
+
+def test_a_read_only_file_is_a_message(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    file.chmod(0o444)
+    with pytest.raises(UsageError, match="read-only"):
+        accept(a_mend(file))
+    assert file.read_text() == BEFORE
+
+
+def test_the_mode_stays(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    file.chmod(0o751)
+    accept(a_mend(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o751
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    file = written(tmp_path / "real" / "model.py", BEFORE.encode())
+    link = tmp_path / "model.py"
+    link.symlink_to(file)
+    accept(a_mend(link))
+    assert link.is_symlink()
+    assert file.read_text() == AFTER
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+def test_line_ends_stay_and_new_lines_get_the_same(tmp_path: Path, end: str) -> None:
+    longer = AFTER.replace("    return x\n", "    y = x\n    return y\n")
+    file = written(tmp_path / "model.py", BEFORE.replace("\n", end).encode())
+    accept(a_mend(file, after=longer))
+    assert file.read_bytes() == longer.replace("\n", end).encode()
+
+
+def test_lines_that_stay_keep_the_end_they_have_in_a_mixed_file(tmp_path: Path) -> None:
+    mixed = b"import torch\r\n\n\r\ndef f(x):\n    print(x)\r\n    return x\n"
+    file = written(tmp_path / "model.py", mixed)
+    accept(a_mend(file))
+    assert file.read_bytes() == mixed.replace(b"    print(x)\r\n", b"")
+
+
+def test_a_file_without_a_last_newline_stays_without(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.rstrip("\n").encode())
+    accept(a_mend(file, after=AFTER.replace("return x\n", "return x\n    # the end\n")))
+    assert file.read_text() == AFTER.rstrip("\n") + "\n    # the end"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_the_declared_encoding_stays(tmp_path: Path, encoding: str) -> None:
+    head = f"# -*- coding: {encoding} -*-\n# größer\n"
+    file = written(tmp_path / "model.py", (head + BEFORE).encode(encoding))
+    accept(a_mend(file, head + BEFORE, head + AFTER))
+    assert file.read_bytes() == (head + AFTER).encode(encoding)
+
+
+def test_a_byte_order_mark_stays(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", codecs.BOM_UTF8 + BEFORE.encode())
+    accept(a_mend(file))
+    assert file.read_bytes() == codecs.BOM_UTF8 + AFTER.encode()
+
+
+def test_an_edit_that_the_encoding_cannot_hold_is_a_message(tmp_path: Path) -> None:
+    head = "# -*- coding: latin-1 -*-\n"
+    file = written(tmp_path / "model.py", (head + BEFORE).encode("latin-1"))
+    with pytest.raises(UsageError, match="which cannot hold what the edit adds"):
+        accept(a_mend(file, head + BEFORE, head + AFTER + "# ∞\n"))
+    assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
+
+
+def test_a_file_that_is_not_what_its_encoding_says_is_a_message(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", b"# \xff\n" + BEFORE.encode())
+    with pytest.raises(UsageError, match="cannot be decoded"):
+        accept(a_mend(file))
+
+
+def test_options_change_no_file_and_say_how_they_are_set() -> None:
+    mend = Mend("let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True})
+    with pytest.raises(UsageError, match=r"torch\._dynamo\.config\.capture_scalar_outputs = True"):
+        accept(mend)
+    assert "--setting dynamo.capture_scalar_outputs=True" in mend.instruction
+
+
+def test_the_diff_is_one_that_patch_takes(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    mend = replace(a_mend(file), path="model.py")
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=mend.diff.encode(), check=True)
+    assert file.read_text() == AFTER

@@ -63,11 +63,19 @@ def _with_ways(
 
 
 def _sources(reader: SessionReader) -> list[OutlineEntry]:
+    """The user's own, and below them those of installed packages, which can be many."""
     shown = read_sources(reader)
     if not shown:
         return []
-    heading = OutlineEntry(0, "Source", counted(len(shown), "file"))
-    return [heading, *(OutlineEntry(1, d.title, counted(d.line_count, "line"), place=Place(d)) for d in shown)]
+    own = {file.id for file in reader.rows(model.SourceFile, is_user=True)}
+    entries = [OutlineEntry(0, "Source", counted(len(shown), "file")), *(_source(d, 1) for d in shown if d.id in own)]
+    packages = [document for document in shown if document.id not in own]
+    heading = [OutlineEntry(1, "of packages", counted(len(packages), "file"))] if packages else []
+    return [*entries, *heading, *(_source(document, 2) for document in packages)]
+
+
+def _source(document: Document, depth: int) -> OutlineEntry:
+    return OutlineEntry(depth, document.title, counted(document.line_count, "line"), place=Place(document))
 
 
 def compilation_title(compilation: model.Compilation) -> str:

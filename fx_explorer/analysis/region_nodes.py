@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.documents import Document, Place, places_of_nodes
 from fx_explorer.analysis.regions import named_annotations
 from fx_explorer.analysis.selection import id_list, nodes_at
 from fx_explorer.session import SessionReader
@@ -36,6 +36,15 @@ def positions_in(reader: SessionReader, document: Document, region: RegionKey) -
         (graph.first_node, graph.first_node + graph.node_count, json.dumps(_annotations_with(reader, region))),
     )
     return [row[0] for row in found]
+
+
+def first_place(reader: SessionReader, region: RegionKey) -> Place | None:
+    """Its first operation, at the earliest stage."""
+    found = reader.query(
+        "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?)) ORDER BY op NOT LIKE 'call_%', id LIMIT 1",
+        (json.dumps(_annotations_with(reader, region)),),
+    )
+    return next(iter(places_of_nodes(reader, [row[0] for row in found])), None)
 
 
 def has_region(reader: SessionReader, region: RegionKey) -> bool:

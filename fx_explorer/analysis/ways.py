@@ -141,7 +141,7 @@ class InUse:
 
 def in_use(reader: SessionReader) -> InUse | None:
     """None: everything is, since no compilation has a second way and no graph was edited."""
-    edited = reader.query("SELECT before FROM intervention WHERE before AND after")
+    edited = reader.query("SELECT before, after FROM intervention WHERE before AND after")
     if not edited and not reader.query("SELECT 1 FROM compilation WHERE branch_of != '' LIMIT 1"):
         return None
     graphs: set[int] = set()
@@ -153,7 +153,7 @@ def in_use(reader: SessionReader) -> InUse | None:
             (graphs if document.kind == "graph" else artifacts).add(document.id)
         kernels.update(kernel.id for kernel in kernels_of_way(reader, way))
         saving.add(saving_way(reader, way).id)
-    graphs -= {row[0] for row in edited}
+    graphs -= {before for before, after in edited if after in graphs}  # the edit may be another way's
     return InUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
 
 

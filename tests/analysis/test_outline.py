@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fx_explorer import model
@@ -98,3 +100,18 @@ def test_an_empty_session_has_an_empty_outline(written: Written) -> None:
 )
 def test_the_rest_of_a_function_after_a_break_is_called_by_its_line(function: str, plain: str) -> None:
     assert plain_function(function) == plain
+
+
+def test_files_of_packages_stand_below_the_users_own(tmp_path: Path) -> None:
+    path = tmp_path / "s.fxs"
+    with SessionWriter(path) as writer:
+        for name, is_user in (("/site/lib.py", False), ("/p/mine.py", True)):
+            file = writer.add(model.SourceFile(0, name, writer.text("x\n"), 1, is_user=is_user))
+            writer.add_stack(model.Stack(0, (model.Frame(name, 1, "f"),)), {name: file})
+    with SessionReader(path) as reader:
+        assert [(e.depth, e.title) for e in outline(reader)] == [
+            (0, "Source"),
+            (1, "mine.py"),
+            (1, "of packages"),
+            (2, "lib.py"),
+        ]

@@ -6,15 +6,17 @@ The nodes expected of a region are those whose user line stands in its ``with an
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_node
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.shown_lines import ShownLines
 from tests.conftest import SAMPLES, Captured
+from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
 
@@ -156,6 +158,26 @@ async def test_a_pane_turns_to_the_graph_that_has_the_region(captured: Captured,
                 assert pane.document.stage == "post_grad"
                 assert pane.body.line_count > 0
             await driver.press("ampersand")
+
+
+async def test_a_region_of_another_way_is_gone_to(tmp_path: Path, open_app: OpenApp) -> None:
+    """Marked by hand when all was compiled, it is in the graphs of that way only."""
+    path = tmp_path / "s.fxs"
+    write_training_step(path)
+    region: dict[str, object] = {"compile_with_inductor": {"inductor_region": "mlp"}}
+    with SessionReader(path) as reader, SessionWriter(path) as writer:
+        (first,) = reader.rows(model.Compilation)
+        (before,) = reader.rows(model.Graph, stage="dynamo")
+        way = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="dynamo", in_use=False))
+        nodes = [replace(n, annotations=region if n.name == "gelu" else None) for n in reader.nodes(before)]
+        after = writer.add_graph(replace(before, id=0, compilation=way), nodes, [])
+        writer.add(model.Intervention(0, way, "dynamo", "", "mark", "mlp", before.id, after.id))
+    async with open_app(path) as driver:
+        assert "✓ Dynamo 1 graph" in driver.screen
+        await driver.press("R", "ampersand")
+        assert driver.explorer.place.document.owner == "0/0~1"
+        assert "only mlp" in driver.screen
+        assert names(driver, 1) == ["gelu"]
 
 
 def test_hidden_lines_have_no_row_and_the_cursor_goes_to_the_next_shown_one() -> None:

@@ -8,7 +8,7 @@ from textual.message import Message
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.find import find
-from fx_explorer.analysis.region_nodes import RegionKey
+from fx_explorer.analysis.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
@@ -97,15 +97,13 @@ class Explorer(ExplorerFrame):
         was_elsewhere = self.view != "source"
         await self.show_view("source")
         self.arbiter.narrow(region)
-        if was_elsewhere or self.linked.is_single:
-            self._activate_graph()
-        self.show_inspector()
-
-    def _activate_graph(self) -> None:
-        """So that what was asked for is in view."""
         graphs = [pane for pane in self.linked.panes if pane.document and pane.document.kind == "graph"]
-        if graphs and self.linked.active not in graphs:
+        first = first_place(self.reader, region)
+        if first and all(pane.place is None for pane in graphs):  # another compilation, or another way, has it
+            await self.go(first)
+        elif graphs and self.linked.active not in graphs and (was_elsewhere or self.linked.is_single):
             self.linked.activate(graphs[0])
+        self.show_inspector()
 
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
         """The region under the cursor; with none or several there, the user says which."""

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NEWEST := .venv-newest
 TORCH ?= torch
-TORCH_TESTS := tests/capture tests/precompile tests/worker tests/test_generated_code.py
+TORCH_TESTS := tests/capture tests/precompile tests/stages tests/worker tests/test_generated_code.py
 READY := $(VENV)/.ready
 DEMO ?= sample_models/transformer.py
 

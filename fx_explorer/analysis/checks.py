@@ -9,7 +9,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.recompiles import recompiles
+from fx_explorer.analysis.recompiles import causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
 from fx_explorer.analysis.words import counted, first_line, listed
@@ -160,12 +160,8 @@ def _break_findings(reader: SessionReader) -> Iterator[Finding]:
 
 
 def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
-    """One a compilation, with the guard that failed first."""
-    seen: set[str] = set()
-    for one in recompiles(reader):
-        if one.compilation not in seen:
-            seen.add(one.compilation)
-            yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
+    for one in causes(reader):
+        yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
 
 
 def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:

@@ -18,7 +18,7 @@ from fx_explorer.analysis.ending import run_facts
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.recompiles import recompiles
+from fx_explorer.analysis.recompiles import ExplainedRecompile, causes, limit_hits
 from fx_explorer.analysis.regional_facts import regional_facts
 from fx_explorer.analysis.saved import saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
@@ -133,21 +133,27 @@ def _break(one: DistinctBreak) -> Fact:
 
 
 def _recompiles(reader: SessionReader) -> Iterator[Fact]:
-    found = recompiles(reader)
-    seen: set[str] = set()
-    for one in found:
-        if one.compilation in seen or len(seen) == SHOWN_AT_MOST:
-            continue
-        seen.add(one.compilation)
+    found = causes(reader)
+    for one in islice(found, SHOWN_AT_MOST):
         text = f"{plain_function(one.function)} was compiled again: {first_line(one.in_words)}."
-        yield Fact("recompiles", "problem", text, f"[{one.compilation}] after [{one.of}]", one.place, "guards")
-    count = len({one.compilation for one in found})
-    if count > SHOWN_AT_MOST:
-        yield Fact("recompiles", "problem", f"… and {counted(count - SHOWN_AT_MOST, 'more recompile')}.", view="guards")
+        yield Fact("recompiles", "problem", text, _about_recompile(one), one.place, "guards")
+    if len(found) > SHOWN_AT_MOST:
+        more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
+        yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
+    for hit in limit_hits(reader):
+        yield Fact("recompiles", "problem", f"{hit.in_words}.", f"[{hit.compilation}] was refused", hit.place, "breaks")
     guards = reader.count(model.Guard)
     if guards:
         text = f"The compiled code is used again as long as {counted(guards, 'condition')} hold."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
+
+
+def _about_recompile(one: ExplainedRecompile) -> str:
+    file, line = one.called_from
+    caller = f", called from {PurePath(file).name}:{line}" if file else ""
+    graphs = f": {one.graphs}" if one.graphs else ""
+    told = (f"[{one.compilation}] after [{one.of}]{caller}{graphs}.", f"To avoid it: {one.remedy}" if one.remedy else "")
+    return "\n".join(part for part in told if part)
 
 
 def _dynamic_sizes(reader: SessionReader) -> str:

@@ -1,18 +1,25 @@
-"""Recompiles: which compilation had to be made again, and what was different."""
+"""Recompiles: which compilation had to be made again, what was different, what avoids it, and where torch gave up."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.changes import Change, change_of
 from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.graph_changes import graphs_in_words
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.remedies import remedy
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRecompile:
+    """One guard that failed. A recompile has one for each compilation of the function that did not fit, the latest first."""
+
     compilation: str
     of: str
     function: str
@@ -22,84 +29,206 @@ class ExplainedRecompile:
     """The same for somebody who knows no guard; torch's words when there is no plainer way to put it."""
     guard: str
     file: str
+    """The user's line that needs what the guard checks: for an input where it is first used. Empty when torch does not tell."""
     line: int
     place: Place | None
     """The line that needed the guard, or the function when torch does not tell."""
+    change: Change
+    called_from: tuple[str, int]
+    """File and line of the call that did not fit; empty and 0 when it is not known."""
+    graphs: str
+    """How the graph differs from the one of ``of``, in words; empty when there is none to compare."""
+    remedy: str
+    """What avoids it; empty when nothing general can be said."""
+    is_cause: bool = False
+    """Whether this is why it was compiled: the first of its recompile to a value that no compilation of the function had
+    before. The others did not fit either."""
 
 
-Function = tuple[str, str, int]
-"""Name, file, line."""
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    """A function that was compiled too often: from then on, calls that fit no compiled code run uncompiled."""
 
-_NOWHERE: Function = ("", "", 0)
+    compilation: str
+    """The first attempt that was refused."""
+    function: str
+    file: str
+    line: int
+    place: Place | None
+    option: str
+    """The setting that was hit: ``recompile_limit`` or ``accumulated_recompile_limit`` of ``torch._dynamo.config``."""
+    limit: int
+    compiled: int
+    """How many compilations of the function there are."""
+    is_error: bool
+    """Such calls raise instead: with ``fullgraph=True``, or ``fail_on_recompile_limit_hit``."""
+
+    @property
+    def in_words(self) -> str:
+        what = "raise an error" if self.is_error else "run uncompiled"
+        return (
+            f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, which is the limit "
+            f"(torch._dynamo.config.{self.option}); from then on, calls that fit none of these {what}"
+        )
 
 
 def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
-    """One entry for each guard that failed, in the order of the file: a recompile may have several."""
-    names = compilation_names(reader)
-    functions = {row[0]: (row[1], row[2], row[3]) for row in reader.query("SELECT id, function, file, line FROM compilation")}
-    return [_explained(reader, row, names, functions) for row in reader.rows(model.Recompile)]
+    """One entry for each guard that failed, in the order of the file."""
+    session = _Compilations(reader)
+    by_compilation: dict[str, list[ExplainedRecompile]] = {}
+    for row in reader.rows(model.Recompile):
+        found = _explained(reader, session, row)
+        by_compilation.setdefault(found.compilation, []).append(found)
+    seen: set[tuple[object, ...]] = set()
+    return [one for group in by_compilation.values() for one in _with_cause(group, seen)]
 
 
-def _explained(
-    reader: SessionReader, row: model.Recompile, names: dict[int, str], functions: dict[int, Function]
-) -> ExplainedRecompile:
+def causes(reader: SessionReader) -> list[ExplainedRecompile]:
+    """One entry for each recompile."""
+    return [one for one in recompiles(reader) if one.is_cause]
+
+
+def _with_cause(group: list[ExplainedRecompile], seen: set[tuple[object, ...]]) -> list[ExplainedRecompile]:
+    """``seen`` has the values that were compiled for, and gets those of this group."""
+    values = [_value(one, one.change.new) for one in group]
+    seen |= {_value(one, one.change.old) for one in group}
+    cause = next((i for i, value in enumerate(values) if value not in seen), 0)
+    seen |= set(values)
+    return [replace(one, is_cause=i == cause) for i, one in enumerate(group)]
+
+
+def _value(one: ExplainedRecompile, value: str) -> tuple[object, ...]:
+    return one.function, one.change.name, one.change.index, value
+
+
+def limit_hits(reader: SessionReader) -> list[LimitHit]:
+    """One entry a function."""
+    session = _Compilations(reader)
+    refused = [one for one in session.rows if _LIMIT.search(one.error)]
+    first = {session.siblings(one)[0].id: one for one in reversed(refused)}
+    return [_limit_hit(reader, session, one) for one in reversed(first.values())]
+
+
+_LIMIT = re.compile(r"exceeding the (?P<option>\w*recompile_limit) .*?set to (?P<limit>\d+)|FailOnRecompileLimitHit")
+"""``torch/_dynamo/convert_frame.py``, _compile; the exception is what ``fullgraph=True`` makes of it."""
+
+
+class _Compilations:
+    """The compilations of a session, found by the names torch uses: it gives them again after ``torch._dynamo.reset()``."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+
+    @cached_property
+    def rows(self) -> list[model.Compilation]:
+        return [row for row in self._reader.rows(model.Compilation, branch_of="") if row.status != "restarted"]
+
+    @cached_property
+    def _by_id(self) -> dict[int, model.Compilation]:
+        return {row.id: row for row in self.rows}
+
+    def of_recompile(self, row: model.Recompile) -> model.Compilation | None:
+        return self._by_id.get(row.compilation)
+
+    def before(self, row: model.Recompile) -> model.Compilation | None:
+        """The compilation whose guard failed: the latest of that name before."""
+        named = [one for one in self.rows if one.id < row.compilation and one.name.partition("#")[0] == row.of]
+        return named[-1] if named else None
+
+    def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
+        """All compilations of the same function up to this one, since the last reset."""
+        same = [one for one in self.rows if one.frame == compilation.frame and one.id <= compilation.id]
+        first = max((i for i, one in enumerate(same) if one.recompile == 0), default=0)
+        return same[first:]
+
+    def function(self, compilation: model.Compilation | None) -> model.Compilation | None:
+        """The row that knows the function: one that was refused at the recompile limit has no name in torch's records."""
+        if compilation is None or compilation.function:
+            return compilation
+        return next((one for one in self.siblings(compilation) if one.function), compilation)
+
+
+def _explained(reader: SessionReader, session: _Compilations, row: model.Recompile) -> ExplainedRecompile:
+    compilation, before = session.of_recompile(row), session.before(row)
+    function = session.function(compilation) or before
+    change = change_of(row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new)
+    file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
+    at_function = (function.file, function.line) if function else ("", 0)
     return ExplainedRecompile(
-        compilation=names.get(row.compilation, ""),
-        of=row.of,
-        function=functions.get(row.compilation, _NOWHERE)[0],
+        compilation=compilation.name if compilation else "",
+        of=before.name if before else row.of,
+        function=function.function if function else "",
         reason=row.reason,
-        in_words=in_words(row.guard or row.reason),
+        in_words=change.words,
         guard=row.guard,
-        file=row.file,
-        line=row.line,
-        place=place_of_path(reader, row.file, row.line) or place_of_path(reader, *functions.get(row.compilation, _NOWHERE)[1:]),
+        file=file,
+        line=line,
+        place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),
+        change=change,
+        called_from=_caller(reader, compilation),
+        graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
+        remedy=remedy(change, row.reason, became_dynamic=_became_dynamic(reader, compilation, change)),
     )
 
 
-_VALUE = r"(?:[LG]\['(?P<name>\w+)'\]|(?P<plain>[A-Za-z_]\w*))(?P<rest>[\w.\[\]']*)"
-"""What a guard looks at: ``L['x']``, ``G['scale']``, ``x``, ``self.power``."""
-
-_CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
-
-_PLAIN: tuple[tuple[str, str], ...] = (
-    (
-        rf"tensor '{_VALUE}' size mismatch at index (?P<index>\d+)\. {_CHANGE}",
-        "size {index} of {value} was {old} and now is {new}",
-    ),
-    (
-        rf"tensor '{_VALUE}' stride mismatch at index (?P<index>\d+)\. {_CHANGE}",
-        "the memory layout of {value} changed (stride {index} was {old} and now is {new})",
-    ),
-    (rf"tensor '{_VALUE}' dtype mismatch\. {_CHANGE}", "the dtype of {value} was {old} and now is {new}"),
-    (rf"tensor '{_VALUE}' rank mismatch\. {_CHANGE}", "{value} had {old} dimensions and now has {new}"),
-    (rf"tensor '{_VALUE}' requires_grad mismatch", "whether {value} requires a gradient changed"),
-    (r"GLOBAL_STATE changed: (?P<what>[\w ]+)", "a global setting changed: {what}"),
-    (rf"^{_VALUE} == (?P<old>[^\s#]+)", "{value} is no longer {old}, which the compiled code was made for"),
-    (rf"^not {_VALUE}$", "{value} is no longer false, which the compiled code was made for"),
-)
-"""torch's sentences (``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose, and code parts) → plain ones."""
-
-_DTYPES = {
-    "Float": "float32",
-    "Double": "float64",
-    "Half": "float16",
-    "BFloat16": "bfloat16",
-    "Long": "int64",
-    "Int": "int32",
-    "Short": "int16",
-    "Char": "int8",
-    "Byte": "uint8",
-    "Bool": "bool",
-}
-"""C++ names of dtypes (``c10/core/ScalarType.h``) → Python's."""
+_SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")
 
 
-def in_words(reason: str) -> str:
-    """``size 0 of x was 4 and now is 8``; the reason itself when it is of a kind not known here."""
-    for pattern, plain in _PLAIN:
-        found = re.search(pattern, reason)
-        if found:
-            named = {key: _DTYPES.get(text or "", text or "") for key, text in found.groupdict().items()}
-            value = "".join(named.get(part, "") for part in ("name", "plain", "rest"))
-            return plain.format(value=value, **{k: named.get(k, "") for k in ("index", "old", "new", "what")})
-    return reason.strip()
+def _line_of_guard(
+    reader: SessionReader, before: model.Compilation | None, row: model.Recompile, change: Change
+) -> tuple[str, int]:
+    """torch's reports on tensors have no line; the guards of the compilation do, by what they guard."""
+    if before is None or not change.name:
+        return "", 0
+    source = _SIZE_OF.sub("", row.source) or _local(change.name)
+    found = reader.query(
+        "SELECT file, line FROM guard WHERE compilation=? AND source=? AND line>0 ORDER BY kind != 'TENSOR_MATCH' LIMIT 1",
+        (before.id, source),
+    )
+    return found[0] if found else ("", 0)
+
+
+def _local(name: str) -> str:
+    """``batch['ids']`` → ``L['batch']['ids']``, as the sessions of before have no source."""
+    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
+
+
+def _global(name: str) -> str:
+    return re.sub(r"^\w+", lambda first: f"G['{first[0]}']", name)
+
+
+def _became_dynamic(reader: SessionReader, compilation: model.Compilation | None, change: Change) -> bool:
+    if compilation is None or change.kind not in ("size", "number"):
+        return False
+    source = _global(change.name) if change.where == "global" else _local(change.name)
+    symbols = reader.rows(model.Symbol, compilation=compilation.id)
+    return (source if change.kind == "number" else f"{source}.size()[{change.index}]") in {symbol.source for symbol in symbols}
+
+
+def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
+    """What a dynamic size was when the code was compiled; empty for what is none."""
+    found = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1) if before and source else []
+    return found[0].hint if found else ""
+
+
+def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tuple[str, int]:
+    stacks = reader.by_ids(model.Stack, [compilation.stack]) if compilation and compilation.stack else []
+    frame = stacks[0].frames[-1] if stacks and stacks[0].frames else None
+    return (frame.file, frame.line) if frame else ("", 0)
+
+
+def _limit_hit(reader: SessionReader, session: _Compilations, refused: model.Compilation) -> LimitHit:
+    compiled = [one for one in session.siblings(refused) if one.status in ("ok", "broke")]
+    function = session.function(refused) or refused
+    said = _LIMIT.search(refused.error)
+    return LimitHit(
+        compilation=refused.name,
+        function=function.function,
+        file=function.file,
+        line=function.line,
+        place=place_of_path(reader, function.file, function.line),
+        option=(said and said["option"]) or "recompile_limit",
+        limit=int((said and said["limit"]) or len(compiled)),
+        compiled=len(compiled),
+        is_error=refused.status == "failed",
+    )

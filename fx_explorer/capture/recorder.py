@@ -37,6 +37,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Dynamo's graphs": ("dynamo", "graph_hook"),
     "bytecode": ("dynamo", "bytecode_hook"),
     "guards": ("dynamo", "guard_hook"),
+    "what changed before a recompile": ("recompiles", "recompile_hook"),
     "where graph breaks are in their lines": ("break_hooks", "extent_hook"),
     "resume functions": ("break_hooks", "resume_hook"),
     "tensors at graph breaks": ("break_hooks", "local_tensor_hook"),

@@ -41,6 +41,7 @@ from fx_explorer.model.steering import stage_at
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
+    from fx_explorer.capture.recompiles import GuardedValue
     from fx_explorer.capture.steering import Steering
 
 Notify = Callable[[Notice], None]
@@ -136,6 +137,8 @@ class Recording:
         self.break_causes: dict[str, set[str]] = {}
         """Why they did."""
         self.guard_trees: dict[str, str] = {}
+        self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
+        """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
         self.shape_guards: dict[str, Guard] = {}
         """Dynamo's guard on sizes, by compilation."""
         self.output_codes: set[int] = set()

@@ -20,13 +20,14 @@ from fx_explorer.capture import stages
 from fx_explorer.capture.break_registry import completed
 from fx_explorer.capture.breaks import breaking_now, parse_break
 from fx_explorer.capture.fallbacks import callers
+from fx_explorer.capture.recompiles import GuardedValue
 from fx_explorer.capture.recording import Recording, one_line
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
 
 TRACE_LOGGER = "torch.__trace"
 
-_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(HINT: .*\))?$")
+_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
 
 LARGE_METRICS = (
     "inductor_provenance",
@@ -233,6 +234,9 @@ class _Handler(logging.Handler):
         )
 
     def _recompile(self, name: str, _: Any, payload: str) -> None:
+        known = self._recording.compilations.get(name)
+        if known is not None and known.status != "running":
+            self._recording.begin_again(name)
         reasons = json.loads(payload) if payload.startswith("[") else [payload]
         for reason in reasons:
             self._recording.writer.add(self._recompile_row(name, str(reason)))
@@ -247,9 +251,11 @@ class _Handler(logging.Handler):
         user = sources.user_frame(parse_stack(below))
         compilation = self._recording.compilation_id(name)
         if user:
-            return Recompile(0, compilation, of, reason, guard, user.file, user.line)
-        file, line = (sources.complete(where["file"]), int(where["line"])) if where else ("", 0)
-        return Recompile(0, compilation, of, reason, guard, file, line)
+            file, line = user.file, user.line
+        else:
+            file, line = (sources.complete(where["file"]), int(where["line"])) if where else ("", 0)
+        found = self._recording.guarded_values.pop((name, of), GuardedValue())
+        return Recompile(0, compilation, of, reason, guard, file, line, found.source, found.old, found.new)
 
     def _guard_tree(self, name: str, _: Any, payload: str) -> None:
         if name:

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from fx_explorer import model
 from fx_explorer.analysis.branches import Branch, branches
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.changes import Change
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.measured import measured
-from fx_explorer.analysis.recompiles import ExplainedRecompile, recompiles
+from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
 from fx_explorer.analysis.timing import stage_times
@@ -43,6 +44,7 @@ def json_report(reader: SessionReader) -> Json:
             "interventions": [_intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [_graph_break(one) for one in distinct_breaks(reader)],
             "recompiles": [_recompile(one) for one in recompiles(reader)],
+            "recompile_limits": [_limit_hit(one) for one in limit_hits(reader)],
             "saved_tensors": [_saved_tensor(one) for one in saved_values(reader)],
             "regions": [_region(one) for one in regions(reader)],
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
@@ -201,11 +203,45 @@ def _recompile(one: ExplainedRecompile) -> Json:
     return {
         "compilation": one.compilation,
         "of": one.of,
+        "is_cause": one.is_cause,
         "reason": one.reason,
         "in_words": one.in_words,
         "guard": one.guard,
         "file": one.file,
         "line": one.line,
+        "change": _change(one.change),
+        "called_from": _place(*one.called_from),
+        "graphs": one.graphs,
+        "remedy": one.remedy,
+    }
+
+
+def _change(one: Change) -> Json:
+    return {
+        "kind": one.kind,
+        "name": one.name,
+        "where": one.where or None,
+        "index": one.index,
+        "old": one.old or None,
+        "new": one.new or None,
+    }
+
+
+def _place(file: str, line: int) -> Json | None:
+    return {"file": file, "line": line} if file else None
+
+
+def _limit_hit(one: LimitHit) -> Json:
+    return {
+        "compilation": one.compilation,
+        "function": one.function,
+        "file": one.file,
+        "line": one.line,
+        "option": one.option,
+        "limit": one.limit,
+        "compiled": one.compiled,
+        "raises": one.is_error,
+        "in_words": one.in_words,
     }
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.recompiles import in_words, recompiles
+from fx_explorer import model
+from fx_explorer.analysis.changes import change_of
+from fx_explorer.analysis.graph_changes import difference
+from fx_explorer.analysis.recompiles import causes, limit_hits, recompiles
 from fx_explorer.analysis.totals import totals
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import Written
 
 
 @pytest.mark.parametrize(
@@ -25,16 +30,38 @@ from fx_explorer.session import SessionReader
             "tensor 'x' stride mismatch at index 0. expected 8, actual 1",
             "the memory layout of x changed (stride 0 was 8 and now is 1)",
         ),
-        ("tensor 'x' rank mismatch. expected 2, actual 3", "x had 2 dimensions and now has 3"),
-        ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "whether x requires a gradient changed"),
+        ("tensor 'x' rank mismatch. expected 2, actual 3", "the number of dimensions of x was 2 and now is 3"),
+        ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "requires_grad of x was True and now is False"),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CUDA, BackendSelect, AutogradCUDA), "
+            "actual DispatchKeySet(CPU, BackendSelect, AutogradCPU)",
+            "x was on cuda and now is on cpu",
+        ),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(CPU, Conjugate)",
+            "x is another kind of tensor (DispatchKeySet(CPU, Conjugate), not DispatchKeySet(CPU))",
+        ),
+        (
+            "tensor 'x' Tensor device index mismatch. Expected device index to be 0, actual 1",
+            "the device number of x was 0 and now is 1",
+        ),
         ("power == 2", "power is no longer 2, which the compiled code was made for"),
         ("L['self'].power == 2", "self.power is no longer 2, which the compiled code was made for"),
-        ("GLOBAL_STATE changed: grad_mode", "a global setting changed: grad_mode"),
+        ("self.mode == 'a b'", "self.mode is no longer 'a b', which the compiled code was made for"),
+        ("G['scale'] == 2.0", "the global scale is no longer 2.0, which the compiled code was made for"),
+        ("len(parts) == 2", "the length of parts was 2 and now is something else"),
+        ("flag is None", "flag is no longer None, which the compiled code was made for"),
+        ("not flag", "flag was empty or false and now is something else"),
+        ("___check_type_id(k, 94383), type=<class 'int'>", "k was of type int and now is something else"),
+        ("a is b", "a and b were one tensor and now are two"),
+        ('Duplicate tensors found: ["a", "b"]', "the same tensor was given twice: a, b"),
+        ("GLOBAL_STATE changed: grad_mode", "grad mode changed (torch.no_grad)"),
+        ("GLOBAL_STATE changed: num_threads ", "a global setting of torch's changed: num_threads"),
         ("Cache line invalidated because f was deleted", "Cache line invalidated because f was deleted"),
     ],
 )
-def test_torchs_reason_in_plain_words(reason: str, words: str) -> None:
-    assert in_words(reason) == words
+def test_torchs_reason_in_plain_words_without_the_new_value_as_in_sessions_of_old(reason: str, words: str) -> None:
+    assert change_of(reason).words == words
 
 
 def test_there_are_as_many_recompiles_as_compilations_after_the_first(
@@ -53,3 +80,64 @@ def test_a_recompile_says_what_was_different(captured: Callable[..., Path], read
     words = " ".join(one.in_words for one in found)
     assert "size 0 of x was" in words
     assert "the dtype of x was float32 and now is float64" in words
+
+
+def test_the_cause_is_the_value_that_was_never_compiled_for(
+    captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
+) -> None:
+    """Second source: the sample says in comments what it changes; by then another dtype is the latest compilation."""
+    found = causes(reader(captured("recompiles")))
+    assert [(one.compilation, one.change.name, one.change.kind) for one in found] == [
+        ("0/1", "x", "size"),
+        ("0/2", "power", "number"),
+        ("0/3", "centred", "value"),
+        ("0/4", "x", "dtype"),
+        ("0/5", "scale", "number"),
+    ]
+
+
+def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written: Written) -> None:
+    """The row has neither source nor values, and a report on a tensor has no line: the guards have it."""
+
+    def write(writer: SessionWriter) -> None:
+        first, again = (writer.add(model.Compilation(0, f"0/{i}", 0, i, "f", "/p/m.py", 1, status="ok")) for i in range(2))
+        for source, line in (("L['y']", 5), ("L['batch']['x']", 7)):
+            writer.add(model.Guard(0, first, 0, "TENSOR_MATCH", source, "", "", "/p/m.py", line))
+        reason = "tensor 'batch['x']' size mismatch at index 0. expected 8, actual 12"
+        writer.add(model.Recompile(0, again, "0/0", f"0/0: {reason}", reason, "", 0))
+
+    (found,) = recompiles(written(write))
+    assert (found.file, found.line, found.in_words) == ("/p/m.py", 7, "size 0 of batch['x'] was 8 and now is 12")
+    assert (found.called_from, found.graphs) == (("", 0), "")
+    assert limit_hits(written(write)) == []
+
+
+def operations(*calls: tuple[str, str, str]) -> list[model.Node]:
+    """(name, target, arguments) of each node; targets of inputs are empty."""
+    return [
+        model.Node(0, 0, 0, name, "call_function" if target else "placeholder", target, arguments, ("4",), "f32")
+        for name, target, arguments in calls
+    ]
+
+
+BEFORE = operations(("x", "", ""), ("mul", "torch.mul", "x, 2"), ("add", "torch.add", "mul, x"))
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (BEFORE, "the graphs are the same"),
+        ([replace(node, shape=("8",)) for node in BEFORE], "the graphs are the same but for sizes"),
+        ([replace(node, dtype="f64") for node in BEFORE], "the graphs are the same but for dtypes"),
+        ([replace(node, dtype="f64", shape=("8",)) for node in BEFORE], "the graphs are the same but for dtypes and sizes"),
+        (operations(("x", "", ""), ("m", "torch.mul", "x, 2"), ("a", "torch.add", "m, x")), "the graphs are the same"),
+        (BEFORE[:2], "1 operation less: add"),
+        ([*BEFORE, *operations(("s", "torch.sin", "add"), ("t", "torch.sin", "s"))], "2 operations more: 2× sin"),
+        (
+            operations(("x", "", ""), ("mul", "torch.mul", "x, 3"), ("add", "torch.add", "mul, x")),
+            "the same operations with other arguments: mul(x, 2) → mul(x, 3)",
+        ),
+    ],
+)  # fmt: skip
+def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> None:
+    assert difference(BEFORE, after) == words

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.recompiles import ExplainedRecompile, recompiles
+from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def breaks_table(reader: SessionReader) -> Table:
-    breaks, again = distinct_breaks(reader), recompiles(reader)
+    breaks, again = distinct_breaks(reader), causes(reader)
     rows = [_break_row(reader, b) for b in breaks] + [_recompile_row(reader, r) for r in again]
     return Table(
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch compile a function again.",
@@ -86,11 +86,12 @@ def _recompile_text(found: ExplainedRecompile) -> str:
         "torch's own words",
         f"  {found.reason}",
         "",
-        "What to try",
-        "  • If the size changes from call to call: --dynamic, or torch._dynamo.mark_dynamic(tensor, dim).",
-        "  • If it is a number or flag of yours: make it a tensor, or keep it constant.",
     ]
-    return "\n".join(parts)
+    file, line = found.called_from
+    more = (("Called from", f"{file}:{line}" if file else ""), ("Graphs", found.graphs), ("What to try", found.remedy))
+    for title, text in more:
+        parts += [title, f"  {text}", ""] if text else []
+    return "\n".join(parts).rstrip()
 
 
 def _notice(breaks: list[DistinctBreak], again: list[ExplainedRecompile]) -> str:

@@ -1,0 +1,90 @@
+"""How the graphs of two compilations of one function differ, in words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fx_explorer import model
+from fx_explorer.analysis.diff import DiffRow, graph_diff
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.session import SessionReader
+
+
+def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
+    """Of the Dynamo graphs of two compilations (row ids); empty when one of them has none."""
+    graphs = [reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1) for row in (before, after)]
+    if not all(graphs):
+        return ""
+    old, new = (reader.nodes(found[0]) for found in graphs)
+    return difference(old, new)
+
+
+def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
+    """``the graphs are the same but for sizes``; ``1 operation more: sub``; ``the same operations with other arguments: …``."""
+    rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
+    calls = [row for row in rows if _is_call(row)]
+    if not calls:
+        return _same_operations(before, after)
+    old, new = _counts(before), _counts(after)
+    if old != new:
+        return _counted_differences(old, new)
+    pairs = [(row.before, row.after) for row in calls if row.before and row.after]
+    numbers = _numbers(before) | _numbers(after)
+    if _numbers(before) != _numbers(after) and all(_unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs):
+        return "the graphs are the same; a size or number that was compiled in is an input now"
+    changed = [f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b)]
+    return f"the same operations with other arguments: {listed(changed)}" if changed else "the same operations on other values"
+
+
+def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
+    """Without shapes, dtypes, and the inputs that are sizes: what is computed on what."""
+    return [replace(node, shape=None, dtype="") for node in nodes if node.op != "placeholder" or node.shape is not None]
+
+
+def _numbers(nodes: Sequence[model.Node]) -> set[str]:
+    """Names of the inputs that are sizes or numbers."""
+    return {node.name for node in nodes if node.op == "placeholder" and node.shape is None}
+
+
+def _unnumbered(node: model.Node, numbers: set[str]) -> str:
+    return re.sub(r"\b[\w.]+\b", lambda word: "#" if word[0] in numbers or word[0][0].isdecimal() else word[0], node.arguments)
+
+
+def _is_call(row: DiffRow[model.Node]) -> bool:
+    return any(node is not None and node.op.startswith("call_") for node in (row.before, row.after))
+
+
+def _same_operations(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
+    old, new = ([node for node in nodes if node.shape is not None] for nodes in (before, after))
+    dtypes, shapes = ([[getattr(node, what) for node in nodes] for nodes in (old, new)] for what in ("dtype", "shape"))
+    others = [word for word, (was, is_now) in (("dtypes", dtypes), ("sizes", shapes)) if was != is_now]
+    return f"the graphs are the same but for {listed(others)}" if others else "the graphs are the same"
+
+
+def _counts(nodes: Sequence[model.Node]) -> Counter[str]:
+    return Counter(_short(node.target) for node in nodes if node.op.startswith("call_"))
+
+
+def _counted_differences(old: Counter[str], new: Counter[str]) -> str:
+    told: list[str] = []
+    for word, differing in (("more", new - old), ("less", old - new)):
+        if differing:
+            told.append(f"{counted(differing.total(), 'operation')} {word}: {_named(differing)}")
+    return ", ".join(told)
+
+
+def _named(differing: Counter[str]) -> str:
+    return listed((name if number == 1 else f"{number}× {name}" for name, number in differing.most_common()), 5)
+
+
+def _call(node: model.Node) -> str:
+    return f"{_short(node.target)}({node.arguments})"
+
+
+def _short(target: str) -> str:
+    """``torch._C._nn.gelu`` → ``gelu``, ``aten.mul.Tensor`` → ``mul``."""
+    plain = target.removeprefix("torch.ops.")
+    return plain.split(".")[1] if plain.startswith("aten.") else plain.rpartition(".")[2]

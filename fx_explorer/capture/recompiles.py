@@ -1,0 +1,216 @@
+"""What changed before a recompile: the value a guard looked at when it failed.
+
+Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code of a function that did not
+fit, while the locals of the call are at hand. torch's own text has the guard, and the new value only of some.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import enum
+import functools
+import re
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo import guards
+
+from fx_explorer.capture.graphs import short_dtype
+from fx_explorer.capture.patching import patched
+from fx_explorer.capture.recording import Recording
+
+LONGEST_VALUE = 60
+"""Characters of a value that are kept: a recompile tells what changed, it is no dump of the program's data."""
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedValue:
+    """What a failed guard looked at."""
+
+    source: str = ""
+    """As torch names it: ``L['x']``, ``L['self'].power``, ``G['scale']``; empty for a global state."""
+    old: str = ""
+    """Where the guard's text does not have it and it is still known."""
+    new: str = ""
+
+
+def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], compile_id: Any, *args: Any) -> Any:
+            with recording.noting("what changed before a recompile", "dynamo"):
+                recording.guarded_values[recording.compilation_name(), str(compile_id)] = guarded_value(manager, f_locals)
+            return original(manager, code, f_locals, compile_id, *args)
+
+        return get_guard_fail_reason
+
+    return patched(guards, "get_guard_fail_reason", make)
+
+
+def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
+    """Evaluates what torch's own check evaluates; everything is empty when no guard of this code fails."""
+    if isinstance(manager, guards.DeletedGuardManagerWrapper):
+        return GuardedValue()
+    scope = Scope(manager, f_locals)
+    parts = manager.check_verbose(f_locals).verbose_code_parts
+    failed = parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
+    if failed.startswith("GLOBAL_STATE"):
+        return _global_state(failed)
+    source = tensor_source(failed)
+    if source:
+        return GuardedValue(source, new=_tensor_value(failed, scope.value(source)))
+    expressions = looked_at(failed)
+    values = [scope.value(expression) for expression in expressions]
+    if len(expressions) == 1:
+        return GuardedValue(expressions[0], _matched_object(manager, expressions[0], failed), values[0].described)
+    told = (f"{name} = {value.described}" for name, value in zip(expressions, values, strict=True) if value.is_known)
+    return GuardedValue(", ".join(expressions), new=", ".join(told))
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    value: Any = None
+    is_known: bool = True
+
+    @property
+    def described(self) -> str:
+        return described(self.value) if self.is_known else ""
+
+
+_UNKNOWN = _Value(is_known=False)
+
+_GONE = (AttributeError, LookupError, TypeError, ValueError, NameError, SyntaxError, RuntimeError)
+"""What evaluating a guard raises when what it looks at is no longer there, which may be why it fails."""
+
+
+class Scope:
+    """The names a guard of ``manager`` is evaluated with: as ``get_guard_fail_reason_helper`` makes them."""
+
+    def __init__(self, manager: Any, f_locals: dict[str, Any]) -> None:
+        self._globals = dict(manager.global_scope)
+        self._locals = {"L": f_locals, "G": manager.global_scope["G"], **manager.closure_vars}
+
+    def value(self, expression: str) -> _Value:
+        try:
+            return _Value(eval(expression, self._globals, self._locals))
+        except _GONE:
+            return _UNKNOWN
+
+    def fails(self, part: str) -> bool:
+        """One or more of the sizes' conditions do, which torch checks and reports together."""
+        found = self.value(part)
+        return not found.is_known or found.value is not True
+
+
+_TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")
+"""``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose."""
+
+_CHECK = re.compile(r"^___check_\w+\((?P<source>.+), \d+\)")
+"""``___check_type_id(L['k'], 1404), type=<class 'int'>``: no expression as a whole."""
+
+
+def tensor_source(part: str) -> str:
+    """``L['x']`` of ``tensor 'L['x']' size mismatch …``; empty for other guards."""
+    found = _TENSOR.match(part)
+    return found["source"] if found else ""
+
+
+def _tensor_value(part: str, found: _Value) -> str:
+    if "dispatch key" in part and isinstance(found.value, torch.Tensor):
+        return str(found.value.device)
+    return found.described
+
+
+def looked_at(part: str) -> list[str]:
+    """The expressions a guard reads values from: ``L['k']`` of ``L['k'] == 2  # …``; both sides of ``L['a'] is L['b']``."""
+    check = _CHECK.match(part)
+    try:
+        tree = ast.parse(check["source"] if check else part.strip(), mode="eval").body
+    except SyntaxError:
+        return []
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        tree = tree.operand
+    sides = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
+    reading = [side for side in sides if _reads_the_program(side)]
+    if not all(_is_one_value(side) for side in reading):
+        reading = [source for side in reading for source in _sources(side)]
+    return list(dict.fromkeys(ast.unparse(node) for node in reading))
+
+
+def _reads_the_program(node: ast.expr) -> bool:
+    return any(isinstance(name, ast.Name) and name.id in ("L", "G") for name in ast.walk(node))
+
+
+def _is_one_value(node: ast.expr) -> bool:
+    """A source, or a function of one (``len(L['xs'])``); not arithmetic with several sizes."""
+    return isinstance(node, ast.Attribute | ast.Subscript) or (isinstance(node, ast.Call) and len(list(_sources(node))) == 1)
+
+
+def _sources(node: ast.AST) -> Iterator[ast.expr]:
+    """The largest parts of ``node`` that are chains from ``L`` or ``G``: ``L['x'].size()[0]``."""
+    if isinstance(node, ast.expr) and _is_chain(node):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _sources(child)
+
+
+def _is_chain(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id in ("L", "G")
+
+
+_LOCAL = re.compile(r"^L\['(\w+)'\]$")
+
+
+def _matched_object(manager: Any, source: str, part: str) -> str:
+    """The object a local name stood for when the code was compiled; torch keeps weak references to them."""
+    local = _LOCAL.match(source)
+    reference = manager.id_matched_objs.get(local[1]) if local and part.startswith("___check_obj_id") else None
+    return described(reference()) if reference is not None and reference() is not None else ""
+
+
+def _global_state(part: str) -> GuardedValue:
+    """Grad mode is the one that programs change; of the others torch's text names which."""
+    if "grad_mode" not in part.split():
+        return GuardedValue()
+    is_on = torch.is_grad_enabled()
+    return GuardedValue(old="off" if is_on else "on", new="on" if is_on else "off")
+
+
+def described(value: object) -> str:
+    """A value in short: ``f32[4, 8]``, ``16``, ``'relu'``, ``list of 3``, ``function gelu``. Runs no code of the program's."""
+    if isinstance(value, torch.Tensor):
+        return f"{short_dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"
+    if type(value) in PLAIN:
+        return _shortened(_plain(value))
+    if isinstance(value, torch.dtype | torch.device):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if type(value) in (list, tuple, set, frozenset, dict):
+        return f"{type(value).__name__} of {len(value)}"  # type: ignore[arg-type]
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.MethodType):
+        return f"function {value.__name__}"
+    return f"object of class {type(value).__name__}"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to write an int of thousands of digits
+        return f"int of {value.bit_length()} bits"
+    if isinstance(value, str | bytes):
+        return repr(value[: LONGEST_VALUE + 1])
+    return repr(value)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

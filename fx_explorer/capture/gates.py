@@ -5,9 +5,10 @@ The thread that compiles waits on a queue, which costs nothing, while the worker
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fx_explorer.errors import FxExplorerError
@@ -50,10 +51,18 @@ class Gates:
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = False
+        self._is_obeying = False
+        self._is_interrupted = False
+        """Whether what is being obeyed is to be given up: a pass that loops, a compile that takes too long."""
+        self._is_over = False
+        """Whether the client is done with us."""
 
     def put(self, command: Command) -> bool:
-        """Give a command to the thread that waits; False when none does."""
+        """Give a command to the thread that waits; False when none does, and when that thread is to be interrupted for it."""
         with self._lock:
+            if self._is_obeying and command.kind in ("abort", "quit"):
+                self._is_interrupted = command.kind == "abort"
+                return False
             if self._waiting:
                 self._commands.put(command)
             return self._waiting
@@ -67,6 +76,7 @@ class Gates:
     def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey, allow: Allow = lambda _: None) -> None:
         """Wait until the user goes on. Raises what is a Left for a user who does not."""
         where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction}
+        is_within, self._is_obeying = self._is_obeying, False  # a gate of a way that was asked for
         self._open(where)
         try:
             while True:
@@ -80,17 +90,19 @@ class Gates:
                     self._answer("done", "this graph runs eagerly")
                     raise Skipped
                 if command.kind in ("abort", "quit"):
+                    self._is_over = command.kind == "quit"
                     self._answer("done", "given up; what was captured is kept")
                     raise Aborted
                 self._obey(command, obey)
         finally:
+            self._is_obeying = is_within
             self._close(where)
 
     def attend(self, obey: Obey) -> None:
         """The program has ended: obey commands until the client is done with us."""
         self._open({})
         try:
-            while (command := self._commands.get()).kind != "quit":
+            while not self._is_over and (command := self._commands.get()).kind != "quit":
                 if command.kind in ("skip", "abort"):
                     self._answer("refused", "Nothing is being compiled: there is nothing to skip or to abort.")
                 elif command.kind in ("set", "again", "measure"):
@@ -123,11 +135,27 @@ class Gates:
     def _obey(self, command: Command, obey: Obey) -> None:
         """An AnotherWay is no answer to give here: who raises it has given one."""
         try:
-            done = obey(command)
+            with self._obeying():
+                done = obey(command)
         except FxExplorerError as error:
             self._answer("refused", str(error))
+        except Left:
+            raise
+        except BaseException:
+            if not self._is_interrupted:
+                raise
+            self._is_interrupted = False
+            self._answer("refused", "Stopped, as you asked.")
         else:
             self._answer("done", done)
+
+    @contextlib.contextmanager
+    def _obeying(self) -> Iterator[None]:
+        self._is_obeying = True
+        try:
+            yield
+        finally:
+            self._is_obeying = False
 
     def wait_for_all(self, gate: Gate, obey: Obey, allow: Allow) -> None:
         """Like ``wait``, after a gate of every graph at once."""

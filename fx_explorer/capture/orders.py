@@ -89,6 +89,8 @@ def obey_at_the_end(steering: Steering, command: Command) -> str:
     way = steering.again(command)
     if way.row.status == "failed":
         raise UsageError(f"[{way.row.name}] failed: {way.row.error}")
+    if way.row.status == "left":
+        return f"[{way.row.name}] was left: {way.row.error}"
     took = f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
     return "; ".join((took, *_cut_of(steering.kept_of(way.row.name), way, command)))
 

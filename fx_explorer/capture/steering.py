@@ -20,7 +20,7 @@ from torch._guards import compile_context
 from fx_explorer.capture import dynamic_shapes, settings, stages
 from fx_explorer.capture.compilers import compiler_for
 from fx_explorer.capture.edits import Edits, marked
-from fx_explorer.capture.gates import AnotherWay, Gates, Left, Milestones, Reached, Skipped
+from fx_explorer.capture.gates import Aborted, AnotherWay, Gates, Left, Milestones, Reached, Skipped
 from fx_explorer.capture.inspecting import backward_at_once, runnable_copy
 from fx_explorer.capture.late_guards import late_guards
 from fx_explorer.capture.orders import allow_at_gate, allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
@@ -471,7 +471,10 @@ class Steering:
 
     def _compile_outside(self, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
         def compile_here(module: torch.fx.GraphModule) -> Any:
-            return self._compiler_now(kept)(module, kept.inputs)
+            made = self._compiler_now(kept)(module, kept.inputs)
+            if not callable(made):  # Dynamo, too, asks for no more
+                raise UsageError(f"the backend returned {one_line(repr(made))}, which cannot be called")
+            return made
 
         try:
             with self._outside(), kept.as_in_dynamo(), late_guards(self._recording, kept, way), backward_at_once():
@@ -492,9 +495,16 @@ class Steering:
             self.is_outside = before
 
     def again(self, command: Command) -> Way:
+        """Take another way; it says how that ended. Raises UsageError before it begins."""
         kept = self.kept_of(command.compilation)
         way, graph = self._branch(kept, command, kept.ways[0])
-        self._compile_outside(kept, way, graph)
+        try:
+            self._compile_outside(kept, way, graph)
+        except Aborted:  # at a gate of its own, and recorded with it
+            pass
+        except BaseException:
+            self._leave(way, "the user stopped it")
+            raise
         return way
 
     def kept_of(self, name: str) -> KeptSegment:

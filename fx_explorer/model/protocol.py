@@ -7,8 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fx_explorer.model.checked import checked
 from fx_explorer.model.stage import Direction, Stage
-from fx_explorer.model.steering import Changes, Gate, Pause
+from fx_explorer.model.steering import GATES, Changes, Gate, Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Outcome:
         return cls(**fields)
 
 
-CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "quit"]
+CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "what_if", "quit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,13 @@ class Command:
     ``changes.settings`` hold for what follows. ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply
     ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
     new way; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as it
-    was compiled, and time it (Measurement). ``quit``: end the worker; the session is completed.
+    was compiled, and time it (Measurement). ``what_if``: when the program has run, ask the guards of every compilation about
+    the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``quit``: end the worker; the session is
+    completed.
 
-    Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark`` and
-    ``pass``, the worker is still at the gate. ``abort`` and ``quit`` are obeyed at any time.
+    Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark``, ``pass``
+    and ``what_if``, the worker is still at the gate. ``abort`` and ``quit`` are obeyed at any time: ``abort`` stops a
+    command that is being carried out, and that alone; while the program runs, it ends the program.
     """
 
     kind: CommandKind
@@ -110,6 +114,8 @@ class Command:
     region: str = ""
     """``again`` from ``partition``: lower this region only, the others are answered from before; empty: all."""
     changes: Changes = dataclasses.field(default_factory=Changes)
+    expression: str = ""
+    """``what_if``: inputs, as ``--inputs`` takes them."""
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None)})
@@ -118,7 +124,12 @@ class Command:
     def from_json(cls, text: str) -> Command:
         """Raises ValueError, TypeError or KeyError for what is no command."""
         fields = json.loads(text)
-        return cls(**{**fields, "changes": Changes.from_json(fields.get("changes", {}))})
+        if not isinstance(fields, dict):
+            raise TypeError("a command is a JSON object")
+        command = checked(cls(**{**fields, "changes": Changes.from_json(fields.get("changes", {}))}))
+        if command.kind == "run_to" and command.gate is None:
+            raise ValueError(f"run_to needs a gate: one of {', '.join(GATES)}")
+        return command
 
 
 NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "gate", "done", "refused", "outcome"]

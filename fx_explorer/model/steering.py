@@ -10,6 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fx_explorer.model.checked import checked
 from fx_explorer.model.stage import Direction, Stage
 
 Gate = Literal[
@@ -119,11 +120,13 @@ class Changes:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Changes:
-        """Raises TypeError or KeyError for fields that are none of ours."""
+        """Raises TypeError, ValueError or KeyError for fields that are none of ours."""
+        if not isinstance(fields, dict):
+            raise TypeError("changes are a JSON object")
         return cls(
             dict(fields.get("settings", {})),
-            tuple(Mark(**{**mark, "nodes": tuple(mark.get("nodes", ()))}) for mark in fields.get("marks", ())),
-            tuple(PassFile(**one) for one in fields.get("passes", ())),
+            tuple(checked(Mark(**{**mark, "nodes": tuple(mark.get("nodes", ()))})) for mark in fields.get("marks", ())),
+            tuple(checked(PassFile(**one)) for one in fields.get("passes", ())),
         )
 
 

@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 
+MAX_SHOWN = 200
+"""Characters of a line that is no command."""
+
 
 class Channel:
     """Talks to the client. Usable from any thread; silent in forked children, who are not the worker."""
@@ -53,8 +56,9 @@ class Channel:
         while line := self._read_line():
             try:
                 command = Command.from_json(line.decode())
-            except (ValueError, TypeError, KeyError) as error:
-                self.send(Notice("refused", text=f"not a command: {line.decode(errors='replace')} ({error})"))
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                shown = line.decode(errors="replace")[:MAX_SHOWN]
+                self.send(Notice("refused", text=f"This is no command: {shown} ({error})"))
                 continue
             if self.give(command):
                 continue

@@ -24,7 +24,9 @@ class Conversation:
     compilations: list[Compilation] = field(default_factory=list)
 
 
-async def converse(target: Path, lines: Iterable[Line], *, pause: Pause = "", send_while_busy: str = "") -> Conversation:
+async def converse(
+    target: Path, lines: Iterable[Line], *, pause: Pause = "", send_while_busy: Command | None = None
+) -> Conversation:
     """Capture ``target`` and say ``lines``, one at a time; then go on, and quit at the end.
 
     ``send_while_busy``: a line to send once, without waiting, as soon as the program prints something.

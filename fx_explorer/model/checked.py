@@ -1,0 +1,41 @@
+"""Dataclasses from JSON that may be anything: every field of the type it is declared with."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Row = TypeVar("Row")
+
+
+def checked(row: Row) -> Row:
+    """``row``, when its fields have their types; raises TypeError that names the first that has not. Tuples are looked into."""
+    hints = get_type_hints(type(row))
+    for field in dataclasses.fields(row):  # type: ignore[arg-type]
+        value = getattr(row, field.name)
+        if not _fits(value, hints[field.name]):
+            raise TypeError(f"{field.name} cannot be {value!r}{_choices(hints[field.name])}")
+    return row
+
+
+def _fits(value: object, declared: Any) -> bool:
+    origin, arguments = get_origin(declared), get_args(declared)
+    if origin is Literal:
+        return value in arguments if isinstance(value, str) else False
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+    if origin in (dict, Mapping):
+        return isinstance(value, dict)
+    if declared is None:
+        return value is None
+    return isinstance(value, declared) and not (declared is int and isinstance(value, bool))
+
+
+def _choices(declared: Any) -> str:
+    """``; it is one of go, step`` for a closed set."""
+    closed = [one for one in (declared, *get_args(declared)) if get_origin(one) is Literal]
+    return f"; it is one of {', '.join(filter(None, get_args(closed[0])))}" if closed else ""

@@ -106,7 +106,7 @@ async def test_find_anything_goes_to_nodes_kernels_and_source_lines(
         await driver.press("f", *(key.replace(" ", "space").replace("_", "underscore") for key in typed))
         await driver.until(lambda: driver.app.screen._choices)
         await driver.press("enter")
-        assert driver.explorer.place.document.title == title
+        await driver.until(lambda: driver.explorer.place and driver.explorer.place.document.title == title)
         assert driver.explorer.place.line == line
 
 

@@ -186,3 +186,8 @@ async def test_of_a_long_path_the_end_is_shown() -> None:
     columns = [Column("module", max_width=12, keeps="end"), Column("n")]
     async with app_of(Rows([("model.layers.0.mlp", "1"), ("head", "2")]), columns).run_test(size=SIZE) as pilot:
         assert pilot.app.shown()[1:3] == ["▸…ayers.0.mlp  1", " head          2"]
+
+
+def test_columns_that_are_equally_wide_lose_equally_much() -> None:
+    columns = (Column("sign", min_width=1, max_width=1), Column("left", max_width=200), Column("right", max_width=200))
+    assert column_widths(columns, (1, 90, 200), 105) == ((0, 1), (1, 50), (2, 50))

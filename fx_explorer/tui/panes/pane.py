@@ -191,12 +191,12 @@ class Pane(Vertical):
 
     @property
     def position(self) -> Content:
-        """To what the graph is narrowed, how many lines are lit, where the cursor is, how many lines there are."""
+        """To what the graph is narrowed, how many lines are lit (``▌2 of 5``: the others are hidden), and the cursor."""
         body, document = self.body, self.document
         if not document or not document.line_count:
             return Content("")
-        hidden = len(self._lit) - len(body.marks)
-        lit = f"▌{len(body.marks):,}" + (f" ({hidden:,} hidden)" if hidden else "") if self._lit else ""
+        lit = f"▌{len(body.marks):,}" if self._lit else ""
+        lit += f" of {len(self._lit):,}" if len(self._lit) > len(body.marks) else ""
         at = f"{body.cursor + 1:,}/{body.line_count:,}" if body.line_count else "0"
         if self._region is None:
             return Content("  ".join(part for part in (lit, at) if part))

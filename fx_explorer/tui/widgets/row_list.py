@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal, Protocol
 
 from rich.cells import cell_len
@@ -219,10 +220,12 @@ def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) 
         shrinkable = [index for index in shown if widths[index] > least[index]]
         if not shrinkable:
             break
-        widest = max(shrinkable, key=lambda index: widths[index])
-        others = [widths[index] for index in shrinkable if widths[index] < widths[widest]]
-        target = max(widths[widest] - over, least[widest], max(others, default=0))
-        widths[widest] = min(target, widths[widest] - 1)
+        most = max(widths[index] for index in shrinkable)
+        widest = [index for index in shrinkable if widths[index] == most]
+        second = max((widths[index] for index in shrinkable if widths[index] < most), default=0)
+        target = min(max(most - ceil(over / len(widest)), second), most - 1)
+        for index in widest:
+            widths[index] = max(target, least[index])
     return tuple((index, widths[index]) for index in shown)
 
 

@@ -223,7 +223,7 @@ def gb0206_requires_grad(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return z * y
 
 
-def gb4197_shared_memory(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def gb0117_shared_memory(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     z = (x + 1).share_memory_()  # breaks
     return z * y
 
@@ -233,19 +233,15 @@ def gb7650_random_generator(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.rand(3, generator=seeded) + x * y
 
 
-def gb0374_sparse(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def gb0277_sparse(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (x + 1).to_sparse().to_dense() + y  # breaks
 
 
-def gb0070_index_into_a_list(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return [x, y][x.argmax()] + 1  # breaks
+def gb0124_index_into_a_list(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return [x, y][x.argmin()] + 1  # breaks
 
 
-def gb0222_set_of_tensors(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return sum({x + 1, y})  # breaks
-
-
-def gb0034_assertion(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def gb0170_assertion(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     with Lock():
         assert x.sum() > 0, x.shape  # breaks
         return x + y

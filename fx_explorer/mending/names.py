@@ -109,6 +109,13 @@ def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
     return ""
 
 
+def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
+    """Whether the parameter of this name is a number or text, by its annotation or its default."""
+    function = code.function(expression)
+    defaults = {param.name.value: param.default for param in function.params.params} if function else {}
+    return bool(annotation_of(code, expression, name)) or isinstance(defaults.get(name), cst.BaseNumber | cst.BaseString)
+
+
 def new_name(code: Code, wanted: str, others: Iterable[str] = ()) -> str:
     """``wanted``, or with a number behind it, that the file does not use yet."""
     used = {node.value for node in code.all(cst.Name)} | set(others) | set(dir(builtins))

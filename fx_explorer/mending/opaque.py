@@ -30,7 +30,9 @@ class OpaqueCall:
     statement: Statement
     call: cst.Call
     name: str
-    """Dotted: ``zlib.crc32``."""
+    """Dotted, as it is known outside the file: ``zlib.crc32``."""
+    written: str
+    """As it stands in the file."""
 
     @property
     def short_name(self) -> str:
@@ -59,7 +61,7 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
         function = site.code.function(call)
         is_local = function is not None and root in locals_of(function)
         if name and not is_local and root not in ("torch", "self", "super") and not name.startswith(_WRITING):
-            yield OpaqueCall(statement, call, name)
+            yield OpaqueCall(statement, call, name, site.code.source(call.func))
 
 
 def tensor_around(code: Code, call: cst.Call) -> cst.Call:
@@ -80,10 +82,17 @@ class Isolated:
 
 
 def isolated(code: Code, expression: cst.BaseExpression) -> Isolated | None:
-    """``np.f(x, self.scale)`` → ``np.f(x, scale)`` of ``x`` and ``self.scale``. None when it calls methods of ``self``."""
+    """``np.f(x.detach(), self.scale)`` → ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``.
+
+    A gradient that the expression does not have is not asked for. None when it calls methods of ``self``.
+    """
     function = code.function(expression)
     known = locals_of(function) if function else set()
     text, arguments = code.source(expression), {name: name for name in read(expression) if name in known and name != "self"}
+    for name in arguments:
+        attached = re.sub(rf"(?<![\w.]){name}\.detach\(\)", "", text)
+        if attached != text and not re.search(rf"(?<![\w.]){name}\b(?!=)", attached):
+            text, arguments[name] = re.sub(rf"(?<![\w.]){name}\.detach\(\)", name, text), f"{name}.detach()"
     for chain in _chains_of_self(expression):
         written = code.source(chain)
         if isinstance(chain, cst.Name):

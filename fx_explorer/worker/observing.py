@@ -19,14 +19,12 @@ from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.loss import find_loss
 from fx_explorer.worker.target import Target
 
-SEED = 0
-
 _PLAIN = (torch.Tensor, int, float, complex, bool, str, type(None))
 
 
 @dataclass
 class Observation:
-    """``values``: kind of value (``output``, ``gradient``, ``state``, ``input``, ``global``, ``environment``) → name → value."""
+    """``values``: kind (``output``, ``gradient``, ``state``, ``input``, ``global``, ``environment``) → name → value."""
 
     call: str
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -39,12 +37,12 @@ class Observation:
         return {"call": self.call, "values": self.values, "printed": self.printed, "raised": self.raised}
 
 
-def seed() -> None:
+def seed(number: int) -> None:
     """Every source of random numbers a model is likely to use."""
-    torch.manual_seed(SEED)
-    random.seed(SEED)
+    torch.manual_seed(number)
+    random.seed(number)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(SEED)
+        sys.modules["numpy"].random.seed(number)
 
 
 class Observer:
@@ -57,6 +55,7 @@ class Observer:
         self._grad = grad
         self._modules = modules
         self._environment = dict(os.environ)
+        self._calls = 0
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
         """What every call begins with."""
 
@@ -93,7 +92,9 @@ class Observer:
         return seen
 
     def _restore(self) -> None:
-        seed()
+        """A seed of its own for each call: a random number that was drawn once and kept must not look right."""
+        self._calls += 1
+        seed(self._calls)
         for tensor in self.target.differentiable():
             tensor.grad = None
         with torch.no_grad():

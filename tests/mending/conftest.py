@@ -35,8 +35,8 @@ class Case:
         assert found, f"there is no {title!r}, only {[mend.title for mend in self.mends]}"
         return found[0]
 
-    def tried(self, mend: mending.Mend) -> mending.Trial:
-        return asyncio.run(mending.try_mend(self.request, mend, self.before, timeout=120))
+    def tried(self, mend: mending.Mend, timeout: float = 120) -> mending.Trial:
+        return asyncio.run(mending.try_mend(self.request, mend, self.before, timeout=timeout))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import libcst as cst
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.mending.edits import at_module_level, imports, replaced
 from fx_explorer.mending.mend import Mend
-from fx_explorer.mending.names import locals_read, new_name
+from fx_explorer.mending.names import is_declared_plain, locals_read, new_name
 from fx_explorer.mending.opaque import REACH, OpaqueCall, isolated, opaque_calls
 from fx_explorer.mending.sites import Site
 from fx_explorer.session import SessionReader
@@ -28,9 +28,10 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 or _is_on_tensors(site, opaque)
             ):
                 continue  # called for what it does, or no constant
-            if locals_read(site.code, opaque.call):
+            given = locals_read(site.code, opaque.call)
+            if given and (site.depth == 0 or all(is_declared_plain(site.code, opaque.call, name) for name in given)):
                 yield from _assumed(site, opaque)
-            else:
+            elif not given:
                 yield _hoisted(site, opaque)
 
 
@@ -42,7 +43,7 @@ def _hoisted(site: Site, opaque: OpaqueCall) -> Mend:
     name = new_name(site.code, opaque.short_name.upper().strip("_") or "CONSTANT")
     line = f"{name} = {_kept(opaque, site.code.source(opaque.call))}"
     return site.edit(
-        f"call {opaque.name}() once, when the file is imported",
+        f"call {opaque.written}() once, when the file is imported",
         "Nothing it is given comes from the function, so it can be called outside and its result used as a constant.",
         [at_module_level(site.code, opaque.call, line), replaced(site.code, opaque.call, name)],
         _ONCE,
@@ -60,7 +61,7 @@ def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Mend]:
         f"{site.code.unit}return {_kept(opaque, parts.text)}",
     ]
     yield site.edit(
-        f"call {opaque.name}() while compiling, and keep its result",
+        f"call {opaque.written}() while compiling, and keep its result",
         "torch.compiler.assume_constant_result calls it once for each compilation and puts the result into the graph.",
         [
             *imports(site.code, "torch"),

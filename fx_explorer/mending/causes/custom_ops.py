@@ -27,6 +27,8 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Mend]:
     code, parts = site.code, isolated(site.code, whole)
+    if opaque.name.startswith("numpy.") and whole is opaque.call:
+        return  # an operation of the graph gives tensors
     types = [annotation_of(code, whole, name) or "torch.Tensor" for name in parts.parameters] if parts else []
     if parts is None or "torch.Tensor" not in types:
         return
@@ -35,7 +37,7 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Mend
     for dtype in dtypes:
         name = new_name(code, f"{opaque.short_name.strip('_')}_op")
         yield site.edit(
-            f"make {opaque.name}() an operation of the graph" + (f" that gives {dtype}" if dtype else ""),
+            f"make {opaque.written}() an operation of the graph" + (f" that gives {dtype}" if dtype else ""),
             "A custom operator is called by the graph as it is; the compiler needs to know just the shape of its result.",
             [
                 *imports(code, "torch"),
@@ -68,7 +70,7 @@ def _in_graph(site: Site, opaque: OpaqueCall) -> Iterator[Mend]:
     splice = _allowed(site.code, opaque)
     if splice:
         yield site.edit(
-            f"put the call of {opaque.name}() into the graph as it stands",
+            f"put the call of {opaque.written}() into the graph as it stands",
             "With torch.compiler.allow_in_graph Dynamo does not look into the function; autograd and the backend do.",
             [*imports(site.code, "torch"), splice],
             "It must compute with torch only, and what it does beside that is lost.",

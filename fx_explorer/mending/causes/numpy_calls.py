@@ -37,7 +37,7 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             text = _in_torch(site.code, opaque)
             if text:
                 yield site.edit(
-                    f"compute {opaque.name}() with torch",
+                    f"compute {opaque.written}() with torch",
                     "torch has the same, which becomes part of the graph and needs no way out to NumPy and back.",
                     [*imports(site.code, "torch"), replaced(site.code, tensor_around(site.code, opaque.call), text)],
                 )

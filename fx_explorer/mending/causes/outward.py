@@ -53,7 +53,7 @@ def _call_kept_out(site: Site) -> Iterator[Mend]:
         root = name.partition(".")[0]
         if name and root != "torch" and not _is_method(site.code, call):
             yield site.edit(
-                f"keep what {name}() does out of compilation as a whole",
+                f"keep what {site.code.source(call.func)}() does out of compilation as a whole",
                 "What it calls breaks in several places; kept out, it is one cut instead.",
                 [
                     *imports(site.code, "torch"),

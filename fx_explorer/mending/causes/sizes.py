@@ -22,7 +22,7 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 "keep the size: put zeros where the mask is false",
                 "A tensor of the full size with zeros in it has the same sum, and its size is known while compiling.",
                 [*imports(site.code, "torch"), splice],
-                "Infinities and NaNs outside the mask still reach gradients.",
+                "The mask must have the shape of the tensor.",
             )
     if broken.registry_id in ("GB0036", "GB0037"):
         yield Mend(

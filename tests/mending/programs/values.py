@@ -76,10 +76,10 @@ def mask(x):
     return x[x > 0].sum() * x
 
 
-def mask_with_nan_outside(x):
-    y = x.clamp(min=0).sqrt()
-    return y[x > 0].sum() * x
+def mask_of_rows(x):
+    rows = x.sum(1) > 0
+    return x[rows].sum() * x
 
 
 def unique(x):
-    return torch.unique(x).sum()
+    return torch.unique(x.detach()).sum() * x

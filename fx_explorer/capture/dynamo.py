@@ -9,21 +9,18 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
-import re
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch._dynamo import convert_frame
 from torch._dynamo.exc import RestartAnalysis
-from torch._dynamo.guards import CheckFunctionManager
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import BackendError, Recording, Segment
-from fx_explorer.model import ArtifactKind, Guard, LineSource
+from fx_explorer.model import ArtifactKind, LineSource
 
 
 def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -112,64 +109,3 @@ def disassemble(code: types.CodeType) -> Iterator[tuple[str, int]]:
             else f"{instruction.arg:>4} {f'({instruction.argrepr})' if instruction.argrepr else ''}"
         )
         yield f"{jump} {instruction.offset:>5} {instruction.opname:<28}{argument}".rstrip(), line
-
-
-def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, f_code, output_graph, *args, **kwargs)
-            with recording.noting("guards", "dynamo"):
-                checks = tree_checks(recording.guard_trees.pop(recording.compilation_name(), ""))
-                guards = sorted(output_graph.guards)
-                rows = [_guard(recording, i, guard, checks) for i, guard in enumerate(guards)]
-                _add_guards(recording, rows)
-
-        return __init__
-
-    return patched(CheckFunctionManager, "__init__", make)
-
-
-_LEAF = re.compile(r"\+- (?P<kind>[A-Z_]+): (?P<check>.*?)(?:\s+# .*)?$")
-_TENSOR_SOURCE = re.compile(r"^check_tensor\((?P<source>.+?), \w+, DispatchKeySet")
-
-
-def tree_checks(tree: str) -> dict[tuple[str, str], list[str]]:
-    """(guard type, source) → what the guard tree checks, for the guards whose own code list leaves it out.
-
-    Shape and state guards have no source; torch calls the former SYMBOLIC_SHAPE_GUARD in the tree and SHAPE_ENV in the list.
-    """
-    checks: dict[tuple[str, str], list[str]] = {}
-    for line in tree.splitlines():
-        leaf = _LEAF.search(line)
-        if leaf is None:
-            continue
-        tensor = _TENSOR_SOURCE.match(leaf["check"])
-        kind = "SHAPE_ENV" if leaf["kind"] == "SYMBOLIC_SHAPE_GUARD" else leaf["kind"]
-        checks.setdefault((kind, tensor["source"] if tensor else ""), []).append(leaf["check"])
-    return checks
-
-
-def _add_guards(recording: Recording, rows: list[Guard]) -> None:
-    recording.writer.add_all(row for row in rows if row.kind != "SHAPE_ENV")
-    for row in rows:
-        if row.kind == "SHAPE_ENV":  # lowering may have more to ask of sizes
-            recording.shape_guards[recording.compilation_name()] = replace(row, id=recording.writer.add(row))
-
-
-def _guard(recording: Recording, position: int, guard: Any, checks: dict[tuple[str, str], list[str]]) -> Guard:
-    source = guard.name if isinstance(guard.name, str) else guard.name()
-    kind = guard.create_fn_name()
-    parts = [*checks.get((kind, source), []), *(guard.code_list or ())]
-    code = " and ".join(dict.fromkeys(parts))
-    user = _user_frame(recording, list(guard.user_stack or ()))
-    if user is None:
-        return Guard(0, recording.compilation_id(), position, kind, source, code, code)
-    verbose = f"{code}  # {user.line}" if user.line else code
-    return Guard(0, recording.compilation_id(), position, kind, source, code, verbose.strip(), user.filename, user.lineno or 0)
-
-
-def _user_frame(recording: Recording, stack: list[Any]) -> Any:
-    """The innermost frame outside torch, else the innermost; None without a stack."""
-    outside = [frame for frame in stack if not recording.sources.is_torch(frame.filename)]
-    return (outside or stack or [None])[-1]

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch.utils._sympy.printers import PythonPrinter
 
+from fx_explorer.capture.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.ways import KeptSegment, Way
 from fx_explorer.model import Guard
@@ -30,17 +31,20 @@ def late_guards(recording: Recording, kept: KeptSegment, way: Way) -> Iterator[N
         with recording.noting("guards of lowering", "dynamo"):
             late = shapes.guards[asked_before:] if shapes else ()
             if late:
-                _add(recording, way, " and ".join(_code(shapes, guard.expr) for guard in late))
+                _add(recording, way, [_code(shapes, guard.expr) for guard in late])
 
 
-def _add(recording: Recording, way: Way, code: str) -> None:
+def _add(recording: Recording, way: Way, codes: list[str]) -> None:
+    code = " and ".join(codes)
     known = None if way.row.branch_of else recording.shape_guards.get(way.row.name)
     if known is None:
-        recording.writer.add(Guard(0, way.row.id, 0, "SHAPE_ENV", "", code, code))
+        guard = Guard(0, way.row.id, 0, SHAPES, "", code, code)
+        add_late_checks(recording, replace(guard, id=recording.writer.add(guard)), codes)
         return
     both = " and ".join(filter(None, (known.code, code)))
     recording.shape_guards[way.row.name] = guard = replace(known, code=both, verbose=known.verbose.replace(known.code, both))
     recording.writer.update(guard)
+    add_late_checks(recording, guard, codes)
 
 
 def _code(shapes: Any, expression: Any) -> str:

@@ -52,6 +52,8 @@ def obey_for_all(steering: Steering, command: Command) -> str:
     if command.kind == "again":
         kept = steering.kept_of(command.compilation)
         _take_another_way(steering, kept, kept.ways[0], command)
+    if command.kind == "what_if":
+        return steering.what_if(command.expression)
     if command.kind not in ("mark", "pass"):
         raise _no_command(command)
     _check_lines(steering, command)
@@ -61,6 +63,8 @@ def obey_for_all(steering: Steering, command: Command) -> str:
 def _no_command(command: Command) -> UsageError:
     if command.kind == "measure":
         return UsageError("A way can be built and measured once the program has ended: go on first.")
+    if command.kind == "what_if":
+        return UsageError("Other inputs can be asked about when the program has run and all guards are made: go on first.")
     return UsageError(f"{command.kind!r} is no command for a gate.")
 
 
@@ -86,6 +90,8 @@ def obey_at_the_end(steering: Steering, command: Command) -> str:
         return set_for_all(steering, command, None)
     if command.kind == "measure":
         return steering.measure(command.compilation)
+    if command.kind == "what_if":
+        return steering.what_if(command.expression)
     way = steering.again(command)
     if way.row.status == "failed":
         raise UsageError(f"[{way.row.name}] failed: {way.row.error}")

@@ -36,7 +36,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "AOTAutograd's graphs": ("aot", "aot_hooks"),
     "Dynamo's graphs": ("dynamo", "graph_hook"),
     "bytecode": ("dynamo", "bytecode_hook"),
-    "guards": ("dynamo", "guard_hook"),
+    "guards": ("guard_rows", "guard_hook"),
     "what changed before a recompile": ("recompiles", "recompile_hook"),
     "where graph breaks are in their lines": ("break_hooks", "extent_hook"),
     "resume functions": ("break_hooks", "resume_hook"),

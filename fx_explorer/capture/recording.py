@@ -20,6 +20,7 @@ import torch
 from torch._guards import CompileContext
 
 from fx_explorer.capture import graphs
+from fx_explorer.capture.live_guards import LiveGuards
 from fx_explorer.capture.sources import Sources
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
@@ -136,7 +137,7 @@ class Recording:
         """Compilations that ended at a graph break."""
         self.break_causes: dict[str, set[str]] = {}
         """Why they did."""
-        self.guard_trees: dict[str, str] = {}
+        self.live_guards = LiveGuards()
         self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
         """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
         self.shape_guards: dict[str, Guard] = {}
@@ -155,7 +156,7 @@ class Recording:
         self.errors: dict[str, BackendError] = {}
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
         self._by_name: tuple[dict[str, Any], ...] = (
-            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes, self.guard_trees,
+            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes,
             self.cache_events, self.errors, self.branches, self.shape_guards,
         )  # fmt: skip
         self._resets: dict[str, int] = {}

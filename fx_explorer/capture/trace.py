@@ -259,7 +259,6 @@ class _Handler(logging.Handler):
 
     def _guard_tree(self, name: str, _: Any, payload: str) -> None:
         if name:
-            self._recording.guard_trees[name] = payload
             self._recording.add_artifact("guard_tree", "dynamo", payload.strip("\n"), title="guard tree", language="text")
 
     def _symbol(self, name: str, content: dict[str, Any], _: str) -> None:

@@ -8,9 +8,10 @@ from typing import Literal
 Origin = Literal["argument", "module", "closure", "global", "library", "state", "shapes"]
 """Where the checked value comes from.
 
-``argument``: a parameter of the function. ``module``: the ``self`` of a model, or what hangs off it. ``closure``: a variable of an
-enclosing function. ``global``: a global of the user's module. ``library``: torch's own modules and Python's builtins. ``state``: a
-setting of torch (grad mode, autocast …). ``shapes``: a relation between dynamic sizes."""
+``argument``: a parameter of the function. ``module``: the ``self`` of a model, or what hangs off it. ``closure``: a
+variable of an enclosing function. ``global``: a global of the user's module. ``library``: torch's own modules and
+Python's builtins. ``state``: a setting of torch (grad mode, autocast …). ``shapes``: a relation between dynamic sizes.
+"""
 
 NOT_MEASURED = -1.0
 

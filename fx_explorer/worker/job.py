@@ -28,6 +28,7 @@ from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.place import Place, locate, nothing_compiled
 
 if TYPE_CHECKING:
+    from fx_explorer.capture.recording import Recording
     from fx_explorer.worker.target import Target
     from fx_explorer.worker.verifying import Original
 
@@ -71,6 +72,7 @@ class Job:
         self.original: Original | None = None
         """The program that this one is compared with."""
         self.stop_recording: Callable[[], None] = lambda: None
+        self.recording: Recording | None = None
         self.finish_steering: Callable[[], None] = lambda: None
         """Lets the client drive what is left to compile, once the program has ended."""
 
@@ -151,6 +153,7 @@ class Job:
         gates = Gates(self.request.pause, self.channel.send) if self.request.pause or self.request.stay else None
         options = in_force(self.request) if gates else {}  # before the recorder turns some off
         state = until.enter_context(recording(self.writer, self.request, self.channel.send, gates))
+        self.recording = state
         if gates and state.steering:
             self.channel.give = gates.put
             self.finish_steering = functools.partial(state.steering.finish, self._at_hand)
@@ -193,7 +196,10 @@ class Job:
 
     def _call(self, target: Target) -> None:
         from fx_explorer.worker.calling import call_target
+        from fx_explorer.worker.other_inputs import CalledTarget
 
+        if self.recording:
+            self.recording.live_guards.program = CalledTarget(target, self.place, self.request)
         if not self.original:
             call_target(target, self)
             return

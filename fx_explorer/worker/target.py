@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -32,6 +32,8 @@ class Target:
     """What it is called in its file; the class of a model that has no name of its own."""
     callable: Callable[..., Any]
     arguments: Arguments
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    """The names of the module it was found in; none for one that was given as an object."""
 
     @property
     def kind(self) -> Literal["module", "function"]:
@@ -55,7 +57,7 @@ def find_target(place: Place, request: CaptureRequest, say: Say) -> Target:
         module = loading.load_file(place.file, request.arguments)
     else:
         module = loading.load_module(place.module, request.arguments)
-    return Offer(module.__name__, vars(module), place, request, say).target()
+    return replace(Offer(module.__name__, vars(module), place, request, say).target(), scope=vars(module))
 
 
 class Offer:

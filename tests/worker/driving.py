@@ -69,7 +69,7 @@ async def _follow(capture: Capture, said: Iterator[Line], conversation: Conversa
 def _is_asked(notice: Notice, gate: str, last: str) -> bool:
     """Whether the worker waits for the next line after this notice; what moves on is followed by another one."""
     if notice.kind == "done":
-        return gate == "end" or last in ("set", "mark", "pass")
+        return gate == "end" or last in ("set", "mark", "pass", "what_if")
     return notice.kind in ("gate", "refused")
 
 

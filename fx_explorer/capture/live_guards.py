@@ -1,0 +1,106 @@
+"""The guard trees of what was compiled, for as long as torch keeps them: they can be asked about other inputs.
+
+Nothing of the program is held: a tree is known by a weak reference, and so are the variables its code closes over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from fx_explorer.model import GuardCheck
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and by name."""
+
+
+class Program(Protocol):
+    """What was called, when it was a model or a function; a script has none."""
+
+    @property
+    def callable(self) -> Any: ...
+
+    def inputs(self, expression: str) -> Arguments:
+        """What the expression gives in the program's module, made ready as the example inputs were. Raises UsageError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallState:
+    """What torch's GLOBAL_STATE guard checks and programs change by ``with``: as it was when the frame was called."""
+
+    grad_enabled: bool
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+
+    @classmethod
+    def now(cls) -> CallState:
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        kinds = ("cpu", accelerator.type) if accelerator else ("cpu",)
+        autocast = tuple((kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds)
+        return cls(torch.is_grad_enabled(), autocast)
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.set_grad_enabled(self.grad_enabled))
+            for kind, enabled, dtype in self.autocast:
+                if enabled != torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, dtype, enabled))
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTree:
+    """One compilation's guards."""
+
+    compilation: int
+    name: str
+    """``0/0``"""
+    code: types.CodeType
+    state: CallState
+    checks: Mapping[str, GuardCheck]
+    """What torch says of a check that fails → its row; see ``keys_of`` in what_if.py."""
+    closure: Mapping[str, Any]
+    """Free variables of the function, as weak references where there can be one."""
+
+    def closed_over(self) -> dict[str, Any]:
+        """Those that are still there."""
+        found = {name: value() if isinstance(value, weakref.ref) else value for name, value in self.closure.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass
+class LiveGuards:
+    program: Program | None = None
+    questions: int = 0
+    """How many were asked."""
+    _trees: weakref.WeakKeyDictionary[Any, LiveTree] = field(default_factory=weakref.WeakKeyDictionary)
+    _all: list[LiveTree] = field(default_factory=list)
+
+    def add(self, manager: Any, tree: LiveTree) -> None:
+        self._trees[manager] = tree
+        self._all.append(tree)
+
+    def all(self) -> list[LiveTree]:
+        """Of every compilation, in their order; those that torch has thrown away too."""
+        return self._all
+
+    def codes(self) -> list[types.CodeType]:
+        return list(dict.fromkeys(tree.code for tree in self._all))
+
+    def of(self, manager: Any) -> LiveTree | None:
+        return self._trees.get(manager)
+
+
+def held(value: Any) -> Any:
+    """A weak reference; the value itself where there can be none (numbers, texts, tuples)."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value

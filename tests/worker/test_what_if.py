@@ -1,0 +1,68 @@
+"""A worker that waits answers whether compiled code would take other inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.model import Command
+from tests.worker.driving import converse
+
+PROGRAM = """
+import torch
+
+BATCH = 4
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+
+
+model = Net()
+example_inputs = (torch.ones(BATCH, 8),)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "net.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+def ask(expression: str) -> Command:
+    return Command("what_if", expression=expression)
+
+
+async def test_other_inputs_are_asked_about_at_the_pause_and_at_the_end(program: Path) -> None:
+    wider = ask("torch.ones(2 * BATCH, 8)")
+    found = await converse(program, [wider, Command("go"), wider, ask("(torch.zeros(BATCH, 8),)")], pause="dynamo")
+    rejected = "forward would be compiled again: [0/0] fails at tensor 'x' size mismatch at index 0. expected 4, actual 8"
+    accepted = "[0/0] would be used again: all its guards hold"
+    assert [one.text for one in found.answers if one.text != "going on"] == [rejected, rejected, accepted]
+    assert found.gates == ["dynamo", "end"]
+    assert [row.name for row in found.compilations] == ["0/0"]  # nothing was compiled for the answers
+
+
+async def test_an_expression_that_does_not_work_is_refused_with_its_error(program: Path) -> None:
+    wrong = ["torch.ones(", "torch.ones(unknown)", "torch.ones(-1)", "(1, 2, 3)"]
+    found = await converse(program, map(ask, wrong))
+    assert [one.kind for one in found.answers] == ["refused"] * 4
+    syntax, name, raised, count = (one.text for one in found.answers)
+    assert "is not a Python expression" in syntax
+    assert "name 'unknown' is not defined" in name
+    assert "torch.ones(-1) raises RuntimeError" in raised
+    assert "Net.forward cannot be called with these inputs: too many positional arguments" in count
+
+
+async def test_at_a_gate_of_one_graph_it_is_too_early_to_ask(program: Path) -> None:
+    found = await converse(program, [ask("torch.ones(4, 8)")], pause="step")
+    assert found.answers[0].text == (
+        "Other inputs can be asked about when the program has run and all guards are made: go on first."
+    )

@@ -24,6 +24,7 @@ from fx_explorer.capture.live_guards import CallState, LiveTree, held
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recompiles import described
 from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.symbol_rows import finish_symbols
 from fx_explorer.capture.what_if import check_keys
 from fx_explorer.model import NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
 
@@ -40,6 +41,8 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             original(self, f_code, output_graph, *args, **kwargs)
             with recording.noting("guards", "dynamo"):
                 add_guards(recording, f_code, output_graph, self.guard_manager)
+            with recording.noting("dynamic sizes", "dynamo"):
+                finish_symbols(recording, output_graph.shape_env)
 
         return __init__
 

@@ -36,6 +36,8 @@ from fx_explorer.model import (
     Guard,
     Notice,
     Stage,
+    Symbol,
+    SymbolEvent,
 )
 from fx_explorer.model.link import How
 from fx_explorer.model.steering import stage_at
@@ -140,6 +142,10 @@ class Recording:
         self.live_guards = LiveGuards()
         self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
         """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
+        self.symbols: dict[str, dict[str, Symbol]] = {}
+        """Dynamic sizes of the attempt that is under way, by name; by compilation."""
+        self.symbol_events: dict[str, set[SymbolEvent]] = {}
+        """What was told of them already."""
         self.shape_guards: dict[str, Guard] = {}
         """Dynamo's guard on sizes, by compilation."""
         self.output_codes: set[int] = set()
@@ -158,6 +164,7 @@ class Recording:
         self._by_name: tuple[dict[str, Any], ...] = (
             self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes,
             self.cache_events, self.errors, self.branches, self.shape_guards,
+            self.symbols, self.symbol_events,
         )  # fmt: skip
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}

@@ -23,7 +23,8 @@ from fx_explorer.capture.fallbacks import callers
 from fx_explorer.capture.recompiles import GuardedValue
 from fx_explorer.capture.recording import Recording, one_line
 from fx_explorer.capture.sources import parse_stack
-from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status, Symbol
+from fx_explorer.capture.symbol_rows import RECORDS, add_record
+from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status
 
 TRACE_LOGGER = "torch.__trace"
 
@@ -93,6 +94,8 @@ class _Handler(logging.Handler):
         self._recording = recording
         self._spans: list[Span] = []
         self._errors: dict[str, str] = {}
+        self._attempt = 0
+        """Of Dynamo at the frame that the record is about."""
         self._output_codes: list[tuple[str, str]] = []
         self._open: dict[tuple[int, str], list[float]] = {}
         self._records: dict[str, Callable[[str, Any, str], None]] = {
@@ -100,7 +103,7 @@ class _Handler(logging.Handler):
             "compilation_metrics": self._end,
             "bwd_compilation_metrics": self._metrics,
             "dynamo_cpp_guards_str": self._guard_tree,
-            "create_symbol": self._symbol,
+            **{kind: self._symbol(kind) for kind in RECORDS},
             "inductor_output_code": self._output_code,
             "chromium_event": self._event,
             "artifact:dynamo_graph_break_reason": self._graph_break,
@@ -121,6 +124,7 @@ class _Handler(logging.Handler):
         if handle is None:
             return
         content = metadata.get(kind.partition(":")[0])
+        self._attempt = int(metadata.get("attempt") or 0)
         with self._recording.noting(f"a {kind} record"):
             handle(_compilation_name(metadata), content, getattr(record, "payload", None) or "")
 
@@ -261,11 +265,11 @@ class _Handler(logging.Handler):
         if name:
             self._recording.add_artifact("guard_tree", "dynamo", payload.strip("\n"), title="guard tree", language="text")
 
-    def _symbol(self, name: str, content: dict[str, Any], _: str) -> None:
-        stack = self._recording.sources.stack(_frames(content.get("user_stack") or ()))
-        value, sizes = str(content.get("val")), str(content.get("vr"))
-        row = Symbol(0, self._recording.compilation_id(name), content["symbol"], content["source"], value, sizes, stack)
-        self._recording.writer.add(row)
+    def _symbol(self, kind: str) -> Callable[[str, Any, str], None]:
+        def add(name: str, content: dict[str, Any], _: str) -> None:
+            add_record(self._recording, kind, name, self._attempt, content, _frames(content.get("user_stack") or ()))
+
+        return add
 
     def _output_code(self, name: str, _: Any, payload: str) -> None:
         """Code out of torch's cache shows up nowhere else: no graph was lowered for it."""

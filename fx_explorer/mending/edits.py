@@ -69,7 +69,8 @@ def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
         return ""
     outer, inner = code.indent(compound), code.indent(body.body[0])
     fixed = _lines_in_strings(code, body)
-    first, last = _first_line(code, body.body[0]), code.lines(body.body[-1])[1]
+    comments = getattr(body.body[0], "leading_lines", ())
+    first, last = _first_line(code, body.body[0]) - len(comments), code.lines(body.body[-1])[1]
     lines = []
     for line in range(first, last + 1):
         text = _text(code, line)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +47,19 @@ def case(tmp_path: Path) -> Callable[[str], Case]:
     return lambda name: make_case(name, tmp_path / "session.fxs")
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """torch warns of what it does not trace, which is what these programs are about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def make_case(name: str, session: Path) -> Case:
     module, _, function = name.partition(":")
     program = importlib.import_module(f"tests.mending.programs.{module}")
     torch._dynamo.reset()
-    with fx_explorer.record(session, build=False):
+    with fx_explorer.record(session, build=False), quiet():
         torch.compile(getattr(program, function), backend="eager")(eval(INPUTS))
     request = CaptureRequest(f"tests.mending.programs.{module}:{function}", "", inputs=INPUTS, backend="eager")
     with SessionReader(session) as reader:

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -46,8 +46,12 @@ class Capture:
         timeout: float | None = None,
         output: Path | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no temporary directory."""
+        """``environment``: variables the worker gets beside our own.
+
+        Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no temporary directory.
+        """
         if output is not None:
             check_output(output)
         self.python = python
@@ -59,7 +63,7 @@ class Capture:
         self.request = replace(request, session=str(self.session_path))
         self.outcome: Outcome | None = None
         self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
-        self._worker = WorkerProcess(python)
+        self._worker = WorkerProcess(python, environment)
         self._activity = ""
         self._last_words = ""
         self._last_output = b""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
 from fx_explorer.client.judging import StopReason
@@ -29,8 +29,10 @@ class WorkerProcess:
     """One worker, in a session and process group of its own. It is ended with everything in its group, whatever happens to us:
     also when the task that runs it is cancelled, and, by the closed command pipe, when this process is killed."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, environment: Mapping[str, str] | None = None) -> None:
+        """``environment``: variables beside our own."""
         self.python = python
+        self._environment = {**os.environ, **(environment or {})}
         self.stopped: StopReason = ""
         """Why we ended it; empty when we did not."""
         self.left_output_open = False
@@ -54,6 +56,7 @@ class WorkerProcess:
                     stdout=stdout_fd,
                     stderr=stderr_fd,
                     pass_fds=(notices_fd, commands_fd),
+                    env=self._environment,
                     start_new_session=True,
                 )
             finally:

@@ -1,4 +1,4 @@
-"""``fx-explorer mend X``: the graph breaks of a target or session with what may take them away; tries it, and writes it."""
+"""``fx-explorer mend X``: graph breaks and recompiles of a target or session, what may take them away; tries it, writes it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.commands.mend_recompiles import Recompiles, list_recompiles, recompiles_of
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest
@@ -44,6 +45,7 @@ class Found:
 
     request: CaptureRequest | None = None
     before: Figures | None = None
+    recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
     """A break, its mends, and why it has none that edits the source."""
 
@@ -77,12 +79,13 @@ def _find(reader: SessionReader, found: Found) -> None:
     asked = reader.meta("request")
     found.request = CaptureRequest.from_json(json.dumps(asked)) if asked else None
     found.before = mending.figures(reader)
+    found.recompiles = recompiles_of(reader)
     found.breaks = [(one, mending.proposals(reader, one), mending.obstacle(reader, one)) for one in distinct_breaks(reader)]
 
 
 async def _list(found: Found, arguments: argparse.Namespace) -> None:
     if not found.breaks:
-        print("no graph breaks: nothing to mend")
+        print("no graph breaks" if found.recompiles and found.recompiles.causes else "no graph breaks: nothing to mend")
     number = 0
     for one, mends, obstacle in found.breaks:
         print(printable(f"{_place(one.file, one.line)}  {one.code}"))
@@ -96,6 +99,8 @@ async def _list(found: Found, arguments: argparse.Namespace) -> None:
                 print(f"       {printable(mend.risk)}")
         if not mends:
             print(f"       {printable(obstacle) or 'no mend is known for this break; torch suggests: ' + _hint(one)}")
+    if found.recompiles:
+        await list_recompiles(found.recompiles, found.request, arguments)
     if number:
         print(f"\n{_next_steps(arguments)}")
 

@@ -1,0 +1,126 @@
+"""Trying what avoids a recompile: a size or number that varies is marked as dynamic in a worker of its own, and compilations
+are counted anew.
+
+No source is changed for it: torch takes the marks from an environment variable (``torch.compiler.config.dynamic_sources``).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.words import counted
+from fx_explorer.client import Capture
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
+"""A release of torch that does not know a mark (a single dimension, ``:0``) compiles as often as before, which the trial
+then says."""
+
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One size or number to be taken for variable from the first compilation on."""
+
+    source: str
+    """As the environment variable takes it: ``L['x']:0``, ``L['k']``."""
+    cause: ExplainedRecompile
+    """The first recompile it may avoid."""
+
+    @property
+    def title(self) -> str:
+        """``mark size 0 of x as dynamic``."""
+        change = self.cause.change
+        return f"mark {change.name if change.index is None else f'size {change.index} of {change.name}'} as dynamic"
+
+    @property
+    def instruction(self) -> str:
+        """How it is done: a line of the program where there is one for it, and the way without an edit."""
+        change = self.cause.change
+        line = "" if change.index is None else f"torch._dynamo.mark_dynamic({change.name}, {change.index}), or "
+        return f"{line}{instruction([self])}"
+
+
+def instruction(marks: Sequence[Mark]) -> str:
+    """Without an edit."""
+    return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTrial:
+    marks: tuple[Mark, ...]
+    before: int
+    """Compilations."""
+    after: int | None
+    """None when the program could not be captured to its end."""
+    problem: str
+    """Why it could not."""
+    took_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.after is not None and self.after < self.before
+
+    @property
+    def in_words(self) -> str:
+        """``tried, 3 compilations → 1``."""
+        if self.after is None:
+            return f"tried, and the program did not get through: {self.problem}"
+        return f"tried, {counted(self.before, 'compilation')} → {self.after}"
+
+
+def marks(reader: SessionReader) -> list[Mark]:
+    """One for each size or number that made torch compile again, in the order of the recompiles."""
+    found: dict[str, Mark] = {}
+    for cause in causes(reader):
+        source = _source(cause)
+        if source:
+            found.setdefault(source, Mark(source, cause))
+    return list(found.values())
+
+
+def _source(cause: ExplainedRecompile) -> str:
+    """Empty for what a mark does not help: sizes 0 and 1, and Python's floats, are compiled apart."""
+    change = cause.change
+    if change.kind == "size" and change.index is not None and not {change.old, change.new} & {"0", "1"}:
+        return f"{_named(change.name)}:{change.index}"
+    if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
+        return _named(change.name)
+    return ""
+
+
+def _named(name: str) -> str:
+    """``batch['ids']`` → ``L['batch']['ids']``."""
+    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
+
+
+async def try_marks(
+    request: CaptureRequest, wanted: Sequence[Mark], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> MarkTrial:
+    """``request`` is what the session was captured with, ``before`` the compilations in it. Never raises for what the user's
+    program does."""
+    began = time.monotonic()
+    again = replace(request, session="", pause="", stay=False)
+    environment = {VARIABLE: ",".join(mark.source for mark in wanted)}
+    capture = Capture(again, python, timeout, environment=environment)
+    try:
+        await capture.start()
+        outcome = await capture.wait()
+        with SessionReader(capture.session_path) as reader:
+            after = totals(reader).compilations
+    except BaseException:
+        await capture.cancel()
+        raise
+    finally:
+        capture.discard()
+    finished = outcome.kind == "finished"
+    problem = "" if finished else outcome.message or outcome.kind
+    return MarkTrial(tuple(wanted), before, after if finished else None, problem, time.monotonic() - began)

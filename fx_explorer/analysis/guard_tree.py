@@ -1,0 +1,275 @@
+"""The checks that torch runs before it uses compiled code again: grouped by what they look at, in words, and whether they
+can fail at all. Pure functions over a session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.words import listed
+from fx_explorer.session import SessionReader
+
+Chance = Literal["inputs", "program", "hardly"]
+"""``inputs``: the next call's arguments decide. ``program``: only what the program sets between two calls can make it fail.
+``hardly``: something would have to be replaced that programs do not replace (a function, a class, a module of torch)."""
+
+CHANCE_WORDS: dict[Chance, str] = {
+    "inputs": "can fail with other inputs",
+    "program": "fails only if the program changes something",
+    "hardly": "cannot fail unless something is replaced",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedCheck:
+    check: model.GuardCheck
+    compilation: str
+    """``0/0``"""
+    guard_kind: str
+    """torch's type of the guard it is for; empty when it has none."""
+    name: str
+    """What it looks at, as the program calls it: ``self.fc.weight``."""
+    asks: str
+    """What must stay as it is: ``shape [any, 8], dtype float32``."""
+    chance: Chance
+    why: str
+
+    @property
+    def text(self) -> str:
+        """Everything that can be searched."""
+        check = self.check
+        place = f"{check.file}:{check.line}"
+        return " ".join((self.name, self.asks, self.guard_kind, check.kind, check.source, check.code, place, self.chance))
+
+
+@dataclass(frozen=True, slots=True)
+class GuardGroup:
+    """The checks on one source: an argument, a model, a global …"""
+
+    title: str
+    origin: model.Origin
+    checks: tuple[ExplainedCheck, ...]
+
+    @property
+    def cost_ns(self) -> float:
+        return sum(max(0.0, one.check.cost_ns) for one in self.checks)
+
+
+def guard_groups(reader: SessionReader, compilation: int | None = None, search: str = "") -> list[GuardGroup]:
+    """Those that other inputs can make fail first. ``search``: words that must all be in what is said of a check."""
+    groups: dict[tuple[int, str], list[ExplainedCheck]] = {}
+    for one in explained_checks(reader, compilation):
+        if all(word in one.text.lower() for word in search.lower().split()):
+            groups.setdefault((_ORDER.index(one.check.origin), _title(one)), []).append(one)
+    return [GuardGroup(title, found[0].check.origin, tuple(found)) for (_, title), found in sorted(groups.items(), key=_key)]
+
+
+def _key(item: tuple[tuple[int, str], object]) -> tuple[int, str]:
+    return item[0]
+
+
+def explained_checks(reader: SessionReader, compilation: int | None = None) -> Iterator[ExplainedCheck]:
+    """In the order torch checks them."""
+    only = {} if compilation is None else {"compilation": compilation}
+    names = compilation_names(reader)
+    functions = dict(reader.query("SELECT id, function FROM compilation"))
+    kinds = dict(reader.query("SELECT id, kind FROM guard"))
+    for check in reader.rows(model.GuardCheck, **only):
+        resumed = str(functions.get(check.compilation, "")).startswith("torch_dynamo_resume_in")
+        yield explained(check, names.get(check.compilation, ""), kinds.get(check.guard, ""), resumed)
+
+
+def explained(check: model.GuardCheck, compilation: str = "", guard_kind: str = "", is_resumed: bool = False) -> ExplainedCheck:
+    chance, why = can_fail(check, guard_kind, is_resumed)
+    return ExplainedCheck(check, compilation, guard_kind, plain_source(check.source), asks(check), chance, why)
+
+
+_ORDER: tuple[model.Origin, ...] = ("argument", "shapes", "closure", "global", "module", "state", "library")
+
+
+def _title(one: ExplainedCheck) -> str:
+    origin = one.check.origin
+    if origin in ("shapes", "state", "library"):
+        return {
+            "shapes": "relations between sizes",
+            "state": "settings of torch",
+            "library": "torch and Python themselves",
+        }[origin]
+    root = re.split(r"[.\[]", one.name, maxsplit=1)[0]
+    kind = {"argument": "argument", "closure": "enclosing variable", "global": "global", "module": "module"}[origin]
+    return f"{kind} {root}"
+
+
+# what is looked at
+
+_MODULES = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
+
+_KEY = re.compile(r"^[LG]\['([^']+)'\]")
+
+_IMPORTED = re.compile(r"^__import_(?P<name>\w+)|^__builtins_dict__\w*\['(?P<builtin>\w+)'\]|^__builtins_dict__\w*")
+
+
+def plain_source(source: str) -> str:
+    """``L['self']._modules['fc']._parameters['weight']`` → ``self.fc.weight``; ``G['F'].gelu`` → ``F.gelu``."""
+    plain = _MODULES.sub(r".\1", _KEY.sub(r"\1", source))
+    return _IMPORTED.sub(_imported, plain)
+
+
+def _imported(found: re.Match[str]) -> str:
+    if found["name"]:
+        return found["name"].replace("_dot_", ".")
+    return found["builtin"] or "builtins"
+
+
+# what must stay
+
+_TENSOR = re.compile(r"(?:torch\.(?P<dtype>\w+)), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=\[(?P<size>.*?)\]")
+
+_STRIDE = re.compile(r"stride=\[(?P<stride>.*?)\]")
+
+_KEYS = re.compile(r"DispatchKeySet\((?P<keys>.*?)\)")
+
+_ASKS: dict[str, str] = {
+    "TYPE_MATCH": "is a {type}",
+    "ID_MATCH": "is the same object",
+    "TRUE_MATCH": "is True",
+    "FALSE_MATCH": "is False",
+    "NONE_MATCH": "is None",
+    "NO_TENSOR_ALIASING": "no two of the tensors are the same",
+    "OBJECT_ALIASING": "these stay the same object",
+    "DIMENSION_DYNAMIC_MARKING_GUARD": "no further dimension is marked dynamic (mark_dynamic)",
+    "GLOBAL_STATE": "grad mode, autocast, default dtype, deterministic algorithms, number of threads stay as they are",
+    "TORCH_FUNCTION_MODE_STACK": "the same __torch_function__ modes are active",
+    "DEFAULT_DEVICE": "torch.set_default_device stays as it is",
+    "WEAKREF_ALIVE": "is still alive",
+}
+
+
+_CODE_ASKS = {
+    "top_saved_tensors_hooks": "the same hooks for saved tensors are active",
+    "not ___dict_contains('forward'": "has no forward of its own, besides that of its class",
+}
+"""Checks that are Python functions are known by their code."""
+
+
+def asks(check: model.GuardCheck) -> str:
+    """In the terms of PyTorch's users; torch's own code where there is no plainer way to put it."""
+    if check.kind == "TENSOR_MATCH":
+        return _tensor_asks(check.code) or check.code
+    plain = _ASKS.get(check.kind) or next((words for part, words in _CODE_ASKS.items() if part in check.code), None)
+    if plain:
+        return plain.format(type=check.value_type.rpartition(".")[2])
+    return plain_code(check.code)
+
+
+def plain_code(code: str) -> str:
+    """A condition with the program's names: ``L['x'].size()[0] < L['y'].size()[0]`` → ``size 0 of x < size 0 of y``."""
+    sizes = re.sub(r"([LG]\[[^ ()]*\])\.size\(\)\[(\d+)\]", lambda m: f"size {m[2]} of {plain_source(m[1])}", code)
+    return re.sub(r"[LG]\['\w+'\](?:[.\[][\w.'\[\]]*)?", lambda m: plain_source(m[0]), sizes)
+
+
+def _tensor_asks(code: str) -> str:
+    found, stride, keys = _TENSOR.search(code), _STRIDE.search(code), _KEYS.search(code)
+    if found is None:
+        return ""
+    parts = [
+        f"shape [{found['size'].replace('None', 'any')}]",
+        f"dtype {found['dtype']}",
+        f"stride ({stride['stride'].replace('None', 'any')})" if stride else "",
+        f"device {_device(found['device'], keys['keys'] if keys else '')}",
+        "requires grad" if found["grad"] == "True" else "no grad",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _device(index: str, keys: str) -> str:
+    """torch asks for a backend by its dispatch key, and for the index of a device."""
+    backend = keys.partition(",")[0].strip().lower()
+    return backend if index == "None" else f"{backend}:{index}"
+
+
+# whether it can fail
+
+_IDENTITY = frozenset({"ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MATCH", "CLASS_MATCH", "CLOSURE_MATCH"})
+
+
+def can_fail(check: model.GuardCheck, guard_kind: str = "", is_resumed: bool = False) -> tuple[Chance, str]:
+    """With the reason. Decided by what is looked at and how, never by a guess about the program."""
+    if check.origin == "state":
+        return "program", "a setting of torch: entering torch.no_grad() or autocast before the call changes it"
+    if check.origin == "library":
+        return "hardly", "torch and Python themselves: somebody would have to patch them"
+    if check.origin == "shapes":
+        return _relation_chance(check)
+    is_identity = check.kind in _IDENTITY or guard_kind in _IDENTITY
+    if is_identity and check.origin != "argument":
+        return "hardly", f"{plain_source(check.source)} would have to be assigned anew"
+    if check.origin == "module":
+        return _module_chance(check)
+    if check.origin == "argument":
+        return "inputs", "computed before the graph break, from the inputs" if is_resumed else "it comes with the call"
+    where = "a variable of the enclosing function" if check.origin == "closure" else "a global"
+    return "program", f"{where}: the program may set it between two calls"
+
+
+def _relation_chance(check: model.GuardCheck) -> tuple[Chance, str]:
+    if "L['" in check.code:
+        return "inputs", "the sizes come with the inputs"
+    return "program", "about a global number: the program may set it between two calls"
+
+
+def _module_chance(check: model.GuardCheck) -> tuple[Chance, str]:
+    if check.kind == "TYPE_MATCH" and _is_structure(check):
+        return "hardly", "a part of the model would have to be exchanged for one of another class"
+    if check.kind in ("TENSOR_MATCH", "DIMENSION_DYNAMIC_MARKING_GUARD", "NO_TENSOR_ALIASING"):
+        return "program", "a tensor of the model: .to(), .half() or requires_grad_() changes it"
+    if plain_source(check.source).endswith(".training"):
+        return "program", "model.train() and model.eval() change it"
+    return "program", "an attribute of the model: the program may set it between two calls"
+
+
+def _is_structure(check: model.GuardCheck) -> bool:
+    """A module, or the dicts in which modules, parameters and buffers stand."""
+    last = re.search(r"\._(?:modules|parameters|buffers)(?:\['\w+'\])?$|^L\['\w+'\]$", check.source)
+    return last is not None
+
+
+# what other inputs were told
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one question about other inputs."""
+
+    question: int
+    inputs: str
+    answers: tuple[model.GuardAnswer, ...]
+
+    @property
+    def is_taken(self) -> bool:
+        return any(one.answer == "accepted" for one in self.answers)
+
+
+def verdicts(reader: SessionReader) -> list[Verdict]:
+    """The latest first."""
+    by_question: dict[int, list[model.GuardAnswer]] = {}
+    for row in reader.rows(model.GuardAnswer):
+        by_question.setdefault(row.question, []).append(row)
+    return [Verdict(number, rows[0].inputs, tuple(rows)) for number, rows in sorted(by_question.items(), reverse=True)]
+
+
+def cost_words(cost_ns: float) -> str:
+    """``120 ns``, ``1.3 µs``, ``not measured``."""
+    if cost_ns < 0:
+        return "not measured"
+    return f"{cost_ns:.0f} ns" if cost_ns < 1000 else f"{cost_ns / 1000:.1f} µs"
+
+
+def dearest(checks: Iterable[ExplainedCheck], count: int = 3) -> str:
+    """``the model's settings (324 ns), …``: where the time of the checks goes."""
+    costly = sorted((one for one in checks if one.check.cost_ns > 0), key=lambda one: -one.check.cost_ns)
+    return listed((f"{one.name or one.asks} ({cost_words(one.check.cost_ns)})" for one in costly[:count]), count)

@@ -7,6 +7,7 @@ as much memory again as the inputs have, parameters included: what a run changes
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -53,8 +54,11 @@ class Figures:
         return f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building it took {self.build_s:.1f} s"
 
     def _caution(self) -> str:
+        waiting, processors = os.getloadavg()[0], os.cpu_count() or 1
+        if waiting > processors + 1:
+            return f", while {waiting:.0f} processes shared {processors} CPUs: measure again when the machine is idle"
         varying = any(row.iqr_s > MAX_SPREAD * row.median_s for row in self.rows)
-        return ", of widely differing times: the machine may be busy" if varying else ""
+        return ", of widely differing times" if varying else ""
 
 
 def measure(steering: Steering, recording: Recording, name: str) -> str:

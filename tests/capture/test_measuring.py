@@ -234,3 +234,13 @@ def test_a_pass_of_the_way_is_in_what_is_measured(tmp_path: Path, watched: Watch
     else:
         assert sorted(set(built)) == sorted(set(sources_of(driven, "0/0~1")))
         assert sorted(set(built)) != sorted(set(sources_of(driven, "0/0")))
+
+
+def test_a_busy_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched, built: list[str]) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (9.6, 0.0, 0.0))
+    busy = drive(tmp_path / "a.fxs", [EAGER, measure("0/0~1")])
+    assert "while 10 processes shared 2 CPUs: measure again" in busy.said("done")[-1]
+    monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
+    idle = drive(tmp_path / "b.fxs", [EAGER, measure("0/0~1")])
+    assert "(median of 1 runs on cpu); building" in idle.said("done")[-1]

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 
 from fx_explorer import model
 from fx_explorer.analysis.branches import Branch, branches
-from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.changes import Change
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
+from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.measured import measured
 from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
@@ -22,6 +24,7 @@ from fx_explorer.analysis.saved import SavedValue, saved_values
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
+from fx_explorer.report.graph_breaks import called, fallback, graph_break
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/report/1"
@@ -42,7 +45,9 @@ def json_report(reader: SessionReader) -> Json:
             "compilations": [_compilation(reader, row) for row in first_ways(reader)],
             "branches": [_branch(reader, one) for one in branches(reader)],
             "interventions": [_intervention(reader, one) for one in reader.rows(model.Intervention)],
-            "graph_breaks": [_graph_break(one) for one in distinct_breaks(reader)],
+            "graph_breaks": [graph_break(one) for one in distinct_breaks(reader)],
+            "left_to_python": [fallback(one) for one in left_to_python(reader)],
+            "calls": [called(one) for one in call_trees(reader)],
             "recompiles": [_recompile(one) for one in recompiles(reader)],
             "recompile_limits": [_limit_hit(one) for one in limit_hits(reader)],
             "saved_tensors": [_saved_tensor(one) for one in saved_values(reader)],
@@ -183,20 +188,6 @@ def _sources(nodes: Iterable[model.Node], paths: dict[int, str]) -> list[Json]:
     """Distinct user lines, most frequent first."""
     lines = Counter((paths[node.file], node.line) for node in nodes if node.file in paths)
     return [{"file": file, "line": line} for (file, line), _ in lines.most_common()]
-
-
-def _graph_break(one: DistinctBreak) -> Json:
-    return {
-        "id": one.registry_id or None,
-        "reason": one.reason,
-        "explanation": one.explanation,
-        "hints": list(one.hints),
-        "file": one.file,
-        "line": one.line,
-        "code": one.code,
-        "count": one.count,
-        "compilations": list(one.compilations),
-    }
 
 
 def _recompile(one: ExplainedRecompile) -> Json:

@@ -1,0 +1,74 @@
+"""Functions that torch left to Python as a whole without calling it a graph break: skipped, given up, compiled too often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.words import first_line
+from fx_explorer.session import SessionReader
+
+_NOTHING_TO_COMPILE = ("no tensor-related objects found in frame", "No ops traced for the FX graph")
+
+_PLAIN_KINDS: dict[model.FallbackKind, str] = {
+    "skipped": "Dynamo does not look into it",
+    "limit": "it was compiled too often for different inputs; new ones run uncompiled",
+    "failed": "compiling it failed, and torch was told to go on without",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftToPython:
+    """One function, for one reason."""
+
+    kind: model.FallbackKind
+    function: str
+    file: str
+    line: int
+    """Where it begins."""
+    registry_id: str
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    count: int
+    """How many times torch decided so."""
+    place: Place | None
+    stack: int
+    """Where it was called first (a Stack)."""
+
+    @property
+    def has_nothing_to_compile(self) -> bool:
+        """It works on no tensors: there is nothing to be had by compiling it."""
+        return any(words in self.reason for words in _NOTHING_TO_COMPILE)
+
+    @property
+    def in_words(self) -> str:
+        if self.has_nothing_to_compile:
+            return "it computes nothing with tensors"
+        return self.explanation or f"{_PLAIN_KINDS[self.kind]}: {first_line(self.reason)}"
+
+
+def left_to_python(reader: SessionReader) -> list[LeftToPython]:
+    """Those that cost something first, then in the order they were met."""
+    groups: dict[tuple[object, ...], list[model.Fallback]] = {}
+    for row in reader.rows(model.Fallback):
+        groups.setdefault((row.file, row.line, row.kind, row.registry_id or row.reason), []).append(row)
+    return sorted((_grouped(reader, rows) for rows in groups.values()), key=lambda one: one.has_nothing_to_compile)
+
+
+def _grouped(reader: SessionReader, rows: list[model.Fallback]) -> LeftToPython:
+    first = rows[0]
+    return LeftToPython(
+        kind=first.kind,
+        function=first.function,
+        file=first.file,
+        line=first.line,
+        registry_id=first.registry_id,
+        reason=first.reason,
+        explanation=first.explanation,
+        hints=first.hints,
+        count=len(rows),
+        place=place_of_path(reader, first.file, first.line),
+        stack=first.stack,
+    )

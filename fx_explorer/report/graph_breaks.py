@@ -1,0 +1,73 @@
+"""Graph breaks in the JSON report: what cuts, what it costs, what is left to Python, and the calls around it."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.break_cost import BreakCost, Tensors
+from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.fallbacks import LeftToPython
+
+Json = dict[str, object]
+
+
+def graph_break(one: DistinctBreak) -> Json:
+    return {
+        "id": one.registry_id or None,
+        "reason": one.reason,
+        "explanation": one.explanation,
+        "hints": list(one.hints),
+        "file": one.file,
+        "line": one.line,
+        "column": one.column or None,
+        "code": one.code,
+        "carets": one.carets,
+        "chain": [{"file": f.file, "line": f.line, "function": f.function, "code": f.code} for f in one.chain],
+        "count": one.count,
+        "compilations": list(one.compilations),
+        "resume_functions": list(one.resume_functions),
+        "cost": _cost(one.cost),
+    }
+
+
+def _cost(cost: BreakCost) -> Json:
+    return {
+        "functions_in_python": cost.functions_in_python,
+        "extra_graphs": cost.extra_graphs,
+        "read_again": _tensors(cost.read_again),
+        "handed_over": _tensors(cost.handed_over),
+        "saved": _tensors(cost.saved),
+        "kernels": cost.kernels,
+        "run_s": cost.run_s,
+    }
+
+
+def _tensors(tensors: Tensors) -> Json:
+    return {"tensors": tensors.count, "bytes": tensors.size_bytes, "unknown_sizes": tensors.unknown_sizes}
+
+
+def fallback(one: LeftToPython) -> Json:
+    return {
+        "kind": one.kind,
+        "function": one.function,
+        "file": one.file,
+        "line": one.line,
+        "id": one.registry_id or None,
+        "reason": one.reason,
+        "explanation": one.explanation,
+        "hints": list(one.hints),
+        "count": one.count,
+        "nothing_to_compile": one.has_nothing_to_compile,
+    }
+
+
+def called(one: Called) -> Json:
+    return {
+        "function": one.function,
+        "file": one.file,
+        "line": one.line,
+        "called_at": one.called_at or None,
+        "resume": one.is_resume,
+        "compilations": [row.name for row in one.compilations],
+        "graphs": len(one.graphs),
+        "calls": [called(inner) for inner in one.calls],
+    }

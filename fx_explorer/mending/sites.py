@@ -53,7 +53,7 @@ def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
     mine = [(path, line) for path, line in places if path in files and files[path].is_user]
     theirs = [(path, line) for path, line in places if path in files and not _is_torch(path)]
     found: list[Site] = []
-    for path, line in mine or theirs[:1]:
+    for path, line in mine or theirs:
         code = _code(reader, files[path])
         if code is not None:
             found.append(Site(path, line, files[path].is_user, len(found), code, broken))

@@ -9,12 +9,13 @@ import libcst as cst
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.mending.edits import in_place_of, unwrapped
 from fx_explorer.mending.mend import Mend
+from fx_explorer.mending.opaque import REACH
 from fx_explorer.mending.sites import Site
 from fx_explorer.session import SessionReader
 
 
 def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Mend]:
-    for site in stack:
+    for site in stack[:REACH]:
         for statement in site.statements:
             around = statement if isinstance(statement, cst.Try) else site.code.around(statement, cst.Try)
             if isinstance(around, cst.Try) and site.code.line_of(around) is not None:

@@ -22,9 +22,8 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         function = site.code.function(site.statements[0]) if site.statements else None
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:
             yield _kept_out(site, function)
-    for site in stack:
-        if sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1:
-            yield from _call_kept_out(site)
+        if site.path != broken.file and sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1:
+            yield from _call_kept_out(site)  # it breaks in a library, of which only the call is the user's
 
 
 def _lines(reader: SessionReader, broken: DistinctBreak) -> set[tuple[str, int]]:

@@ -1,0 +1,93 @@
+"""``fx-explorer mend`` from the outside: what it lists, what it prints, what it writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """\
+import torch
+
+
+def f(x):
+    y = x * x.sum().item()
+    return y + 1
+
+
+model = f
+example_inputs = (torch.ones(3),)
+"""
+
+
+@pytest.fixture(scope="module")
+def captured_program(tmp_path_factory: pytest.TempPathFactory, captured: Callable[..., Path]) -> tuple[Path, Path]:
+    """(file, session)."""
+    file = tmp_path_factory.mktemp("program") / "program.py"
+    file.write_text(PROGRAM)
+    return file, captured(file, backend="eager")
+
+
+def mend(*arguments: object, answer: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fx_explorer", "mend", *map(str, arguments)]
+    return subprocess.run(command, input=answer, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_each_break_is_listed_with_its_mends(captured_program: tuple[Path, Path]) -> None:
+    file, session = captured_program
+    ended = mend(session)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0] == f"{file}:5  y = x * x.sum().item()"
+    assert [line.strip() for line in lines if line.strip()[:1].isdigit()] == [
+        "1  keep the value in a tensor",
+        "2  let the graph hold the number",
+    ]
+
+
+def test_a_mend_is_printed_as_a_diff_or_as_lines_of_a_program(captured_program: tuple[Path, Path]) -> None:
+    _, session = captured_program
+    diff = mend(session, "--diff", 1).stdout
+    assert "-    y = x * x.sum().item()\n+    y = x * x.sum().detach()\n" in diff
+    assert mend(session, "--diff", 2).stdout.startswith("torch._dynamo.config.capture_scalar_outputs = True\n")
+
+
+def test_a_number_that_is_not_in_the_list_is_a_message(captured_program: tuple[Path, Path]) -> None:
+    ended = mend(captured_program[1], "--apply", 9)
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "fx-explorer: there is no mend 9: the list has 2. See it with fx-explorer mend, without --apply\n",
+    )
+
+
+def test_it_is_written_when_the_user_agrees_and_not_before(captured_program: tuple[Path, Path]) -> None:
+    file, session = captured_program
+    refused = mend(session, "--apply", 1, answer="n\n")
+    assert refused.returncode == 1
+    assert "good: 1 break → 0; equal in 7 calls" in refused.stdout
+    assert file.read_text() == PROGRAM
+    agreed = mend(session, "--apply", 1, answer="y\n")
+    assert agreed.returncode == 0, agreed.stdout + agreed.stderr
+    assert file.read_text() == PROGRAM.replace(".item()", ".detach()")
+    assert file.with_name("program.py.orig").read_text() == PROGRAM
+    again = mend(session, "--apply", 1, answer="y\n")
+    assert again.returncode == 1
+    assert "has changed since it was captured, first in line 5" in again.stdout
+
+
+def test_an_option_of_the_compiler_can_be_given_to_a_capture(tmp_path: Path, captured: Callable[..., Path]) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    session = captured(file, "--setting", "dynamo.capture_scalar_outputs=True", backend="eager")
+    assert mend(session).stdout == "no graph breaks: nothing to mend\n"
+
+
+def test_a_misspelt_option_of_the_compiler_is_a_message(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    ended = mend(file, "--setting", "dynamo.capture_scalar_output=True")
+    assert ended.returncode == 2
+    assert "did you mean dynamo.capture_scalar_outputs" in ended.stderr

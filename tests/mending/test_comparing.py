@@ -1,0 +1,133 @@
+"""What counts as equal; and text that stands for a file's own."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fx_explorer.worker import loading, overlay
+from fx_explorer.worker.comparing import Comparison
+from fx_explorer.worker.fresh_inputs import fresh_inputs
+from fx_explorer.worker.inputs import Arguments
+
+
+def seen(value: Any, kind: str = "output", printed: tuple[str, ...] = (), raised: str = "") -> dict[str, Any]:
+    return {"call": "the example inputs", "values": {kind: {"it": value}}, "printed": list(printed), "raised": raised}
+
+
+def compared(before: Any, after: Any) -> Comparison:
+    comparison = Comparison()
+    comparison.add(seen(before), seen(after))
+    return comparison
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (torch.ones(2), torch.ones(2) * (1 + 1e-6)),
+        (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16) * 1.01),
+        (torch.tensor([math.nan, math.inf]), torch.tensor([math.nan, math.inf])),
+        (torch.empty(0), torch.empty(0)),
+        (3, 3),
+        (None, None),
+        (math.nan, math.nan),
+    ],
+)
+def test_equal_within_what_the_dtype_allows(before: Any, after: Any) -> None:
+    assert compared(before, after).differences == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (torch.ones(2), torch.ones(2) * 1.001, "differs by up to 0.001"),
+        (torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64) * (1 + 1e-6), "differs by up to 1e-06"),
+        (torch.ones(2), torch.ones(2).double(), "its dtype was torch.float32 and is torch.float64"),
+        (torch.ones(2), torch.ones(2, 1), "its shape was [2] and is [2, 1]"),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "differs by up to 1"),
+        (torch.ones(1), torch.tensor([math.nan]), "differs by up to inf"),
+        (torch.ones(1), None, "was a tensor [1] and is nothing"),
+        (True, 1, "was True and is 1"),
+        (2.0, torch.tensor(2.0), "was 2.0 and is a tensor []"),
+    ],
+)
+def test_a_difference_is_told_with_its_place(before: Any, after: Any, said: str) -> None:
+    (difference,) = compared(before, after).differences
+    assert difference == f"it, with the example inputs: {said}"
+
+
+def test_the_largest_difference_is_told_even_when_all_is_equal() -> None:
+    row = compared(torch.zeros(2), torch.tensor([0.0, 5e-6])).row(["the example inputs"])
+    assert row.is_equal
+    assert (pytest.approx(row.largest_difference), row.where) == (5e-6, "it, with the example inputs")
+
+
+def test_both_have_to_raise_the_same() -> None:
+    comparison = Comparison()
+    comparison.add(seen(1, raised="ValueError"), seen(1, raised="ValueError"))
+    assert comparison.differences == []
+    comparison.add(seen(1, raised="ValueError"), seen(1))
+    assert comparison.differences == ["with the example inputs it raised ValueError before and it returned after"]
+
+
+def test_lines_are_counted_whatever_their_order() -> None:
+    comparison = Comparison()
+    comparison.add(seen(1, printed=("a", "b", "b")), seen(1, printed=("b", "a", "c")))
+    row = comparison.row([])
+    assert (row.is_equal, row.prints_equal, row.lost_lines, row.new_lines) == (True, False, ("b",), ("c",))
+
+
+def test_fresh_inputs_are_the_same_in_every_process_and_have_the_form_of_the_examples() -> None:
+    example = torch.randn(3, 4).t().requires_grad_()
+    index = torch.tensor([0, 5, 2])
+    once, again = (list(fresh_inputs(Arguments((example,), {"index": index}))) for _ in range(2))
+    assert len(once) == 7
+    for (words, one), (_, other) in zip(once, again, strict=True):
+        (x, i), (y, j) = one.tensors(), other.tensors()
+        assert torch.equal(x, y), words
+        assert torch.equal(i, j), words
+        assert (x.shape, x.stride(), x.dtype, x.requires_grad) == (example.shape, example.stride(), example.dtype, True)
+        assert x is not example
+        assert 0 <= int(i.min()) <= int(i.max()) <= 5
+    assert torch.equal(next(once[1][1].tensors()), -example)
+
+
+@pytest.fixture
+def clean_imports() -> Iterator[None]:
+    before, finders = dict(sys.modules), list(sys.meta_path)
+    path, argv = list(sys.path), list(sys.argv)
+    yield
+    sys.modules.clear()
+    sys.modules.update(before)
+    sys.meta_path[:], sys.path[:], sys.argv[:] = finders, path, argv
+    overlay._texts.clear()
+
+
+@pytest.mark.usefixtures("clean_imports")
+def test_imports_get_the_other_text_under_the_files_own_name(tmp_path: Path) -> None:
+    file = tmp_path / "overlaid.py"
+    file.write_text("VALUE = 1\ndef f(): return 1\n")
+    (tmp_path / "start.py").write_text("from overlaid import VALUE, f\n")
+    overlay.install({str(file): "# another text\nVALUE = 2\ndef f(): raise ValueError\n"})
+    module = loading.load_file(tmp_path / "start.py", ())
+    assert module.VALUE == 2
+    assert module.f.__code__.co_filename == str(file)
+    assert not (tmp_path / "__pycache__" / f"overlaid.{sys.implementation.cache_tag}.pyc").exists()
+    linecache.checkcache(str(file))
+    assert linecache.getline(str(file), 3) == "def f(): raise ValueError\n"
+    assert file.read_text().startswith("VALUE = 1")
+
+
+@pytest.mark.usefixtures("clean_imports")
+def test_the_target_itself_may_be_the_file_with_another_text(tmp_path: Path) -> None:
+    file = tmp_path / "target.py"
+    file.write_text("VALUE = 1\n")
+    overlay.install({str(file): "VALUE = 2\n"})
+    assert loading.load_file(file, ()).VALUE == 2

@@ -61,7 +61,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
 
 def test_the_backend_is_there_only_while_a_capture_runs(trained: Trained) -> None:
     assert "regional_inductor" not in torch._dynamo.list_backends(exclude_tags=())
-    assert not [row for row in trained.reader.rows(Failure) if row.kind != "unavailable"], "what a release lacks is said, no fault"
+    assert not [row for row in trained.reader.rows(Failure) if row.kind != "unavailable"], (
+        "what a release lacks is said, no fault"
+    )
 
 
 def test_a_training_step_has_the_gradients_of_eager(trained: Trained) -> None:

@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.measured import run_times
 from fx_explorer.analysis.regions import kept_eager
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
-from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
+from fx_explorer.analysis.ways import documents_of_way, is_through, kernels_of_way, origin_of, saving_way
 from fx_explorer.analysis.words import listed, seconds, size
 from fx_explorer.session import SessionReader
 
@@ -104,7 +104,18 @@ def _run_eagerly(reader: SessionReader, way: model.Compilation) -> int:
     stages = {document.stage: document for document in documents_of_way(reader, way) if document.kind == "graph"}
     if "dynamo" in stages and "post_grad" not in stages:
         return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
-    return sum(one.nodes for one in kept_eager(reader) if one.compilation == way.name)
+    left_out = [(one.compilation, one.direction, one.nodes) for one in kept_eager(reader)]
+    owners = {(_lowering_way(reader, way, direction).name, direction) for direction in model.DIRECTIONS}
+    return sum(nodes for name, direction, nodes in left_out if (name, direction) in owners)
+
+
+def _lowering_way(reader: SessionReader, way: model.Compilation, direction: model.Direction) -> model.Compilation:
+    """The way that cut this direction into regions: itself, or the one it shares the direction with."""
+    origin = origin_of(reader, way)
+    if origin is None or way.branch_from is None or not is_through(way.branch_from, "backward"):
+        return way
+    is_own = reader.count(model.RegionLowering, compilation=way.id, direction=direction)
+    return way if is_own else _lowering_way(reader, origin, direction)
 
 
 def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels import kernel_nodes
-from fx_explorer.analysis.ways import root_name
+from fx_explorer.analysis.ways import origin_of, root_name
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
 
@@ -165,13 +165,19 @@ def _is_compiled(pairs: list[tuple[str, str]], compiled: list[model.RegionLoweri
 
 
 def _calls(reader: SessionReader, compilation: int, direction: model.Direction) -> list[tuple[str, str | None]]:
-    """Operation and annotations of what the forward or backward graph computes."""
-    stage = "backward" if direction == "backward" else "forward"
+    """Operation and annotations of what the forward or backward graph computes, be it shared with the way branched off."""
+    stage: model.Stage = "backward" if direction == "backward" else "forward"
+    way = reader.get(model.Compilation, compilation)
+    while not reader.count(model.Graph, compilation=way.id, stage=stage, direction=direction):
+        origin = origin_of(reader, way)
+        if origin is None:
+            return []
+        way = origin
     return reader.query(
         "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE graph.compilation=? "
         "AND graph.stage=? AND graph.direction=? AND graph.name='' AND node.op IN "
         "('call_function', 'call_method', 'call_module') ORDER BY node.id",
-        (compilation, stage, direction),
+        (way.id, stage, direction),
     )
 
 

@@ -11,6 +11,7 @@ from torch._inductor.graph import GraphLowering
 from torch.fx.traceback import annotate
 
 from fx_explorer.analysis.branches import branches
+from fx_explorer.analysis.compare import figures
 from fx_explorer.analysis.regions import lowerings
 from fx_explorer.analysis.ways import documents_of_way, kernels_of_way
 from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering
@@ -156,6 +157,14 @@ def test_reports_say_what_was_reused_and_with_which_kernels(driven: Driven) -> N
     (down,) = [region for region in report["regions"] if region["name"] == "down"]  # type: ignore[attr-defined]
     assert {one["reused"] for one in down["lowerings"] if one["compilation"] == "0/0~1"} == {True}
     assert branches(driven.reader)[0].changes == ('only region "up"', "inductor.cpp.simdlen = 1")
+
+
+def test_what_runs_eagerly_is_the_same_whichever_region_was_lowered_again(driven: Driven) -> None:
+    first = driven.way("0/0")
+    for name in ("0/0~1", "0/0~3"):
+        compared = figures(driven.reader, first, driven.way(name))
+        (eager,) = [figure for figure in compared if figure.what == "operations run eagerly"]
+        assert eager.left == eager.right != "0"
 
 
 def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:

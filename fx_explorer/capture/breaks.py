@@ -15,6 +15,9 @@ from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Frame
 
 _PLACE = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_BACKEND = re.compile(r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n")
+"""The record of a backend's exception that becomes a graph break (exc.py, ``unimplemented_with_warning``)."""
+_BACKEND_ID = "GB0219"
 _REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
 _REASON = re.compile(r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)", re.M | re.S)
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
@@ -53,6 +56,9 @@ class BreakReport:
 
 def parse_break(report: str) -> BreakReport:
     """Take a report apart. What it lacks stays empty; ``reason`` is then its first line."""
+    of_backend = _BACKEND.match(report)
+    if of_backend:
+        return _backend_report(report, of_backend)
     place = _PLACE.search(report)
     number = _REGISTRY_ID.search(report)
     stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
@@ -72,6 +78,14 @@ def parse_break(report: str) -> BreakReport:
         line=line,
         is_given_up=_GIVEN_UP.search(report) is not None,
     )
+
+
+def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
+    """It has the exception with its traceback, then the user's stack where torch has one; the graph is the whole function."""
+    trace, _, below = report[found.end() :].partition("\n==========")
+    error = next((line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason").strip()
+    explanation = f"The backend raised {error}"
+    return BreakReport(_BACKEND_ID, error, explanation, (), parse_stack(below), found["file"], int(found["line"]), False)
 
 
 def _reason(report: str) -> str:

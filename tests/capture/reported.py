@@ -15,6 +15,7 @@ Line = tuple[str, int]
 BREAK = "dynamo_graph_break_reason"
 
 _PLACE = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.M)
+_BACKEND = re.compile(r"^WON'T CONVERT \S+ (.+) line (\d+)$", re.M)
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in', re.M)
 
 
@@ -49,7 +50,7 @@ def read_breaks(folder: Path) -> list[str]:
 
 def line_of(payload: str) -> Line:
     """Where a record says that the break is; a record without that sentence ends its user stack there."""
-    place = _PLACE.search(payload)
+    place = _PLACE.search(payload) or _BACKEND.match(payload)
     if place:
         return place[1], int(place[2])
     file, line = _FRAME.findall(payload.partition("\nTraceback (most recent call last)")[0])[-1]

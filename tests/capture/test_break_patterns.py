@@ -148,6 +148,14 @@ def test_resume_functions_are_those_torch_counted(name: str, run: Runs) -> None:
     assert set(made) == set(session.meta("counters").get("resumes", {}))
 
 
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_graphs_that_breaks_add_are_those_torch_counted_beyond_one(name: str, run: Runs) -> None:
+    """Each pattern is one function, called once."""
+    session = run(name, pattern(name)).session
+    counted = session.meta("counters").get("stats", {}).get("unique_graphs", 0)
+    assert sum(one.cost.extra_graphs for one in distinct_breaks(session)) == max(0, counted - 1)
+
+
 # ExportDB
 
 

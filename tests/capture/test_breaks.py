@@ -2,8 +2,16 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 
+from fx_explorer.analysis.breaks import carets, distinct_breaks
+from fx_explorer.analysis.fallbacks import left_to_python
+from fx_explorer.capture.break_registry import completed
 from fx_explorer.capture.breaks import parse_break
+from tests.capture.break_patterns import numbers
+from tests.capture.recorded import Compile, record
+from tests.capture.reported import heard_breaks, line_of
 
 REPORTS = json.loads((Path(__file__).parents[1] / "data" / "graph_break_reports.json").read_text())["reports"]
 
@@ -39,3 +47,79 @@ def test_the_reason_is_the_breaks_own_and_not_what_torch_did_about_it() -> None:
     about = "Encountered graph break that we cannot resume from. Graph break encountered:"
     other = report[:start] + about + report[report.index("\n", start) :]
     assert parse_break(other).reason == parse_break(report).reason
+
+
+# what torch leaves to Python, with a record and without
+
+
+def scaled(x: torch.Tensor, factor: int) -> torch.Tensor:
+    return x * factor
+
+
+def test_a_backend_that_cannot_takes_its_break_at_the_line_of_torchs_record(tmp_path: Path) -> None:
+    def cannot(module: torch.fx.GraphModule, inputs: object) -> object:
+        raise UnsupportedFakeTensorException("this backend does not know sin")
+
+    records: list[str] = []
+
+    def program(compile_: Compile) -> None:
+        with heard_breaks() as heard:
+            torch.compile(scaled, backend=cannot)(torch.ones(3), 2)
+        records.extend(heard)
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as session:
+        found = distinct_breaks(session)
+        assert {(one.file, one.line) for one in found} == {line_of(payload) for payload in records}
+        assert "GB0219" in {one.registry_id for one in found}
+        assert sum(one.cost.functions_in_python for one in found) == 1
+
+
+def test_a_function_compiled_too_often_is_told_though_torch_writes_no_record(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        with torch._dynamo.config.patch(recompile_limit=1, assume_static_by_default=True), heard_breaks() as heard:
+            function = compile_(scaled)
+            for size in (3, 4, 5):
+                function(torch.ones(size), size)
+        assert heard == []
+
+    with record(tmp_path / "s.fxs", program, backend="eager", dynamic=False) as session:
+        (one,) = left_to_python(session)
+    assert (one.kind, one.registry_id, one.function) == ("limit", "GB0039", "scaled")
+    assert one.line == scaled.__code__.co_firstlineno
+    assert one.hints
+
+
+def test_a_generator_is_skipped(tmp_path: Path) -> None:
+    with record(tmp_path / "s.fxs", lambda compile_: list(compile_(numbers)(torch.ones(3))), backend="eager") as session:
+        (one,) = left_to_python(session)
+    assert (one.kind, one.function, one.reason) == ("skipped", "numbers", "Attempt to trace generator")
+    assert not one.has_nothing_to_compile
+
+
+def test_an_error_that_torch_was_told_to_go_on_after_is_told(tmp_path: Path) -> None:
+    def fails(module: torch.fx.GraphModule, inputs: object) -> object:
+        raise ValueError("this backend is broken")
+
+    def program(compile_: Compile) -> None:
+        with torch._dynamo.config.patch(suppress_errors=True):
+            torch.compile(scaled, backend=fails)(torch.ones(3), 2)
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as session:
+        (one,) = left_to_python(session)
+    assert one.kind == "failed"
+    assert "this backend is broken" in one.reason
+
+
+def test_what_a_report_lacks_comes_from_torchs_registry() -> None:
+    entry = json.loads((Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text())["GB0025"][0]
+    report = completed(parse_break("Call to `torch._dynamo.graph_break()`"))
+    assert report.registry_id == "GB0025"
+    assert report.hints == tuple(entry["Hints"])
+
+
+def test_a_place_in_a_line_is_counted_in_characters() -> None:
+    line = "    é, 漢 = x.item(), 1"
+    column = line.index("x.item") + 1
+    assert carets(line, column, column + 7) == " " * len("é, __ = ") + "^" * len("x.item()")
+    assert carets("\tx.item()", 2, 0) == "^" * len("x.item()")
+    assert carets(line, 0, 0) == ""

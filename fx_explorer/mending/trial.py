@@ -121,12 +121,20 @@ def judge(
         return "refused", "the break stays" if after.sites == before.sites else "other breaks come in its place"
     if failures:
         return "refused", f"the compiler fails: {failures[0].message}"
-    fewer = f"{_times(before.sites, 'break')} → {after.sites}"
+    if after.operations < before.operations and after.graphs >= before.graphs:
+        return "refused", f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs"
+    fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; a script has no one output to compare, so look at its results yourself"
     if not verification.prints_equal:
         return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}"
     return "good", f"{fewer}; equal in {_times(len(verification.calls), 'call')}"
+
+
+def _fewer(before: Figures, after: Figures) -> str:
+    if after.sites < before.sites:
+        return f"{_times(before.sites, 'break')} → {after.sites}"
+    return f"{_times(before.sites, 'break')}, hit {before.hits} times → {after.hits}"
 
 
 def _printed(verification: Verification) -> str:

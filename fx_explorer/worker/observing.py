@@ -54,17 +54,19 @@ class Observer:
         self._train = train
         self._grad = grad
         self._modules = modules
+        self._networks = _networks(target, modules)
         self._environment = dict(os.environ)
         self._calls = 0
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
         """What every call begins with."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers, also those that a state_dict leaves out; of the modules of a function: none."""
-        function = self.target.callable
-        if not isinstance(function, torch.nn.Module):
-            return {}
-        return {name: tensor.detach() for name, tensor in [*function.named_parameters(), *function.named_buffers()]}
+        """Parameters and buffers, also those that a state_dict leaves out."""
+        return {
+            f"{prefix}{name}": tensor.detach()
+            for prefix, network in self._networks.items()
+            for name, tensor in [*network.named_parameters(), *network.named_buffers()]
+        }
 
     def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """For what both have; what one lacks shows in the comparison."""
@@ -95,8 +97,8 @@ class Observer:
         """A seed of its own for each call: a random number that was drawn once and kept must not look right."""
         self._calls += 1
         seed(self._calls)
-        for tensor in self.target.differentiable():
-            tensor.grad = None
+        for _, parameter in self._parameters():
+            parameter.grad = None
         with torch.no_grad():
             for name, tensor in self.state().items():
                 if name in self.state_at_first and tensor.shape == self.state_at_first[name].shape:
@@ -125,16 +127,25 @@ class Observer:
         }
 
     def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
-        function = self.target.callable
-        return function.named_parameters() if isinstance(function, torch.nn.Module) else iter(())
+        for prefix, network in self._networks.items():
+            yield from ((f"{prefix}{name}", parameter) for name, parameter in network.named_parameters())
 
     def _attributes(self) -> Iterator[tuple[str, Any]]:
         """What the modules keep as plain Python: counters, flags, lists of them."""
-        function = self.target.callable
-        for path, module in function.named_modules() if isinstance(function, torch.nn.Module) else ():
-            for key, held in vars(module).items():
-                if not key.startswith("_"):
-                    yield from _plain(held, f"{path}.{key}".lstrip("."))
+        for prefix, network in self._networks.items():
+            for path, module in network.named_modules():
+                for key, held in vars(module).items():
+                    yield from _plain(held, f"{prefix}{path}.{key}".lstrip(".")) if not key.startswith("_") else ()
+
+
+def _networks(target: Target, modules: list[ModuleType]) -> dict[str, torch.nn.Module]:
+    """Prefix of its names → a network that is called: the target, or what a function may find among its globals."""
+    called = target.callable
+    owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        return {"": owner}
+    found = ((name, value) for module in modules for name, value in list(vars(module).items()))
+    return {f"{name}.": value for name, value in found if isinstance(value, torch.nn.Module)}
 
 
 def _inputs(arguments: Arguments) -> Iterator[tuple[str, Any]]:

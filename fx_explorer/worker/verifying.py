@@ -86,7 +86,7 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
     try:
         seed(0)
         target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
-        observer = Observer(target, train, request.train is not False, users_modules(request))
+        observer = Observer(target, train, request.train is not False, users_modules(place, request))
         state = observer.state_at_first
         first, *others = fresh_inputs(target.arguments)
         seen = [observer.first(target.callable, *first)]
@@ -105,7 +105,7 @@ def call_and_verify(target: Target, job: Verifier, original: Original) -> Verifi
     target, train = calling.prepared(target, request)
     job.describe(target, train)
     compiled = calling.compile_target(target, job)
-    observer = Observer(target, train, request.train is not False, users_modules(request))
+    observer = Observer(target, train, request.train is not False, users_modules(job.place, request))
     before = original.result()
     if "problem" in before:
         return nothing_compared(before["problem"])
@@ -140,8 +140,9 @@ def _as_captured(request: CaptureRequest) -> Iterator[None]:
         yield
 
 
-def users_modules(request: CaptureRequest) -> list[ModuleType]:
-    """Those that are changed, and what lies beside them."""
-    folders = {os.path.dirname(os.path.realpath(path)) for path in request.overlay}
+def users_modules(place: Place, request: CaptureRequest) -> list[ModuleType]:
+    """The target's and those that are changed, with what lies beside them."""
+    target = place.file or getattr(sys.modules.get(place.module), "__file__", None)
+    folders = {os.path.dirname(os.path.realpath(path)) for path in [*request.overlay, *([target] if target else [])]}
     files = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
     return [module for module, file in files if file and os.path.dirname(os.path.realpath(file)) in folders]

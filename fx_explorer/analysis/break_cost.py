@@ -6,9 +6,10 @@ Every compiled function counts once, however many inputs it was compiled for: wh
 its compiled functions that have a graph, less those it began with.
 
 *Tensors*: what the graph before computes and Python holds at the cut has to be written to memory, and what a graph behind takes
-of that is read again; inside one graph it might have stayed in registers. *Kernels*: those that write and read just these
-tensors; with no cut they might be fused. *Saved*: of these tensors, those that a graph behind keeps for its backward, because
-what comes in from outside cannot be computed again. Bytes are those of the example inputs.
+of that is read again; inside one graph it might have stayed in registers. What is passed to a function that Python calls at the
+cut counts as handed over only, since the compiler does not tell which argument it is. *Kernels*: those that write and read just
+these tensors; with no cut they might be fused. *Saved*: of these tensors, those that a graph behind keeps for its backward,
+because what comes in from outside cannot be computed again. Bytes are those of the example inputs.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _lines_of_cuts(books: CutBooks, cut: Called) -> dict[int, model.GraphBreak]:
 def _cost(books: CutBooks, cut: Called, hit: model.GraphBreak, behind: Sequence[Called]) -> BreakCost:
     pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
     handed_over = books.handed_over(cut, hit)
-    taken = books.taken(behind)
+    taken = {source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))}
     crossing = {source: node for source, node in handed_over.items() if source in taken}
     inputs = {node for source in crossing for node in taken[source]}
     return BreakCost(
@@ -179,9 +180,30 @@ class CutBooks:
         last = max((row.compilation for row in of_hit), default=0)
         return {row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last}
 
-    def taken(self, behind: Iterable[Called]) -> dict[str, set[int]]:
-        """Source → input nodes of the graphs of the functions' rests."""
-        own = {row.id for one in behind for row in one.compilations}
+    def takers(self, source: str, cut: Called, hit: model.GraphBreak, behind: Iterable[Called]) -> set[int]:
+        """Inputs of graphs behind a cut that are the tensor the function knows as ``source`` there.
+
+        A rest that does not use it may pass it on to its own rest, as long as it does not give the name to another tensor.
+        """
+        if not self._is_needed(source, cut, self.root_line(hit)):
+            return set()
+        found: set[int] = set()
+        for rest in (one for one in behind if one.is_resume):
+            taken = self._inputs(rest).get(source, set())
+            found |= taken
+            for inner in rest.breaks if not taken else ():
+                if source not in self.handed_over(rest, inner):
+                    found |= self.takers(source, rest, inner, rest.calls)
+        return found
+
+    def _is_needed(self, source: str, cut: Called, line: int) -> bool:
+        local = _LOCAL.match(source)
+        own = {row.id for row in cut.compilations}
+        resumes = [row for row in self._resumes if row.compilation in own and row.line == line]
+        return local is not None and any(local["name"].startswith("___stack") or local["name"] in row.locals for row in resumes)
+
+    def _inputs(self, called: Called) -> dict[str, set[int]]:
+        own = {row.id for row in called.compilations}
         taken: dict[str, set[int]] = {}
         for row in self._locals:
             if row.is_input and row.compilation in own:
@@ -236,6 +258,7 @@ class CutBooks:
         return size_bytes(node.dtype, shape)
 
 
+_LOCAL = re.compile(r"L\['(?P<name>[^']+)'\]")
 _BITS = re.compile(r"[a-z]+(\d+)")
 
 

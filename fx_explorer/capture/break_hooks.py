@@ -104,12 +104,19 @@ def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
                 name = recording.compilation_name()
                 if (name, resumes) not in made:  # it asks itself for the rest of a function that is a rest already
                     made.add((name, resumes))
-                    recording.writer.add(ResumeFunction(0, recording.compilation_id(name), resumes.co_name, lineno))
+                    row = ResumeFunction(0, recording.compilation_id(name), resumes.co_name, lineno, _names(args))
+                    recording.writer.add(row)
             return resumes
 
         return staticmethod(lookup)
 
     return _patched_classmethod(ContinueExecutionCache, "lookup", make)
+
+
+def _names(key: Iterable[Any]) -> tuple[str, ...]:
+    """``argnames`` of what ``lookup`` is called with: the first names among offsets and counts."""
+    tuples = (part for part in key if isinstance(part, tuple) and part)
+    return next((part for part in tuples if all(isinstance(name, str) for name in part)), ())
 
 
 @contextlib.contextmanager

@@ -17,6 +17,8 @@ class ResumeFunction:
     """``torch_dynamo_resume_in_forward_at_12``."""
     line: int
     """Of the function that was being compiled: the one it goes on from."""
+    locals: tuple[str, ...] = ()
+    """Names of the locals it still needs; those of unfinished expressions (``___stack0``) are not among them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ ROWS = [
     model.Artifact(0, 1, "kernel", "kernel", "backward", "cpp_fused_0", "cpp", 1, 12),
     model.Kernel(0, 1, "forward", 0, "cpp_fused_0", "cpp", 1, 2, 34),
     model.GraphBreak(0, 1, "GB0059", "print", "because", ("hint 1", "hint 2"), "mlp.py", 4, "print(x)"),
-    model.ResumeFunction(0, 1, "torch_dynamo_resume_in_f_at_4", 4),
+    model.ResumeFunction(0, 1, "torch_dynamo_resume_in_f_at_4", 4, ("x", "h")),
     model.LocalTensor(0, 1, "L['x']", 7, is_input=True),
     model.Fallback(0, 0, "limit", "f", "mlp.py", 3, "GB0039", "too often", "because", ("a hint",), 5),
     model.Guard(0, 1, 0, "TENSOR_MATCH", "L['x']", "check", "check  # x"),

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "mend": "propose changes that take graph breaks away, try them, write them to your file",
+    "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }

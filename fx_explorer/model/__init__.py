@@ -31,7 +31,16 @@ from fx_explorer.model.observation import (
     Span,
     Symbol,
 )
-from fx_explorer.model.protocol import CaptureRequest, Command, CommandKind, Notice, NoticeKind, Outcome, OutcomeKind
+from fx_explorer.model.protocol import (
+    TWICE_THE_BATCH,
+    CaptureRequest,
+    Command,
+    CommandKind,
+    Notice,
+    NoticeKind,
+    Outcome,
+    OutcomeKind,
+)
 from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 from fx_explorer.model.steering import (
     GATE_STAGES,
@@ -59,6 +68,7 @@ __all__ = [
     "GRAPH_GATES",
     "NOT_MEASURED",
     "STAGES",
+    "TWICE_THE_BATCH",
     "Answer",
     "Artifact",
     "ArtifactKind",

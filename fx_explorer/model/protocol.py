@@ -11,6 +11,9 @@ from fx_explorer.model.checked import checked
 from fx_explorer.model.stage import Direction, Stage
 from fx_explorer.model.steering import GATES, Changes, Gate, Pause
 
+TWICE_THE_BATCH = "twice the batch"
+"""In place of an expression for other inputs."""
+
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
@@ -33,6 +36,9 @@ class CaptureRequest:
     backend: str = "inductor"
     mode: str = ""
     dynamic: bool | None = None
+    mark_against: str = ""
+    """Expression for other inputs: dimensions in which they differ from the example inputs are marked (``mark_dynamic``).
+    Empty: none; TWICE_THE_BATCH: those of the batch."""
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """``torch._inductor.config`` entries by name, as ``torch.compile(options=…)`` takes them."""
     build: bool = False
@@ -115,7 +121,7 @@ class Command:
     """``again`` from ``partition``: lower this region only, the others are answered from before; empty: all."""
     changes: Changes = dataclasses.field(default_factory=Changes)
     expression: str = ""
-    """``what_if``: inputs, as ``--inputs`` takes them."""
+    """``what_if``: inputs, as ``--inputs`` takes them; empty: the example inputs with twice the batch."""
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None)})

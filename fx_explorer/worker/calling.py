@@ -28,10 +28,14 @@ class Caller(Protocol):
     def describe(self, target: Target, train: bool) -> None: ...
 
 
-def call_target(target: Target, job: Caller) -> None:
-    """Raises whatever the target raises, and TargetError when the request asks for what it cannot do."""
+def call_target(target: Target, job: Caller, before: Callable[[Target], object] = lambda target: None) -> None:
+    """Raises whatever the target raises, and TargetError when the request asks for what it cannot do.
+
+    ``before`` is given the target as it is called.
+    """
     request = job.request
     target, train = prepared(target, request)
+    before(target)
     job.describe(target, train)
     compiled = compile_target(target, job)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")

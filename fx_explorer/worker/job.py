@@ -198,10 +198,11 @@ class Job:
         from fx_explorer.worker.calling import call_target
         from fx_explorer.worker.other_inputs import CalledTarget
 
+        called = CalledTarget(target, self.place, self.request)
         if self.recording:
-            self.recording.live_guards.program = CalledTarget(target, self.place, self.request)
+            self.recording.live_guards.program = called
         if not self.original:
-            call_target(target, self)
+            call_target(target, self, called.mark)
             return
         from fx_explorer.worker.verifying import call_and_verify
 

@@ -6,11 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fx_explorer.model import CaptureRequest
+import torch
+
+from fx_explorer.errors import TargetError
+from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.worker.calling import prepared
-from fx_explorer.worker.inputs import as_arguments
+from fx_explorer.worker.inputs import Arguments, as_arguments
 from fx_explorer.worker.place import Place
 from fx_explorer.worker.target import Offer, Target
+
+THESE = "the other inputs"
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,46 @@ class CalledTarget:
         return self.target.callable
 
     def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Raises TargetError when it is no expression or names what is not there, and whatever it raises."""
-        offer = Offer(str(self.target.scope.get("__name__", "")), dict(self.target.scope), self.place, self.request, _silent)
-        arguments = as_arguments(offer.evaluate(expression, "the inputs"), "the inputs")
-        ready, _ = prepared(replace(self.target, arguments=arguments), self.request)
+        """Empty: the example inputs with twice the batch. Raises TargetError when it is no expression or names what is not
+        there, and whatever it raises."""
+        ready, _ = prepared(replace(self.target, arguments=self._arguments(expression)), self.request)
         return ready.arguments.args, ready.arguments.keywords
+
+    def _arguments(self, expression: str) -> Arguments:
+        if not expression.strip():
+            return with_twice_the_batch(self.target.arguments)
+        offer = Offer(str(self.target.scope.get("__name__", "")), dict(self.target.scope), self.place, self.request, _silent)
+        return as_arguments(offer.evaluate(expression, THESE), THESE)
+
+    def mark(self, target: Target) -> None:
+        """Mark what the request wants marked, on the inputs that ``target`` is called with."""
+        other = self.request.mark_against
+        if other:
+            mark_differing(target.arguments, self._arguments("" if other == TWICE_THE_BATCH else other))
+
+
+def with_twice_the_batch(arguments: Arguments) -> Arguments:
+    """Every tensor whose first size is that of the first tensor, twice over. Raises TargetError when there is none."""
+    batch = next((tensor.shape[0] for tensor in arguments.tensors() if tensor.dim()), 0)
+    if not batch:
+        raise TargetError("The example inputs have no tensor with a batch to double. Give other inputs as an expression.")
+
+    def doubled(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.dim() or tensor.shape[0] != batch:
+            return tensor
+        twice = torch.cat((tensor.detach(), tensor.detach()))
+        return twice.requires_grad_(tensor.requires_grad)
+
+    return arguments.changed(doubled)
+
+
+def mark_differing(first: Arguments, other: Arguments) -> None:
+    """``torch._dynamo.mark_dynamic`` for each dimension of ``first`` that has another size in ``other``."""
+    for one, another in zip(first.tensors(), other.tensors(), strict=False):
+        if one.dim() == another.dim():
+            for dimension, (size, other_size) in enumerate(zip(one.shape, another.shape, strict=True)):
+                if size != other_size:
+                    torch._dynamo.mark_dynamic(one, dimension)
 
 
 def _silent(activity: str) -> None:

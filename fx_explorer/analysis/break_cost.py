@@ -79,6 +79,13 @@ class BreakCost:
         return self.functions_in_python, self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels
 
     @property
+    def in_short(self) -> str:
+        """For a column: ``+1 graph``."""
+        if self.functions_in_python:
+            return "not compiled"
+        return f"+{counted(self.extra_graphs, 'graph')}" if self.extra_graphs else "no graph"
+
+    @property
     def in_words(self) -> str:
         """``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the cut``."""
         parts = []

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from fx_explorer import model
+from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.ways import root_name
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
 _RESUME = "torch_dynamo_resume_in_"
@@ -125,3 +128,25 @@ def _own_name(function: str) -> str:
 def _with_calls(one: Called, functions: dict[str, Called], callers: dict[str, tuple[str, int]]) -> Called:
     below = [functions[frame] for frame, (caller, _) in callers.items() if caller == one.frame and frame != one.frame]
     return replace(one, calls=tuple(_with_calls(inner, functions, callers) for inner in below))
+
+
+# as text
+
+
+def tree_lines(root: Called, *, marked: int = 0) -> list[str]:
+    """One line a function, indented below its caller; breaks under the function they cut, ``▶`` before GraphBreak ``marked``.
+
+    A rest stands below what it is the rest of, not further in: there may be many in a row.
+    """
+    return list(_lines(root, 0, marked))
+
+
+def _lines(one: Called, depth: int, marked: int) -> Iterator[str]:
+    names = ", ".join(row.name for row in one.compilations)
+    made = counted(len(one.graphs), "graph") if one.graphs else "left to Python" if one.is_left_to_python else "no graph"
+    yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"
+    for hit in one.breaks:
+        mark = "▶" if hit.id == marked else "✗"
+        yield f"{'  ' * depth}  {mark} {PurePath(hit.file).name}:{hit.line}  {hit.code.strip()}"
+    for inner in one.calls:
+        yield from _lines(inner, depth if inner.is_resume else depth + 1, marked)

@@ -6,14 +6,17 @@ from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.break_detail import break_text, left_text
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
     Column("what", "bad", min_width=11),
-    Column("where", "link", min_width=22),
+    Column("where", "link", min_width=16),
+    Column("adds", min_width=8),
     Column("times", is_number=True, priority=2),
     Column("why", min_width=34, max_width=60),
     Column("your line", "muted", min_width=16, max_width=90, priority=1),
@@ -22,10 +25,13 @@ COLUMNS = (
 
 def breaks_table(reader: SessionReader) -> Table:
     breaks, again = distinct_breaks(reader), causes(reader)
-    rows = [_break_row(reader, b) for b in breaks] + [_recompile_row(reader, r) for r in again]
+    left = [one for one in left_to_python(reader) if not one.has_nothing_to_compile]
+    rows = [_break_row(reader, b) for b in breaks]
+    rows += [_left_row(reader, one) for one in left]
+    rows += [_recompile_row(reader, r) for r in again]
     return Table(
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch compile a function again.",
-        notice=_notice(breaks, again),
+        notice=_notice(breaks, left, again),
         origin="torch's own graph break and recompile records",
         columns=COLUMNS,
         rows=rows,
@@ -35,36 +41,19 @@ def breaks_table(reader: SessionReader) -> Table:
 
 def _break_row(reader: SessionReader, found: DistinctBreak) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else "unknown"
-    cells = ("✗ break", where, f"{found.count}×", found.in_words, found.code)
-    return Row(cells, found.place, lambda: Detail(_break_text(reader, found)))
+    cells = ("✗ break", where, found.cost.in_short, f"{found.count}×", found.in_words, found.code)
+    return Row(cells, found.place, lambda: Detail(break_text(reader, found)))
 
 
-def _break_text(reader: SessionReader, found: DistinctBreak) -> str:
-    parts = [f"{found.registry_id}  {first_line(found.reason)}".strip(), ""]
-    if found.explanation:
-        parts += ["Why", f"  {found.explanation}", ""]
-    if found.hints:
-        parts += ["What to try", *(f"  • {hint}" for hint in dict.fromkeys(found.hints)), ""]
-    if found.compilations:
-        parts += ["Cuts", f"  {', '.join(f'[{name}]' for name in found.compilations)}", ""]
-    parts += _stack_lines(reader, found.stack)
-    report = reader.text(found.text)
-    if report:
-        parts += ["torch's own report", *(f"  {line}" for line in report.splitlines())]
-    return "\n".join(parts)
-
-
-def _stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
-    stacks = reader.by_ids(model.Stack, [stack_id]) if stack_id else []
-    if not stacks:
-        return []
-    frames = [f"  {f.file}:{f.line} in {f.function}   {f.code.strip()}" for f in stacks[0].frames]
-    return ["Your stack, innermost last", *frames, ""]
+def _left_row(reader: SessionReader, found: LeftToPython) -> Row:
+    where = f"{PurePath(found.file).name}:{found.line}"
+    cells = ("✗ left", where, "not compiled", f"{found.count}×", found.in_words, found.function)
+    return Row(cells, found.place, lambda: Detail(left_text(reader, found)))
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else found.function
-    cells = ("↻ recompile", where, f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
+    cells = ("↻ recompile", where, "", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
     return Row(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
 
@@ -77,27 +66,30 @@ def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:
 
 
 def _recompile_text(found: ExplainedRecompile) -> str:
+    file, line = found.called_from
+    known = (("What to do", found.remedy), ("Called from", f"{file}:{line}" if file else ""), ("Graphs", found.graphs))
+    told = [part for title, text in known if text for part in (title, f"  {text}", "")]
     parts = [
         f"[{found.compilation}] {found.function} was compiled again because {found.in_words}.",
         "",
+        *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.",
         f"  {found.guard}",
         "",
         "torch's own words",
         f"  {found.reason}",
-        "",
     ]
-    file, line = found.called_from
-    more = (("Called from", f"{file}:{line}" if file else ""), ("Graphs", found.graphs), ("What to try", found.remedy))
-    for title, text in more:
-        parts += [title, f"  {text}", ""] if text else []
-    return "\n".join(parts).rstrip()
+    return "\n".join(parts)
 
 
-def _notice(breaks: list[DistinctBreak], again: list[ExplainedRecompile]) -> str:
+def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[ExplainedRecompile]) -> str:
     parts = []
     if breaks:
-        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(sum(b.count for b in breaks), 'time')}")
+        hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
+        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(hits, 'time')}, costliest first")
+        parts += [f"{counted(graphs, 'more graph')} by them"] if graphs else []
+    if left:
+        parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
     return f"{' · '.join(parts)}. Enter goes to your line." if parts else ""

@@ -1,0 +1,87 @@
+"""What is told about the graph break under the cursor: the code, what it costs, why, what to try, and what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.call_tree import call_trees, tree_lines
+from fx_explorer.analysis.fallbacks import LeftToPython
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.words import first_line
+from fx_explorer.session import SessionReader
+
+Part = tuple[str, Iterable[str]]
+"""A title and its lines; without lines the title is not shown either."""
+
+CODE_WIDTH = 70
+"""Of a longer line of code the part around the carets is shown, so that it does not wrap in a narrow terminal."""
+
+
+def break_text(reader: SessionReader, found: DistinctBreak) -> str:
+    head = f"{found.registry_id}  {first_line(found.reason)}".strip()
+    measured = "" if found.cost.run_s is not None else " Run time: not measured."
+    parts: list[Part] = [
+        ("", marked_code(found.code, found.carets)),
+        ("What it costs", [f"{found.cost.in_words}.{measured}"]),
+        ("Why", [found.explanation] if found.explanation else []),
+        ("What to try", [f"• {hint}" for hint in found.hints]),
+        ("Where, outermost first", _chain(found)),
+        ("Goes on in", [f"{plain_function(name)}  ({name})" for name in found.resume_functions]),
+        ("Calls, with the graphs they became", _tree(reader, found)),
+        ("Your stack, innermost last", stack_lines(reader, found.stack)),
+        ("torch's own report", reader.text(found.text).splitlines()),
+    ]
+    return "\n".join([head, "", *_laid_out(parts)]).rstrip()
+
+
+def left_text(reader: SessionReader, found: LeftToPython) -> str:
+    parts: list[Part] = [
+        ("Why", [found.explanation or found.reason]),
+        ("What to try", [f"• {hint}" for hint in found.hints]),
+        ("Your stack, innermost last", stack_lines(reader, found.stack)),
+    ]
+    head = f"{found.registry_id}  {found.function} was left to Python whole: {first_line(found.reason)}".strip()
+    return "\n".join([head, "", *_laid_out(parts)]).rstrip()
+
+
+def _laid_out(parts: Iterable[Part]) -> Iterator[str]:
+    for title, lines in parts:
+        shown = [f"  {line}" for line in lines]
+        if shown:
+            yield from ([title] if title else [])
+            yield from shown
+            yield ""
+
+
+def marked_code(code: str, carets: str) -> list[str]:
+    """The line with its carets below; of a long line the part where they begin."""
+    if not carets:
+        return [code] if code else []
+    start = carets.index("^")
+    skipped = max(0, min(start - 10, len(code) - CODE_WIDTH)) if len(code) > CODE_WIDTH and code.isascii() else 0
+    if not skipped:
+        return [code[:CODE_WIDTH] if code.isascii() else code, carets[:CODE_WIDTH]]
+    return ["…" + code[skipped : skipped + CODE_WIDTH], " " + carets[skipped : skipped + CODE_WIDTH]]
+
+
+def _chain(found: DistinctBreak) -> list[str]:
+    """Only when something was inlined; else the code above says it all."""
+    frames = found.chain if len(found.chain) > 1 else ()
+    return [f"{PurePath(f.file).name}:{f.line} in {f.function}   {f.code}" for f in frames]
+
+
+def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
+    """Of the trees this break cuts."""
+    hits = reader.rows(model.GraphBreak, file=found.file, line=found.line)
+    marked = next((hit.id for hit in hits if hit.text == found.text), 0)
+    for root in call_trees(reader):
+        if any(hit.id == marked for one in root.walk() for hit in one.breaks):
+            yield from tree_lines(root, marked=marked)
+
+
+def stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
+    stacks = reader.by_ids(model.Stack, [stack_id]) if stack_id else []
+    return [f"{f.file}:{f.line} in {f.function}   {f.code.strip()}" for stack in stacks for f in stack.frames]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.recompiles import causes
+from fx_explorer.analysis.recompiles import causes, limit_hits
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
 from fx_explorer.analysis.words import counted, first_line, listed
@@ -114,10 +115,9 @@ def _guards(reader: SessionReader, limit: int) -> Check:
 
 
 def _skipped_frames(reader: SessionReader, limit: int) -> Check:
-    """``failed`` is among them: such a function runs uncompiled too, where the program went on."""
-    left = [one for one in first_ways(reader) if one.status in ("skipped", "failed")]
+    left = list(_left_findings(reader))
     measured = f"{counted(len(left), 'function')} left to Python"
-    return _at_most("no-skipped-frames", limit, len(left), measured, (_skipped(reader, one) for one in left))
+    return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
 
 
 def _graphs(reader: SessionReader, expected: int) -> Check:
@@ -125,12 +125,11 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
     measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
     if graphs == expected:
         return Check("expect-graphs", expected, measured)
-    compiled = first_ways(reader)
     if graphs < expected:
-        findings = [_skipped(reader, one) for one in compiled if one.status in ("skipped", "failed")]
+        findings = list(_left_findings(reader))
     else:
-        findings = [*_break_findings(reader), *_recompile_findings(reader)]
-        findings = findings or [Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in compiled]
+        compiled = (Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_ways(reader))
+        findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
     return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
 
 
@@ -164,12 +163,29 @@ def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
         yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
 
 
+def _left_findings(reader: SessionReader) -> Iterator[Finding]:
+    """Functions that run uncompiled, those that failed included; not those without anything to compile."""
+    limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
+    left = left_to_python(reader)
+    for one in left:
+        said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
+        if not one.has_nothing_to_compile:
+            yield Finding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
+    told = {(one.file, one.line) for one in left}
+    seen: set[Finding] = set()
+    for row in first_ways(reader):
+        found = _skipped(reader, row) if row.status in ("skipped", "failed") else None
+        if found and found not in seen and (found.file, found.line) not in told:
+            seen.add(found)
+            yield found
+
+
 def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
-    """A function that hit the recompile limit has no name of its own in torch's record: its first compilation has."""
-    known = [one, *reader.rows(model.Compilation, frame=one.frame, recompile=0, limit=1)]
-    named = next((row for row in known if row.function), one)
-    text = f"{plain_function(named.function) or 'a function'} [{one.name}] was not compiled: {first_line(one.error)}"
-    return Finding(named.file, named.line, text.removesuffix(": "))
+    hit = next((hit for hit in limit_hits(reader) if hit.compilation == one.name), None)
+    if hit:
+        return Finding(hit.file, hit.line, hit.in_words)
+    text = f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: {first_line(one.error)}"
+    return Finding(one.file, one.line, text.removesuffix(": "))
 
 
 def _placed(reader: SessionReader, check: Check) -> Check:

@@ -18,7 +18,7 @@ from fx_explorer.analysis.ending import run_facts
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.recompiles import ExplainedRecompile, causes, limit_hits
+from fx_explorer.analysis.recompiles import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regional_facts import regional_facts
 from fx_explorer.analysis.saved import saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
@@ -58,7 +58,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
 def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     compilations = first_ways(reader)
     for compilation in compilations:
-        if compilation.status in ("failed", "skipped"):
+        if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
             yield _not_compiled(reader, compilation)
     if not figures.graphs:
         if reader.meta("outcome") is not None:
@@ -133,15 +133,17 @@ def _break(one: DistinctBreak) -> Fact:
 
 
 def _recompiles(reader: SessionReader) -> Iterator[Fact]:
-    found = causes(reader)
+    for hit in limit_hits(reader):
+        refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
+        yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
+    refused_ones = {one.name for one in first_ways(reader) if reached_limit(one)}
+    found = [one for one in causes(reader) if one.compilation not in refused_ones]
     for one in islice(found, SHOWN_AT_MOST):
         text = f"{plain_function(one.function)} was compiled again: {first_line(one.in_words)}."
         yield Fact("recompiles", "problem", text, _about_recompile(one), one.place, "guards")
     if len(found) > SHOWN_AT_MOST:
         more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
-    for hit in limit_hits(reader):
-        yield Fact("recompiles", "problem", f"{hit.in_words}.", f"[{hit.compilation}] was refused", hit.place, "breaks")
     guards = reader.count(model.Guard)
     if guards:
         text = f"The compiled code is used again as long as {counted(guards, 'condition')} hold."
@@ -152,7 +154,7 @@ def _about_recompile(one: ExplainedRecompile) -> str:
     file, line = one.called_from
     caller = f", called from {PurePath(file).name}:{line}" if file else ""
     graphs = f": {one.graphs}" if one.graphs else ""
-    told = (f"[{one.compilation}] after [{one.of}]{caller}{graphs}.", f"To avoid it: {one.remedy}" if one.remedy else "")
+    told = (f"[{one.compilation}] after [{one.of}]{caller}{graphs}.", f"What to do: {one.remedy}" if one.remedy else "")
     return "\n".join(part for part in told if part)
 
 

@@ -60,6 +60,8 @@ class LimitHit:
     limit: int
     compiled: int
     """How many compilations of the function there are."""
+    change: str
+    """What the refused call had that was new, in words; empty when it is not known."""
     is_error: bool
     """Such calls raise instead: with ``fullgraph=True``, or ``fail_on_recompile_limit_hit``."""
 
@@ -84,8 +86,13 @@ def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
 
 
 def causes(reader: SessionReader) -> list[ExplainedRecompile]:
-    """One entry for each recompile."""
+    """One entry for each recompile, those that were refused at the recompile limit included."""
     return [one for one in recompiles(reader) if one.is_cause]
+
+
+def reached_limit(compilation: model.Compilation) -> bool:
+    """Whether it was refused because its function had been compiled too often."""
+    return _LIMIT.search(compilation.error) is not None
 
 
 def _with_cause(group: list[ExplainedRecompile], seen: set[tuple[object, ...]]) -> list[ExplainedRecompile]:
@@ -104,7 +111,7 @@ def _value(one: ExplainedRecompile, value: str) -> tuple[object, ...]:
 def limit_hits(reader: SessionReader) -> list[LimitHit]:
     """One entry a function."""
     session = _Compilations(reader)
-    refused = [one for one in session.rows if _LIMIT.search(one.error)]
+    refused = [one for one in session.rows if reached_limit(one)]
     first = {session.siblings(one)[0].id: one for one in reversed(refused)}
     return [_limit_hit(reader, session, one) for one in reversed(first.values())]
 
@@ -230,5 +237,6 @@ def _limit_hit(reader: SessionReader, session: _Compilations, refused: model.Com
         option=(said and said["option"]) or "recompile_limit",
         limit=int((said and said["limit"]) or len(compiled)),
         compiled=len(compiled),
+        change=next((one.in_words for one in causes(reader) if one.compilation == refused.name), ""),
         is_error=refused.status == "failed",
     )

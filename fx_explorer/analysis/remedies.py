@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fx_explorer.analysis.changes import Change
 
-NO_MORE = "torch took it for variable when it compiled again, so other values need no compilation more."
+NO_MORE = "torch made it variable in this compilation, so other values need no more."
 
 BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
 
@@ -33,7 +33,8 @@ def _of_size(change: Change, *, became_dynamic: bool) -> str:
     if change.kind == "size" and change.name.partition(".")[0] == "self":
         return f"Keep {change.name} at one size, or torch.compile(…, dynamic=True)."
     once = f"{NO_MORE} " if became_dynamic else ""
-    return f"{once}torch._dynamo.mark_dynamic({where}) before the first call, or torch.compile(…, dynamic=True), avoids it."
+    spared = "spares this one too" if became_dynamic else "avoids it"
+    return f"{once}torch._dynamo.mark_dynamic({where}) before the first call, or torch.compile(…, dynamic=True), {spared}."
 
 
 def _of_number(change: Change, reason: str, *, became_dynamic: bool) -> str:

@@ -45,12 +45,17 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
         @functools.wraps(original)
         def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], compile_id: Any, *args: Any) -> Any:
             with recording.noting("what changed before a recompile", "dynamo"):
+                recording.recompiled[recording.compilation_name()] = code
                 recording.guarded_values[recording.compilation_name(), str(compile_id)] = guarded_value(manager, f_locals)
             return original(manager, code, f_locals, compile_id, *args)
 
         return get_guard_fail_reason
 
     return patched(guards, "get_guard_fail_reason", make)
+
+
+def qualified_name(code: types.CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)
 
 
 def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 import traceback
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -140,6 +141,8 @@ class Recording:
         self.break_causes: dict[str, set[str]] = {}
         """Why they did."""
         self.live_guards = LiveGuards()
+        self.recompiled: dict[str, types.CodeType] = {}
+        """The function of each compilation that is made again, until it ends."""
         self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
         """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
         self.symbols: dict[str, dict[str, Symbol]] = {}

@@ -20,7 +20,7 @@ from fx_explorer.capture import stages
 from fx_explorer.capture.break_registry import completed
 from fx_explorer.capture.breaks import breaking_now, parse_break
 from fx_explorer.capture.fallbacks import callers
-from fx_explorer.capture.recompiles import GuardedValue
+from fx_explorer.capture.recompiles import GuardedValue, qualified_name
 from fx_explorer.capture.recording import Recording, one_line
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.capture.symbol_rows import RECORDS, add_record
@@ -163,6 +163,9 @@ class _Handler(logging.Handler):
         if status == "failed":
             error = self._add_failure(name, content)
         restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
+        code = recording.recompiled.pop(name, None)
+        if code and not row.function:  # refused at the recompile limit, before Dynamo began with it
+            recording.change_compilation(name, function=qualified_name(code), file=code.co_filename, line=code.co_firstlineno)
         recording.change_compilation(
             name,
             status=status,

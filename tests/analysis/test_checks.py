@@ -90,6 +90,18 @@ def test_a_condition_that_takes_no_number_is_written_without_one(troubled: Sessi
     assert told.startswith("/p/m.py:11: 1 function left to Python, 0 allowed (--no-skipped-frames): helper [1/0]")
 
 
+def test_a_function_without_tensors_may_be_left_to_python_and_one_that_is_recorded_twice_counts_once(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        write_troubled(writer)
+        reasons = {11: "a generator", 20: "no tensor-related objects found in frame", 30: "it is skipped"}
+        for line, reason in reasons.items():
+            writer.add(model.Fallback(0, 0, "skipped", f"f{line}", "/p/m.py", line, "", reason, "", (), 0))
+
+    left = judge(written(write), "no-skipped-frames", 0)
+    assert [found.line for found in left.findings] == [11, 30]
+    assert left.measured == "2 functions left to Python, 0 allowed"
+
+
 def test_conditions_are_judged_in_one_order_and_only_those_asked_for(troubled: SessionReader) -> None:
     judged = checks(troubled, dict.fromkeys(reversed([*CONDITIONS]), 9))
     assert [check.condition for check in judged] == [*CONDITIONS]

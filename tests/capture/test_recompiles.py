@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from fx_explorer.analysis.overview import overview
 from fx_explorer.analysis.recompiles import ExplainedRecompile, limit_hits, recompiles
 from fx_explorer.capture.recompiles import LONGEST_VALUE, described, looked_at, tensor_source
 from fx_explorer.model import Compilation, Failure, Recompile
@@ -294,7 +295,7 @@ def test_a_size_that_torch_made_dynamic_is_said_to_need_no_more(tmp_path: Path) 
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     (found,) = recompiles(reader)
     assert reader.count(Compilation) == 2
-    assert "other values need no compilation more" in found.remedy
+    assert "other values need no more" in found.remedy
 
 
 def test_after_a_reset_the_numbers_are_given_again_and_told_apart(tmp_path: Path) -> None:
@@ -328,9 +329,16 @@ def test_reaching_the_recompile_limit_is_told_once_a_function(tmp_path: Path, fu
     (found,) = limit_hits(reader)
     assert (found.compilation, found.function, found.limit, found.compiled) == ("0/3", "shifted", 3, 3)
     assert (found.file, found.line) == (__file__, inspect.getsourcelines(shifted)[1])
+    assert found.change == "up was 'c' and now is 'd'"
+    refused = reader.rows(Compilation, name="0/3")[0]
+    assert (refused.function, refused.file, refused.line) == (found.function, found.file, found.line)
     assert (found.option, found.is_error) == ("recompile_limit", fullgraph)
     assert ("raise an error" if fullgraph else "run uncompiled") in found.in_words
     assert {one.function for one in recompiles(reader)} == {"shifted"}
+    told = [fact.text for fact in overview(reader) if fact.topic in ("recompiles", "graphs")]
+    assert sum("which is the limit" in text for text in told) == 1
+    assert sum("was compiled again" in text for text in told) == 2
+    assert not any("not compiled" in text for text in told)
 
 
 def test_the_values_of_a_tensor_are_never_recorded(tmp_path: Path) -> None:

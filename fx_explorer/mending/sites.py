@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +12,6 @@ from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.mending.code import Code, Splice, Statement, parsed, spliced
 from fx_explorer.mending.mend import Mend
 from fx_explorer.session import SessionReader
-
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+?)_at_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Site:
 def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
     """The user's frames; a library's where there are no others. Frames without source that can be parsed are left out."""
     files = {row.path: row for row in reader.rows(model.SourceFile)}
-    places = _places(reader, broken)
+    places = _places(broken)
     mine = [(path, line) for path, line in places if path in files and files[path].is_user]
     theirs = [(path, line) for path, line in places if path in files and not _is_torch(path)]
     found: list[Site] = []
@@ -89,27 +86,11 @@ def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
                 yield Site(row.path, 0, True, site.depth, code, site.broken)
 
 
-def _places(reader: SessionReader, broken: DistinctBreak) -> list[tuple[str, int]]:
-    """(file, line), innermost first."""
-    places = [(frame.file, frame.line) for frame in reversed(compiled_frames(reader, broken))]
+def _places(broken: DistinctBreak) -> list[tuple[str, int]]:
+    """(file, line), innermost first, of the frames that torch was compiling: who called those is not to be changed."""
+    places = [(frame.file, frame.line) for frame in reversed(broken.chain)]
     own = (broken.file, broken.line)
     return places if own in places else [own, *places]
-
-
-def compiled_frames(reader: SessionReader, broken: DistinctBreak) -> tuple[model.Frame, ...]:
-    """The break's stack from the function on that torch was compiling: who called that is not compiled."""
-    frames = reader.get(model.Stack, broken.stack).frames if broken.stack else ()
-    compiled = {
-        (row.file, _own_name(row.function)) for name in broken.compilations for row in reader.rows(model.Compilation, name=name)
-    }
-    begin = next((i for i, frame in enumerate(frames) if (frame.file, _own_name(frame.function)) in compiled), 0)
-    return frames[begin:]
-
-
-def _own_name(function: str) -> str:
-    """``forward`` of ``MLP.forward`` and of ``torch_dynamo_resume_in_forward_at_12``."""
-    resumed = _RESUMED.fullmatch(function.rpartition(".")[2])
-    return resumed[1] if resumed else function.rpartition(".")[2]
 
 
 def _code(reader: SessionReader, row: model.SourceFile) -> Code | None:

@@ -23,19 +23,22 @@ from fx_explorer.session import SessionReader
 TIMEOUT_S = 300.0
 
 Verdict = Literal["good", "prints differ", "refused", "not compared"]
-"""``good``: fewer breaks, and everything equals. ``prints differ``: the same, but for what is printed or logged; whether that
-is wanted only the user knows. ``refused``: it fails, changes results, or takes no break away. ``not compared``: fewer breaks,
-but there was nothing to compare (a script has no one output)."""
+"""``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
+printed or logged; whether that is wanted only the user knows. ``refused``: it fails, changes results, or gains nothing.
+``not compared``: it gains something, but there was nothing to compare (a script has no one output)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a capture cost. ``operations``: call nodes of the graphs that Dynamo made."""
+    """What a capture cost."""
 
     sites: int
     hits: int
+    skipped: int
+    """Functions that Dynamo left to Python as a whole."""
     graphs: int
     operations: int
+    """Call nodes of the graphs that Dynamo made."""
     compile_s: float
 
 
@@ -59,7 +62,14 @@ class Trial:
 def figures(reader: SessionReader) -> Figures:
     counted = totals(reader)
     (operations,) = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage = 'dynamo' AND parent = 0")[0]
-    return Figures(len(distinct_breaks(reader)), counted.graph_break_hits, counted.graphs, int(operations), counted.compile_s)
+    return Figures(
+        sites=len(distinct_breaks(reader)),
+        hits=counted.graph_break_hits,
+        skipped=reader.count(model.Compilation, status="skipped"),
+        graphs=counted.graphs,
+        operations=int(operations),
+        compile_s=counted.compile_s,
+    )
 
 
 async def try_mend(
@@ -117,7 +127,7 @@ def judge(
         return "refused", f"results differ: {verification.differences[0]}"
     if before.operations and not after.operations:
         return "refused", "nothing is compiled any more"
-    if (after.sites, after.hits) >= (before.sites, before.hits) or after.sites > before.sites:
+    if (after.sites, after.skipped, after.hits) >= (before.sites, before.skipped, before.hits):
         return "refused", "the break stays" if after.sites == before.sites else "other breaks come in its place"
     if failures:
         return "refused", f"the compiler fails: {failures[0].message}"
@@ -134,6 +144,8 @@ def judge(
 def _fewer(before: Figures, after: Figures) -> str:
     if after.sites < before.sites:
         return f"{_times(before.sites, 'break')} → {after.sites}"
+    if after.skipped < before.skipped:
+        return f"{_times(before.skipped, 'function')} left to Python → {after.skipped}"
     return f"{_times(before.sites, 'break')}, hit {before.hits} times → {after.hits}"
 
 

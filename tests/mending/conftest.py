@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -49,10 +51,11 @@ def case(tmp_path: Path) -> Callable[[str], Case]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """torch warns of what it does not trace, which is what these programs are about."""
+    """Without torch's warnings of what it does not trace, which is what these programs are about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        with mock.patch.dict(os.environ):  # one of them sets a variable, which the workers must not inherit
+            yield
 
 
 def make_case(name: str, session: Path) -> Case:

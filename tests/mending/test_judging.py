@@ -9,7 +9,7 @@ import pytest
 from fx_explorer.mending.trial import Figures, judge
 from fx_explorer.model import Failure, Outcome, Verification
 
-BEFORE = Figures(sites=2, hits=4, graphs=3, operations=10, compile_s=1.0)
+BEFORE = Figures(sites=2, hits=4, skipped=1, graphs=3, operations=10, compile_s=1.0)
 BETTER = replace(BEFORE, sites=1, hits=2, graphs=2)
 EQUAL = Verification(0, True, True, ("the example inputs", "others"), {"output": 2}, 0.0, "", (), (), ())
 FINISHED = Outcome("finished")
@@ -18,6 +18,8 @@ FINISHED = Outcome("finished")
 def test_fewer_breaks_and_equal_results_are_good() -> None:
     assert judge(FINISHED, BEFORE, BETTER, EQUAL) == ("good", "2 breaks → 1; equal in 2 calls")
     fewer_hits = replace(BEFORE, hits=3)
+    not_skipped = replace(BEFORE, skipped=0, hits=5)
+    assert judge(FINISHED, BEFORE, not_skipped, EQUAL)[1].startswith("1 function left to Python → 0")
     assert judge(FINISHED, BEFORE, fewer_hits, EQUAL) == ("good", "2 breaks, hit 4 times → 3; equal in 2 calls")
 
 

@@ -10,14 +10,14 @@ from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.mending.code import Code, Splice
 from fx_explorer.mending.edits import imports, replaced
 from fx_explorer.mending.mend import Mend
-from fx_explorer.mending.sites import Site, compiled_frames
+from fx_explorer.mending.sites import Site
 from fx_explorer.session import SessionReader
 
 _RISK = "What was compiled of it no longer is. Good only where the breaks cost more than that."
 
 
 def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Mend]:
-    lines = [_lines(reader, one) for one in distinct_breaks(reader)] if stack else []
+    lines = [_lines(one) for one in distinct_breaks(reader)] if stack else []
     for site in stack[:1]:
         function = site.code.function(site.statements[0]) if site.statements else None
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:
@@ -26,8 +26,8 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             yield from _call_kept_out(site)  # it breaks in a library, of which only the call is the user's
 
 
-def _lines(reader: SessionReader, broken: DistinctBreak) -> set[tuple[str, int]]:
-    return {(broken.file, broken.line), *((frame.file, frame.line) for frame in compiled_frames(reader, broken))}
+def _lines(broken: DistinctBreak) -> set[tuple[str, int]]:
+    return {(broken.file, broken.line), *((frame.file, frame.line) for frame in broken.chain)}
 
 
 def _breaks_in(site: Site, function: cst.FunctionDef, lines: list[set[tuple[str, int]]]) -> int:

@@ -108,7 +108,7 @@ def averaged(x):
 
 
 def averaged_by_column(x):
-    return x * torch.from_numpy(np.interp(x.detach().numpy().sum(0), [0.0, 1.0], [0.0, 2.0]))
+    return torch.from_numpy(np.interp(x.detach().numpy().sum(0), [0.0, 1.0], [0.0, 2.0])) + x.sum()
 
 
 def slept(x):

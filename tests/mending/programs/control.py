@@ -50,9 +50,15 @@ def numbers(x):
         yield x * number
 
 
+def two(x):
+    yield x.sin()
+    time.sleep(0)
+    yield x * 2
+
+
 def summed(x):
     total = x
-    for value in numbers(x):
+    for value in two(x):
         total = total + value
     return total
 

@@ -84,7 +84,7 @@ def _settings(steering: Steering, way: Way) -> Settings:
     name, used = way.row.name, way.compiled_with
     if used is None:
         raise UsageError(f"[{name}] was not compiled to its end, so there is nothing to run: measure another way.")
-    since = [option for option in steering.changes.settings if any(option not in one for one in way.all_settings())]
+    since = [option for option in steering.settings.changes.settings if any(option not in one for one in way.all_settings())]
     if since:
         raise UsageError(f"{', '.join(since)} was set after [{name}] was compiled: go again from dynamo, and measure that way.")
     return used

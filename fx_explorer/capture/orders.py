@@ -104,7 +104,7 @@ def obey_at_the_end(steering: Steering, command: Command) -> str:
 def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
     """Settings for everything that follows."""
     wanted = command.changes.settings
-    title = steering.set(wanted, gate)
+    title = steering.settings.set(wanted, gate)
     return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
 
 

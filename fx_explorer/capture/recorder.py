@@ -103,7 +103,7 @@ def observing(state: Recording) -> Iterator[None]:
 def _steered(state: Recording, steering: Steering) -> Iterator[None]:
     from fx_explorer.capture.keeping import tracing_kept
 
-    with tracing_kept(state), steering.settings_in_force(), steering.dynamic_shapes.in_frames():
+    with tracing_kept(state), steering.settings.in_force():
         yield
 
 

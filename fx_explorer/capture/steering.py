@@ -10,7 +10,6 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import torch
@@ -28,16 +27,16 @@ from fx_explorer.capture.reaching import check_passes, check_reached
 from fx_explorer.capture.recording import Recording, Segment, one_line
 from fx_explorer.capture.region_reuse import check_region, share_regions
 from fx_explorer.capture.snapshots import snapshot
+from fx_explorer.capture.steered_settings import SteeredSettings
+from fx_explorer.capture.way_rows import WayRows
 from fx_explorer.capture.ways import KeptSegment, Key, Way, share_gates, shared_keys, shared_segment
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     GATES,
     Changes,
     Command,
-    Compilation,
     Direction,
     Gate,
-    Intervention,
     Notice,
 )
 
@@ -62,10 +61,8 @@ class Steering:
         self._current: dict[str, Way] = {}
         """By compilation: the way that what torch does for it now belongs to."""
         self.edits = Edits(recording)
-        self.changes = Changes()
-        """Settings that hold for everything that follows."""
-        self.dynamic_shapes = dynamic_shapes.DynamicShapes()
-        self._restore: list[Callable[[], None]] = []
+        self.settings = SteeredSettings(recording)
+        self._rows = WayRows(recording)
         self._carried: dict[str, Changes] = {}
         """What the user had changed in a frame that Dynamo begins anew, by compilation."""
         self._in_dynamo: KeptSegment | None = None
@@ -104,7 +101,7 @@ class Steering:
         way = self.way
         if way is None or not way.is_rebuilt:
             if way is not None:
-                way.lowered_with[key] = self._settings_for(way)
+                way.lowered_with[key] = self.settings.for_way(way)
             yield
             return
         restore = settings.apply(way.settings_again(key))
@@ -126,15 +123,15 @@ class Steering:
             yield
             return
         try:
-            with self._settings_of(way):
+            with self.settings.of(way):
                 yield
         except Left:
-            self._leave(way, "the user aborted the backward")
+            self._rows.leave(way, "the user aborted the backward")
             missing = stages.missing(self._recording, self._recording.compilation_name(), "left")
-            self._change(way, missing_stages=missing or None)
+            self._rows.change(way, missing_stages=missing or None)
             raise
         except Exception as error:
-            self._fail(way, error)
+            self._rows.fail(way, error)
             raise
 
     @contextlib.contextmanager
@@ -207,7 +204,7 @@ class Steering:
         kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files)
         kept.traced_s = self._recording.elapsed() - row.start_s
         carried = self._carried.pop(name, Changes())
-        way = Way(row, segment, self.changes.plus(carried), {("dynamo", ""): kept.dynamo})
+        way = Way(row, segment, self.settings.changes.plus(carried), {("dynamo", ""): kept.dynamo})
         kept.ways.append(way)
         self.kept[name] = kept
         if self._defers:
@@ -226,7 +223,7 @@ class Steering:
 
         self._in_dynamo = kept
         try:
-            with self._settings_of(way):
+            with self.settings.of(way):
                 return self._follow(kept, way, module, compile_way)
         except RestartAnalysis:
             self._carried[name] = kept.ways[-1].changes
@@ -250,39 +247,38 @@ class Steering:
 
     def _capture_anew(self, kept: KeptSegment, command: Command) -> NoReturn:
         """Have Dynamo begin the frame again, with the settings of ``command``; what there is of it becomes another row."""
-        self.set(command.changes.settings, command.gate)
-        self.dynamic_shapes.hold()
+        self.settings.set(command.changes.settings, command.gate)
+        self.settings.dynamic_shapes.hold()
         self._recording.set_aside(kept.name, _ANEW)
         raise RestartAnalysis(restart_reason=_ANEW)
 
     def set_aside(self, name: str, aside: str) -> None:
-        """The attempt called ``name`` is called ``aside`` from now on: so are the ways that set out from it."""
-        for way in self.kept[name].ways[1:] if name in self.kept else ():
-            names = {field: getattr(way.row, field).replace(name, aside, 1) for field in ("name", "branch_of")}
-            self._change(way, **names, status="restarted" if way.row.status == "running" else way.row.status)
+        """The attempt called ``name`` is called ``aside`` from now on."""
+        if name in self.kept:
+            self._rows.set_aside(self.kept[name], aside)
 
     def _follow(self, kept: KeptSegment, way: Way, module: torch.fx.GraphModule, compile_here: CompileHere) -> Any:
         """Compile ``module`` the way the user wants; leaves it as often as another one is taken."""
         try:
             self.gate("dynamo", "", module)
             made = compile_here(module)
-            way.compiled_with = self._settings_for(way)
+            way.compiled_with = self.settings.for_way(way)
             return made
         except Skipped:
-            self._leave(way, "the user ran this graph eagerly")
+            self._rows.leave(way, "the user ran this graph eagerly")
             return runnable_copy(kept.dynamo)
         except AnotherWay as other:
-            self._leave(way, "the user took another way")
+            self._rows.leave(way, "the user took another way")
             if dynamic_shapes.SETTING in other.command.changes.settings:
                 raise
             following, graph = self._branch(kept, other.command, way)
             made = self._taking(kept, following, lambda: self._follow(kept, following, graph, compile_here))
-            self._use(kept, following)
+            self._rows.use(kept, following)
             return made
         except Reached:
             raise
         except Left:
-            self._leave(way, "the user aborted here")
+            self._rows.leave(way, "the user aborted here")
             raise
 
     # branches
@@ -294,7 +290,7 @@ class Steering:
         replays = shared_keys(origin, gate, command.direction)
         changes = origin.changes.plus(command.changes)
         segment = shared_segment(origin.segment, gate, command.direction)
-        row = self._add_branch_row(kept, origin, gate, command, replays)
+        row = self._rows.add_branch(kept, origin, gate, command, replays)
         took = {key: seconds for key, seconds in origin.took_s.items() if key in replays}
         way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays)
         share_regions(origin, way, gate)
@@ -317,7 +313,7 @@ class Steering:
         gate, origin = command.gate or "dynamo", _origin(kept, command, default)
         self.check_source(kept)
         settings.check(command.changes.settings)
-        compiler_for({**self._settings_for(origin), **command.changes.settings}, kept.compiler)
+        compiler_for({**self.settings.for_way(origin), **command.changes.settings}, kept.compiler)
         check_region(origin, command)
         check_reached(origin, gate, command.direction)
         check_passes(gate, command.changes.passes)
@@ -340,63 +336,26 @@ class Steering:
             with compile_context(kept.compile_context), self._outside(), self._as_current(kept, way):
                 self.edits.mark_again(way, graph)
 
-    def _add_branch_row(
-        self, kept: KeptSegment, origin: Way, gate: Gate, command: Command, replays: frozenset[Key]
-    ) -> Compilation:
-        main = kept.ways[0].row
-        row = replace(
-            main,
-            id=0,
-            name=f"{kept.name}~{len(kept.ways)}",
-            status="running",
-            error="",
-            branch_of=origin.row.name,
-            branch_from=gate,
-            changes=command.changes.to_json(),
-            in_use=False,
-            saved_s=kept.traced_s + origin.shared_s(replays),
-            start_s=self._recording.elapsed(),
-            duration_s=0.0,
-            missing_stages=None,
-        )
-        return replace(row, id=self._recording.writer.add(row))
-
     def _taking(self, kept: KeptSegment, way: Way, compile_way: Callable[[], Any]) -> Any:
         """Compile along ``way``, in place of the one before; its settings hold meanwhile."""
         way.began, way.waited_s = time.monotonic(), 0.0
-        with self._as_current(kept, way), self._settings_of(way):
+        with self._as_current(kept, way), self.settings.of(way):
             try:
                 result = compile_way()
             except RestartAnalysis as error:
                 if not self.is_outside:
                     raise
-                self._change(way, status="failed", error=_NEEDS_DYNAMO)
+                self._rows.change(way, status="failed", error=_NEEDS_DYNAMO)
                 raise UsageError(_NEEDS_DYNAMO) from error
             except Exception as error:
-                self._fail(way, error)
+                self._rows.fail(way, error)
                 raise
             except Reached:
-                self._finished_late(way)
+                self._rows.add_time(way)
                 way.pause()
                 raise
-        way.is_finished = True
-        if way.row.branch_of:
-            if way.row.status == "running":
-                self._change(way, status="ok", saved_s=way.row.saved_s + way.spared_s)
-        else:
-            self._finished_late(way)
+        self._rows.finish(way)
         return result
-
-    def _fail(self, way: Way, error: Exception) -> None:
-        message = one_line(f"{type(error).__name__}: {error}")
-        self._change(way, status="failed", error=message)
-        self._recording.add_failure("compiler", self._recording.stage, error, message)
-
-    def _finished_late(self, way: Way) -> None:
-        """A first way that was compiled after Dynamo had ended its row."""
-        row = self._recording.compilations[way.row.name]
-        missing = stages.missing(self._recording, row.name, row.status)
-        self._change(way, duration_s=row.duration_s + way.spent_now_s(), missing_stages=missing)
 
     @contextlib.contextmanager
     def _as_current(self, kept: KeptSegment, way: Way) -> Iterator[None]:
@@ -420,23 +379,6 @@ class Steering:
         _put(self._recording.branches, name, branch)
         _put(self._current, name, way)
 
-    def _use(self, kept: KeptSegment, way: Way) -> None:
-        for other in kept.ways:
-            if other.row.in_use != (other is way):
-                self._change(other, in_use=other is way)
-
-    def _leave(self, way: Way, why: str) -> None:
-        self._change(way, status="left", error=why)
-
-    def _change(self, way: Way, **changes: Any) -> None:
-        duration = round(way.spent_s(), 6)
-        if way.row.branch_of:
-            way.row = replace(way.row, **{"duration_s": duration, **changes})
-            self._recording.writer.update(way.row)
-        else:
-            self._recording.change_compilation(way.row.name, **changes)
-            way.row = self._recording.compilations[way.row.name]
-
     # when the program has ended
 
     def finish(self, at_hand: Callable[[], None]) -> None:
@@ -451,13 +393,23 @@ class Steering:
     def _compile_deferred(self) -> None:
         try:
             if self.gates.stops_at("dynamo"):
-                obey, allow = functools.partial(obey_for_all, self), functools.partial(allow_for_all, self)
-                self.gates.wait_for_all("dynamo", obey, allow)
+                self._wait_for_all()
             self.compile_kept()
-        except AnotherWay as other:
-            self.again(other.command)
         except Left:
             return
+
+    def _wait_for_all(self) -> None:
+        """After Dynamo of every graph. Another way taken there is the one in use; the other graphs follow it."""
+        obey, allow = functools.partial(obey_for_all, self), functools.partial(allow_for_all, self)
+        try:
+            self.gates.wait_for_all("dynamo", obey, allow)
+        except AnotherWay as other:
+            kept = self.kept_of(other.command.compilation)
+            self.gates.pass_by("dynamo")
+            self._rows.replace_first(kept)
+            taken = self.again(other.command)
+            if taken.row.status == "ok":
+                self._rows.use(kept, taken)
 
     def compile_kept(self) -> None:
         """Compile every graph that waits, in its turn; one that was left at a milestone goes on from there."""
@@ -484,7 +436,7 @@ class Steering:
 
     def _compiler_now(self, kept: KeptSegment) -> Callable[..., Any]:
         """The backend of the way that is being compiled."""
-        return compiler_for(self._settings_for(self._current[kept.name]), kept.compiler)
+        return compiler_for(self.settings.for_way(self._current[kept.name]), kept.compiler)
 
     @contextlib.contextmanager
     def _outside(self) -> Iterator[None]:
@@ -503,7 +455,7 @@ class Steering:
         except Aborted:  # at a gate of its own, and recorded with it
             pass
         except BaseException:
-            self._leave(way, "the user stopped it")
+            self._rows.leave(way, "the user stopped it")
             raise
         return way
 
@@ -520,39 +472,6 @@ class Steering:
     def current_kept(self) -> KeptSegment:
         """The graph being compiled."""
         return self.kept[self._recording.compilation_name()]
-
-    # settings
-
-    def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
-        """Settings for everything that follows, and the words for them. Raises UsageError with none of them set."""
-        self._restore.append(settings.apply(wanted))
-        if dynamic_shapes.SETTING in wanted:
-            self.dynamic_shapes.want(wanted[dynamic_shapes.SETTING])
-        self.changes = self.changes.plus(Changes(wanted))
-        title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
-        self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
-        return title
-
-    def _settings_for(self, way: Way) -> dict[str, object]:
-        return {**self.changes.settings, **way.changes.settings}
-
-    @contextlib.contextmanager
-    def settings_in_force(self) -> Iterator[None]:
-        """Inside the block what was set holds, and what is set meanwhile; afterwards torch's settings are as before."""
-        self._restore.append(settings.apply(self.changes.settings))
-        try:
-            yield
-        finally:
-            while self._restore:
-                self._restore.pop()()
-
-    @contextlib.contextmanager
-    def _settings_of(self, way: Way) -> Iterator[None]:
-        restore = settings.apply(way.changes.settings)
-        try:
-            yield
-        finally:
-            restore()
 
 
 def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:

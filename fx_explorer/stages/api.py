@@ -165,8 +165,8 @@ class Stages:
 
         Raises UsageError, with none of them set, for an option that does not exist or has another type.
         """
-        with self._steering.settings_in_force():
-            self._steering.set(dict(settings), None)
+        with self._steering.settings.in_force():
+            self._steering.settings.set(dict(settings), None)
 
     def mark(
         self,

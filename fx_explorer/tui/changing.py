@@ -8,14 +8,14 @@ from textual import work
 
 from fx_explorer.analysis.hand_marks import hand_marks, source_edit
 from fx_explorer.analysis.settings import read_settings
-from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Changes, Command, Gate, Mark, PassFile
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.marking import Markable, markables
 from fx_explorer.tui.measurable import LATER, NOTHING, measurable
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.stepping import SteppingApp
-from fx_explorer.tui.ways import REDONE, Departure, departures, routes
+from fx_explorer.tui.ways import Departure, departures, routes
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
@@ -96,6 +96,16 @@ class ChangingApp(SteppingApp):
         for name in names or ():
             self._send(Command("measure", compilation=name), f"building and running [{name}]")
 
+    @work(name="what if", group="choose", description="ask for other inputs")
+    async def action_what_if(self) -> None:
+        if self._at_rest() is None:
+            return
+        words = "Would other inputs fit? Give them as for --inputs"
+        typed = await self.push_screen_wait(Ask(words, TWICE_THE_BATCH, verb="asks the guards"))
+        if typed:
+            expression = "" if typed == TWICE_THE_BATCH else typed
+            self._send(Command("what_if", expression=expression), f"asking the guards about {typed}")
+
     async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
         """Options for another way; None: none is to be taken."""
         choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
@@ -112,7 +122,7 @@ class ChangingApp(SteppingApp):
         if not found:
             self.notify("Nothing has been compiled that another way could set out from.")
             return None
-        choices = [Choice(departure.words, REDONE[departure.gate], departure) for departure in found]
+        choices = [Choice(departure.words, departure.redone, departure) for departure in found]
         if waiting.compilation:
             title += f" · only [{waiting.compilation}] while it waits here"
         return await self.push_screen_wait(Chooser(title, matching(choices)))
@@ -170,5 +180,7 @@ class ChangingApp(SteppingApp):
         return markables(reader, place.document, self.explorer.selected_lines or [place.line])
 
     def _take_way(self, departure: Departure, changes: Changes) -> None:
-        command = Command("again", gate=departure.gate, compilation=departure.compilation, changes=changes)
+        command = Command(
+            "again", gate=departure.gate, compilation=departure.compilation, region=departure.region, changes=changes
+        )
         self._send(command, f"compiling {departure.words}")

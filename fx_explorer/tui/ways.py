@@ -25,10 +25,17 @@ class Departure:
 
     compilation: str
     gate: Gate
+    region: str = ""
+    """From the partition: lower this region alone, and keep the others as they are."""
 
     @property
     def words(self) -> str:
-        return f"[{self.compilation}] from {GATE_WORDS[self.gate]}"
+        only = f" · only region {self.region}" if self.region else ""
+        return f"[{self.compilation}] from {GATE_WORDS[self.gate]}{only}"
+
+    @property
+    def redone(self) -> str:
+        return "it is lowered again, the others are kept" if self.region else REDONE[self.gate]
 
 
 REDONE: dict[Gate, str] = {
@@ -46,11 +53,19 @@ def departures(reader: SessionReader, at: str = "") -> list[Departure]:
     ``at``: the compilation that waits at a gate. Torch is inside of it, so another one cannot be taken up until it is through.
     """
     return [
-        Departure(way.name, gate)
+        departure
         for way in reader.rows(model.Compilation)
         for gate in GRAPH_GATES
         if (not at or root_name(way.name) == root_name(at)) and _passed(reader, way, gate)
+        for departure in (Departure(way.name, gate), *(_regions(reader, way) if gate == "partition" else ()))
     ]
+
+
+def _regions(reader: SessionReader, way: model.Compilation) -> list[Departure]:
+    """One for each region that was compiled, when there are several."""
+    rows = reader.rows(model.RegionLowering, compilation=way.id)
+    names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
+    return [Departure(way.name, "partition", name) for name in names] if len(names) > 1 else []
 
 
 @dataclass(frozen=True, slots=True)

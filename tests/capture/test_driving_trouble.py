@@ -13,7 +13,7 @@ from torch._dynamo import register_backend
 from torch._dynamo.backends import registry
 
 from fx_explorer.model import GATES, Changes, Command, Compilation, Failure, Gate, Graph, PassFile
-from tests.capture.driving import STEPS, Driven, Given, drive
+from tests.capture.driving import STEPS, Broken, Driven, Given, drive
 
 AT: list[tuple[Gate, int]] = [(gate, position) for position, gate in enumerate(GATES)]
 """Gate → how many steps lead to it."""
@@ -143,3 +143,15 @@ def test_a_compiler_that_misbehaves_is_told_and_another_way_works(
     last = result.reader.rows(Compilation)[-1]
     assert last.status == "ok"
     assert result.codes(last.name) == straight.codes()
+
+
+def test_another_way_at_the_first_pause_is_in_use_and_the_other_graphs_follow(tmp_path: Path) -> None:
+    changes = Changes({"inductor.max_fusion_size": 1})
+    again = Command("again", gate="dynamo", compilation="1/0", changes=changes)
+    driven = drive(tmp_path / "s.fxs", [again], pause="dynamo", model=Broken)
+    assert {row.name: (row.status, row.in_use) for row in driven.reader.rows(Compilation)} == {
+        "0/0": ("broke", True),
+        "1/0": ("left", False),
+        "1/0~1": ("ok", True),
+    }
+    assert driven.codes("0/0").keys() == driven.codes("1/0~1").keys() == {"forward", "backward"}

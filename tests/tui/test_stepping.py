@@ -175,6 +175,19 @@ def test_ways_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
     assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
 
 
+def test_one_of_several_compiled_regions_can_be_lowered_again_alone(tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        for name, subgraph in (("attention", "sub_0"), ("mlp", "sub_1"), ("head", "")):
+            writer.add(model.RegionLowering(0, 1, "forward", name, subgraph, 3))
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        alone = [departure for departure in departures(reader) if departure.region]
+    assert [departure.words for departure in alone] == [
+        "[0/0] from the partition · only region attention",
+        "[0/0] from the partition · only region mlp",
+    ]
+
+
 async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(open_app: OpenApp, tmp_path: Path) -> None:
     def two(path: Path) -> None:
         write_training_step(path)

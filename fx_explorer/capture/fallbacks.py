@@ -27,7 +27,7 @@ from fx_explorer.model import Fallback, FallbackKind, Frame
 
 _TOLD_ELSEWHERE = (
     "an error was suppressed",
-    "compilation failed with a custom frame execution strategy",
+    "compilation failed with",
     "frame is already Dynamo-generated code",
     "frame has already started executing",
 )

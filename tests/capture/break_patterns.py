@@ -217,15 +217,14 @@ def gb0246_one_hot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.one_hot(x.long()).sum() + y  # breaks
 
 
-def gb0206_requires_grad(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    z = x + 1
-    z.requires_grad = True  # breaks
+def gb0110_uniform(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = torch.empty_like(x).uniform_(**{"from": 0.0})  # breaks
     return z * y
 
 
-def gb0117_shared_memory(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    z = (x + 1).share_memory_()  # breaks
-    return z * y
+def gb0015_sparse_tensor(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = torch.sparse_coo_tensor([[0, 1, 2]], x)  # breaks
+    return z.to_dense() + y
 
 
 def gb7650_random_generator(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -92,7 +92,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ),
     ("object", rf"___check_obj_id\({_SOURCE}, \d+\)", "{name} stands for another object now: {new}"),
     ("grad_mode", r"GLOBAL_STATE changed:.*\bgrad_mode\b", _GRAD_MODE),
-    ("global_state", r"GLOBAL_STATE changed: (?P<setting>[\w ]+\w)", "a global setting of torch's changed: {setting}"),
+    ("global_state", r"GLOBAL_STATE changed: (?P<setting>.*\S)", "a global setting of torch's changed: {setting}"),
     ("backend", r"BACKEND_MATCH failure", "another backend was given to torch.compile"),
     ("same", r"Duplicate tensors found: \[(?P<names>.*?)\]", "the same tensor was given twice: {names}"),
     (

@@ -55,9 +55,8 @@ def _of_value(change: Change) -> str:
         return f"Set {change.name} before the first call and leave it, or compile one function for each value."
     if change.where == "global":
         return f"Pass {change.name} as an argument, or leave it as it is after the first call."
-    if change.old in ("True", "False") or change.new in ("True", "False"):
-        return BOTH_STAY
-    return f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function."
+    is_text = change.old.startswith("'") and change.new.startswith("'")
+    return f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function." if is_text else BOTH_STAY
 
 
 def _of_dtype(change: Change) -> str:
@@ -78,7 +77,7 @@ _REMEDIES: dict[str, Callable[[Change], str]] = {
     "requires_grad": lambda change: f"{BOTH_STAY} Otherwise pass {change.name}.detach(), which never requires a gradient.",
     "training": lambda _: f"{BOTH_STAY} Otherwise do not switch between train() and eval().",
     "value": _of_value,
-    "length": lambda change: f"Keep the length of {change.name} the same, or pass one tensor: torch.stack({change.name}).",
+    "length": lambda change: f"Keep the length of {change.name} the same; tensors can be one: torch.stack({change.name}).",
     "type": _of_type,
     "object": lambda change: f"Pass the same object as {change.name} each time: a lambda or partial made anew is another one.",
     "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.changes import change_of
+from fx_explorer.analysis.changes import Change, change_of
 from fx_explorer.analysis.graph_changes import difference
 from fx_explorer.analysis.recompiles import causes, limit_hits, recompiles
+from fx_explorer.analysis.remedies import remedy
 from fx_explorer.analysis.totals import totals
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
@@ -57,6 +58,11 @@ from tests.sessions import Written
         ('Duplicate tensors found: ["a", "b"]', "the same tensor was given twice: a, b"),
         ("GLOBAL_STATE changed: grad_mode", "grad mode changed (torch.no_grad)"),
         ("GLOBAL_STATE changed: num_threads ", "a global setting of torch's changed: num_threads"),
+        ("GLOBAL_STATE changed: autocast(cpu)_enabled", "a global setting of torch's changed: autocast(cpu)_enabled"),
+        (
+            "expected type of 'mask' to be a tensor type, ' but found <class 'NoneType'>",
+            "mask was a tensor and now is something else",
+        ),
         ("Cache line invalidated because f was deleted", "Cache line invalidated because f was deleted"),
     ],
 )
@@ -141,3 +147,29 @@ BEFORE = operations(("x", "", ""), ("mul", "torch.mul", "x, 2"), ("add", "torch.
 )  # fmt: skip
 def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> None:
     assert difference(BEFORE, after) == words
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "not_said"),
+    [
+        (Change("size", "x", "input", "4", "6", "", 0), "mark_dynamic(x, 0)", "mark_unbacked"),
+        (Change("size", "x", "input", "4", "1", "", 0), "mark_unbacked(x, 0)", "mark_dynamic"),
+        (Change("size", "self.table", "attribute", "4", "6", "", 0), "dynamic=True", "mark_dynamic"),
+        (Change("value", "up", "input", "True", "False", ""), "both compilations stay", "outside"),
+        (Change("value", "way", "input", "'up'", "'down'", ""), "decide outside", "tensor"),
+        (Change("value", "mode", "global", "'a'", "'b'", ""), "Pass mode as an argument", "both"),
+        (Change("type", "k", "input", "int", "2.5", ""), "int(k)", "tensor"),
+        (Change("type", "k", "input", "my.Own", "2.5", ""), "same type", "("),
+        (Change("dtype", "x", "input", "float32", "float64", ""), "x.to(torch.float32)", "int"),
+    ],
+)
+def test_a_remedy_fits_what_changed(change: Change, said: str, not_said: str) -> None:
+    told = remedy(change)
+    assert said in told
+    assert not_said not in told
+
+
+def test_a_remedy_of_torchs_for_numbers_of_a_module_is_told_where_torch_tells_it() -> None:
+    change = Change("number", "self.power", "attribute", "2", "3", "")
+    assert "allow_unspec_int_on_nn_module" in remedy(change, "0/0: self.power == 2 (HINT: allow_unspec_int_on_nn_module)")
+    assert "allow_unspec_int_on_nn_module" not in remedy(change)

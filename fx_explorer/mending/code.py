@@ -5,7 +5,7 @@ Edits are made in the text, at the offsets that libcst gives: comments, blank li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeVar
@@ -156,9 +156,18 @@ class Code:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Name in this file → what it was imported as: ``np`` → ``numpy``."""
+        """Name in this file → what it was imported as: ``np`` → ``numpy``; also in functions and under conditions."""
+        return self._names_imported(self._ranges)
+
+    @cached_property
+    def imported_always(self) -> dict[str, str]:
+        """The same of imports that stand at the level of the module."""
+        lines = (line for line in self.module.body if isinstance(line, cst.SimpleStatementLine))
+        return self._names_imported(small for line in lines for small in line.body)
+
+    def _names_imported(self, nodes: Iterable[cst.CSTNode]) -> dict[str, str]:
         names: dict[str, str] = {}
-        for node in self._ranges:
+        for node in nodes:
             if isinstance(node, cst.Import):
                 for alias in node.names:
                     whole = get_full_name_for_node(alias.name) or ""
@@ -190,5 +199,5 @@ class Code:
     def all(self, kind: type[NodeT]) -> list[NodeT]:
         return [node for node in self._ranges if isinstance(node, kind)]
 
-    def functions_called(self, name: str) -> list[cst.FunctionDef]:
+    def functions_named(self, name: str) -> list[cst.FunctionDef]:
         return [node for node in self.all(cst.FunctionDef) if node.name.value == name]

@@ -40,15 +40,6 @@ def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
     return Splice(start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n")))
 
 
-def before(code: Code, line: cst.CSTNode, text: str) -> Splice:
-    """``text`` as lines of their own before the statement, and its decorators and comments."""
-    start = _first_line(code, line)
-    indent = code.indent(line)
-    return Splice(
-        code.line_start(start), code.line_start(start), "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n"))
-    )
-
-
 def wrapped(code: Code, line: cst.CSTNode, header: str) -> list[Splice]:
     """The statement one level deeper, under ``header``."""
     first, last = _first_line(code, line), code.lines(line)[1]
@@ -99,7 +90,7 @@ def after_imports(code: Code, text: str) -> Splice:
 
 def imports(code: Code, *modules: str) -> list[Splice]:
     """What is missing of ``import MODULE``."""
-    missing = [name for name in modules if code.imported.get(name) != name]
+    missing = [name for name in modules if code.imported_always.get(name) != name]
     if not missing:
         return []
     offset = code.line_start(_import_line(code) + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -116,9 +116,9 @@ def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
     return bool(annotation_of(code, expression, name)) or isinstance(defaults.get(name), cst.BaseNumber | cst.BaseString)
 
 
-def new_name(code: Code, wanted: str, others: Iterable[str] = ()) -> str:
+def new_name(code: Code, wanted: str) -> str:
     """``wanted``, or with a number behind it, that the file does not use yet."""
-    used = {node.value for node in code.all(cst.Name)} | set(others) | set(dir(builtins))
+    used = {node.value for node in code.all(cst.Name)} | set(dir(builtins))
     name, number = wanted, 1
     while name in used:
         number += 1

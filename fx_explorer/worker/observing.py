@@ -191,11 +191,17 @@ def _own(value: Any) -> Any:
     if not isinstance(value, _PLAIN):
         return f"a {type(value).__qualname__}"
     if not isinstance(value, torch.Tensor):
-        return value
+        return _exactly(value)
     copied = value.detach().clone()
     if copied.layout != torch.strided:
         copied = copied.to_dense()
     return copied.resolve_conj().resolve_neg().cpu()
+
+
+def _exactly(value: Any) -> Any:
+    """A plain value of Python's own types: NumPy's numbers and members of an Enum are subclasses of them."""
+    kinds: tuple[type[Any], ...] = (bool, int, float, complex, str)
+    return next((kind(value) for kind in kinds if isinstance(value, kind)), None)
 
 
 # what it prints

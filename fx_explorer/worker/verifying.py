@@ -54,7 +54,10 @@ class Original:
         self._pid = 0
         if status:
             return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
-        result: dict[str, Any] = torch.load(self._file, weights_only=True)
+        try:
+            result: dict[str, Any] = torch.load(self._file, weights_only=True)
+        except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
+            return {"problem": f"what the original program gave cannot be read: {one_line(error)}"}
         return result
 
     def __enter__(self) -> Original:

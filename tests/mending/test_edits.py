@@ -90,6 +90,7 @@ def test_a_block_is_taken_out_of_its_with() -> None:
         ("x = 1\n", "import torch\nx = 1\n"),
         ("from __future__ import annotations\nx = 1\n", "from __future__ import annotations\nimport torch\nx = 1\n"),
         ("import torch.nn as nn\nimport torch\n", "import torch.nn as nn\nimport torch\n"),
+        ("if here:\n    import torch\n", "import torch\nif here:\n    import torch\n"),
     ],
 )
 def test_torch_is_imported_where_it_is_not(before: str, after: str) -> None:

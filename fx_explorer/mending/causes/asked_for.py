@@ -45,19 +45,25 @@ def _method(call: cst.Call) -> str:
 
 
 def _without_disable(code: Code, name: str) -> Iterator[Splice]:
-    for function in code.functions_called(name):
+    for function in code.functions_named(name):
         for decorator in function.decorators:
             if _is_disable(code, decorator.decorator):
                 start, stop = (code.line_start(line) for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1))
                 yield Splice(start, stop, "")
-    for call in code.all(cst.Call):
-        if code.name_of(call.func) in _DISABLES and call.args and code.name_of(call.args[0].value).rpartition(".")[2] == name:
-            yield replaced(code, call, code.source(call.args[0].value))
-    for statement in code.all(cst.Assign):
-        made = statement.value
-        is_it = any(code.name_of(target.target) == name for target in statement.targets)
-        if is_it and isinstance(made, cst.Call) and code.name_of(made.func) in _DISABLES and made.args:
+    for called in code.all(cst.Call):
+        made = called.func  # disable(f)(x)
+        if isinstance(made, cst.Call) and _disabled(code, made).rpartition(".")[2] == name:
             yield replaced(code, made, code.source(made.args[0].value))
+    for statement in code.all(cst.Assign):
+        value = statement.value
+        is_it = any(code.name_of(target.target) == name for target in statement.targets)
+        if is_it and isinstance(value, cst.Call) and _disabled(code, value):
+            yield replaced(code, value, code.source(value.args[0].value))
+
+
+def _disabled(code: Code, call: cst.Call) -> str:
+    """``f`` of ``torch.compiler.disable(f)``; empty for any other call."""
+    return code.name_of(call.args[0].value) if call.args and code.name_of(call.func) in _DISABLES else ""
 
 
 def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:

@@ -81,7 +81,7 @@ def _allowed(code: Code, opaque: OpaqueCall) -> Splice | None:
     """``torch.compiler.allow_in_graph(f)`` behind the function, or behind the imports; None for a builtin or NumPy."""
     written = code.source(opaque.call.func)
     line = f"torch.compiler.allow_in_graph({written})"
-    for function in code.functions_called(written):
+    for function in code.functions_named(written):
         if isinstance(code.parent(function), cst.Module):
             offset = code.line_start(code.lines(function)[1] + 1)
             return Splice(offset, offset, f"\n\n{line}\n")

@@ -10,7 +10,7 @@ from fx_explorer.analysis.documents import Place
 Severity = Literal["good", "notice", "problem"]
 
 View = Literal[
-    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions"
+    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes"
 ]  # fmt: skip
 
 Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "next"]

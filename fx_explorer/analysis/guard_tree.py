@@ -269,7 +269,7 @@ def cost_words(cost_ns: float) -> str:
     return f"{cost_ns:.0f} ns" if cost_ns < 1000 else f"{cost_ns / 1000:.1f} µs"
 
 
-def dearest(checks: Iterable[ExplainedCheck], count: int = 3) -> str:
-    """``the model's settings (324 ns), …``: where the time of the checks goes."""
+def dearest(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
+    """``relations between sizes (505 ns) and self.fc.bias (72 ns)``: where the time of the checks goes."""
     costly = sorted((one for one in checks if one.check.cost_ns > 0), key=lambda one: -one.check.cost_ns)
-    return listed((f"{one.name or one.asks} ({cost_words(one.check.cost_ns)})" for one in costly[:count]), count)
+    return listed((f"{one.name or _title(one)} ({cost_words(one.check.cost_ns)})" for one in costly[:count]), count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-IRREGULAR = {"recompile because": "recompiles because", "library": "libraries", "entry": "entries"}
+IRREGULAR = {"recompile because": "recompiles because", "library": "libraries", "entry": "entries", "size or number": "sizes or numbers"}
 
 
 def counted(number: int, noun: str) -> str:

@@ -148,6 +148,8 @@ class _Owners:
             self._by_code.get(first, -1),
             self._by_kind.get((kind, source), -1),
             self._by_source.get(source, -1) if callable(leaf.check) else -1,
+            # Relations are checked last; those that bound one size on both sides stand in one condition there, not in two.
+            self._by_kind.get((SHAPES, ""), -1) if not leaf.source else -1,
         )
         return next((i for i in candidates if i >= 0), -1)
 
@@ -164,7 +166,9 @@ def source_name(guard: Any) -> str:
 
 
 def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Part]) -> Guard:
-    code = " and ".join(dict.fromkeys((*(part.code for part in parts), *(guard.code_list or ()))))
+    checked = [part.code for part in parts]
+    codes = guard.code_list or checked if guard.create_fn_name() == SHAPES else (*checked, *(guard.code_list or ()))
+    code = " and ".join(dict.fromkeys(codes))
     row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), source_name(guard), code, code)
     user = _user_frame(recording, list(guard.user_stack or ()))
     if user is None:
@@ -246,7 +250,10 @@ class _Checks:
 def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> None:
     """What lowering asked of sizes after Dynamo had made its tree: these checks are in no tree here."""
     note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
-    recording.writer.add_all(
+    checks = (
         GuardCheck(0, guard.compilation, guard.id, i, SHAPES, "", "shapes", code, note=note, cost_ns=NOT_MEASURED)
         for i, code in enumerate(codes)
     )
+    with recording.writer.transaction():
+        added = [replace(check, id=recording.writer.add(check)) for check in checks]
+    recording.live_guards.late.setdefault(guard.compilation, []).extend(added)

@@ -80,6 +80,8 @@ class LiveGuards:
     program: Program | None = None
     questions: int = 0
     """How many were asked."""
+    late: dict[int, list[GuardCheck]] = field(default_factory=dict)
+    """What lowering asked for after Dynamo had made its tree, by compilation: no tree checks it."""
     _trees: weakref.WeakKeyDictionary[Any, LiveTree] = field(default_factory=weakref.WeakKeyDictionary)
     _all: list[LiveTree] = field(default_factory=list)
 

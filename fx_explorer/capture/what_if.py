@@ -138,14 +138,15 @@ def _answers(recording: Recording, frame: _Frame) -> Iterator[GuardAnswer]:
         tree = recording.live_guards.of(entry.guard_manager)
         if tree is not None:
             asked.add(tree.compilation)
-            yield _answer(tree, entry.guard_manager, frame.f_locals)
+            late = recording.live_guards.late.get(tree.compilation, [])
+            yield _answer(tree, entry.guard_manager, frame.f_locals, late)
     for tree in recording.live_guards.all():
         if tree.compilation not in asked:
             reason = THROWN_AWAY if tree.code == frame.code else ONLY_BY_RUNNING
             yield GuardAnswer(0, 0, "", tree.compilation, "not_asked", reason)
 
 
-def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any]) -> GuardAnswer:
+def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[GuardCheck]) -> GuardAnswer:
     answer = GuardAnswer(0, 0, "", tree.compilation, "accepted")
     try:
         with tree.state.in_force():
@@ -154,8 +155,13 @@ def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any]) -> GuardAnsw
     except Exception as error:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
         return replace(answer, answer="not_asked", reason=one_line(f"its guards raise {type(error).__name__}: {error}"))
     if found.result:
-        return answer
-    check = next((tree.checks[key] for key in keys_of(failed) if key in tree.checks), None)
+        scope = Scope(manager, f_locals)
+        check = next((one for one in late if scope.fails(one.code)), None)
+        if check is None:
+            return answer
+        failed = check.code
+    else:
+        check = next((tree.checks[key] for key in keys_of(failed) if key in tree.checks), None)
     rejected = replace(answer, answer="rejected", reason=strip_local_scope(failed))
     return replace(rejected, check=check.id, file=check.file, line=check.line) if check else rejected
 

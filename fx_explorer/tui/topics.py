@@ -35,7 +35,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Below the list: why, what to try, and your stack. Enter goes to your line.",
         "Moving",
     ),
-    "guards": ("Guards are checked on every call, in this order. Enter goes to the line that asked for one.", "Moving"),
+    "guards": (
+        "Guards are checked on every call. Enter goes to the line that asked for one; below the list: whether it can fail.\n"
+        "L narrows the list by typing. W asks whether other inputs would fit: nothing is run for the answer.",
+        "Moving",
+    ),
     "kernels": (
         "Below the list: the kernel's code. Enter opens it in a linked pane, beside its nodes and your source.",
         "Moving",
@@ -44,6 +48,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "regions": (
         "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
         "& shows of every graph only the nodes of the region, and again everything.",
+        "Moving",
+    ),
+    "sizes": (
+        "Below the list: what was decided about the size, at which line, and the guards that mention it.\n"
+        "Enter goes to the line that made it.",
         "Moving",
     ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),

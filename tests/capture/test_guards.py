@@ -104,6 +104,14 @@ def test_relations_between_sizes_are_checks_of_their_own_with_the_line_that_need
     assert found["L['x'].size()[0] < L['y'].size()[0]"] == line_of("x.shape[0] < y.shape[0] else x")
 
 
+def test_a_size_that_is_bounded_on_both_sides_is_a_relation_too(tmp_path: Path) -> None:
+    def bounded(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if 2 < x.shape[0] < 100 else x
+
+    with record(tmp_path / "s", lambda c: c(bounded)(torch.ones(4)), backend="eager", dynamic=True) as reader:
+        assert [row.code for row in checks(reader, origin="shapes")] == ["3 <= L['x'].size()[0] <= 99"]
+
+
 def test_a_variable_of_an_enclosing_function_is_its_closure(tmp_path: Path) -> None:
     factor = 3.0
 

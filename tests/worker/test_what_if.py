@@ -29,6 +29,23 @@ example_inputs = (torch.ones(BATCH, 8),)
 """
 
 
+GELU = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.gelu(x).sum()
+
+
+model = Net()
+batch = torch.ones(4, 8)
+torch._dynamo.mark_dynamic(batch, 0)
+example_inputs = (batch,)
+"""
+"""Inductor's C++ asks for a bound of what it sums over."""
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     file = tmp_path / "net.py"
@@ -48,6 +65,16 @@ async def test_other_inputs_are_asked_about_at_the_pause_and_at_the_end(program:
     assert [one.text for one in found.answers if one.text != "going on"] == [rejected, rejected, accepted]
     assert found.gates == ["dynamo", "end"]
     assert [row.name for row in found.compilations] == ["0/0"]  # nothing was compiled for the answers
+
+
+async def test_what_lowering_asked_of_a_size_counts_too(tmp_path: Path) -> None:
+    program = tmp_path / "gelu.py"
+    program.write_text(GELU)
+    found = await converse(program, [Command("go"), ask("torch.ones(512, 8)"), ask("torch.ones(513, 8)")], pause="dynamo")
+    assert [one.text for one in found.answers if one.text != "going on"] == [
+        "[0/0] would be used again: all its guards hold",
+        "forward would be compiled again: [0/0] fails at 8*x.size()[0] <= 4096",
+    ]
 
 
 async def test_an_expression_that_does_not_work_is_refused_with_its_error(program: Path) -> None:

@@ -14,12 +14,13 @@ _STEPPING: tuple[Entry, ...] = (
     ("step.pass", "P", "apply_pass", "pass file", "Apply a Python file with a function pass_(gm) to the graph at this gate."),
     ("step.again", "A", "again_from", "again from", "Take another way: compile again from a stage that is finished."),
     ("step.measure", "T", "measure", "run time", "Build ways that were compiled and run them, to see how long they take."),
+    ("step.what_if", "W", "what_if", "other inputs", "Ask which compiled code would take other inputs, without running them."),
     ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
     ("step.export", "M", "export_marking", "marks as diff", "Show what was marked by hand as an edit of your source: a diff."),
 )
 
 AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)
-AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark", "step.measure")
+AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark", "step.measure", "step.what_if")
 """Commands that come first in the footer while the compiler waits at a gate, and once everything is compiled and at hand."""
 
 STEPPING_COMMANDS = declared("app", "Stepping", *_STEPPING)

@@ -20,6 +20,12 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
 
 MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
     ("regions", "R", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
+    (
+        "sizes",
+        "D",
+        "dynamic sizes",
+        "Which sizes may differ from call to call, and who fixed the others.",
+    ),
 )
 """(name, key, label, sentence) of the views that have no number."""
 
@@ -46,4 +52,12 @@ _COMPARE = (
     "Show two ways of a compilation, or two compilations, side by side, with what differs.",
 )
 
-VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE))
+_FILTER = (
+    "guards.filter",
+    "L",
+    "filter_guards",
+    "filter guards",
+    "Show only the guards with the words you type.",
+)
+
+VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE, _FILTER))

@@ -46,6 +46,8 @@ class TablePane(Vertical):
     def __init__(self, make_table: TableMaker, *, id: str) -> None:
         super().__init__(id=id)
         self._make_table = make_table
+        self.narrowed_to = ""
+        """The words its rows must have, where a view can be narrowed."""
         self._table: views.Table | None = None
         self._words = Words()
         self.rows = RowList(())
@@ -79,6 +81,11 @@ class TablePane(Vertical):
         self.rows.load(TableRows(table), _columns(table), line=cursor)
         self._detail_box.display = bool(table.rows)
         self._show_detail()
+
+    def narrow(self, words: str, make_table: TableMaker, reader: SessionReader) -> None:
+        """From now on only the rows that have ``words``; ``make_table`` makes them."""
+        self.narrowed_to, self._make_table = words, make_table
+        self.refresh_from(reader)
 
     def forget(self) -> None:
         """The session is about to be closed: hold on to nothing of it."""

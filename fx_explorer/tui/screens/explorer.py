@@ -105,6 +105,16 @@ class Explorer(ExplorerFrame):
             self.linked.activate(graphs[0])
         self.show_inspector()
 
+    @work(name="filter guards", group="choose", description="narrow the guards by typing")
+    async def action_filter_guards(self) -> None:
+        from fx_explorer.tui.panes.table_pane import TablePane
+        from fx_explorer.tui.screens.guard_filter import GuardFilter  # not needed for the first paint
+
+        await self.show_view("guards")
+        pane = self._view_widgets["guards"]
+        if self.reader and isinstance(pane, TablePane):
+            await self.app.push_screen_wait(GuardFilter(pane, self.reader))
+
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
         """The region under the cursor; with none or several there, the user says which."""
         here = self.regions_here()

@@ -12,6 +12,7 @@ from fx_explorer.tui.views.guards import guards_table
 from fx_explorer.tui.views.kernels import kernels_table
 from fx_explorer.tui.views.memory import memory_table
 from fx_explorer.tui.views.regions import regions_table
+from fx_explorer.tui.views.sizes import sizes_table
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.views.time import time_table
 
@@ -22,6 +23,7 @@ TABLES: dict[str, Callable[[SessionReader], Table]] = {
     "kernels": kernels_table,
     "memory": memory_table,
     "regions": regions_table,
+    "sizes": sizes_table,
     "console": console_table,
     "time": time_table,
 }

@@ -1,12 +1,25 @@
-"""View 5: guards, compilation by compilation."""
+"""View 5: what is checked before compiled code is used again, grouped by what is looked at; and what other inputs were told."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.changes import change_of
 from fx_explorer.analysis.documents import Document, Place, source_document
+from fx_explorer.analysis.guard_tree import (
+    CHANCE_WORDS,
+    ExplainedCheck,
+    GuardGroup,
+    cost_words,
+    dearest,
+    guard_groups,
+    verdicts,
+)
 from fx_explorer.analysis.guards import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
@@ -14,37 +27,144 @@ from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
     Column("frame", "annotation", priority=4),
-    Column("guards on", "strong", min_width=20, max_width=44),
-    Column("what must stay true", min_width=30, max_width=60),
+    Column("guards on", "strong", min_width=18, max_width=44),
+    Column("what must stay true", min_width=30, max_width=70),
+    Column("fails by", "warning", min_width=8, priority=2),
+    Column("cost", "muted", is_number=True, min_width=8, priority=3),
     Column("asked for by", "link", min_width=14, priority=1),
-    Column("kind", "muted", min_width=14, priority=2),
+    Column("kind", "muted", min_width=14, priority=5),
 )
 
+QUESTIONS_SHOWN = 5
 
-def guards_table(reader: SessionReader) -> Table:
-    guards = reader.rows(model.Guard)
-    names = compilation_names(reader)
-    # A model has thousands of guards and few files: each file is looked up once.
-    documents = {file.path: source_document(file) for file in reader.rows(model.SourceFile) if file.text}
+_NAMELESS: dict[str, str] = {"shapes": "sizes", "state": "setting", "library": "alias"}
+"""What checks look at that are not about one value."""
+
+
+def guards_table(reader: SessionReader, search: str = "") -> Table:
+    """``search``: words that must all be in what is said of a check."""
+    documents = _documents(reader)
+    rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
+    if not rows and not reader.count(model.GuardCheck):
+        rows = _guard_rows(reader, documents)  # an older session, or a torch whose tree cannot be walked
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
-        notice=_notice(reader, len(guards)),
-        origin="torch's guard manager, one row a guard",
+        notice=_notice(reader, search),
+        origin="torch's guard manager, one row a check",
         columns=COLUMNS,
-        rows=[_row(guard, names.get(guard.compilation, ""), documents.get(guard.file)) for guard in guards],
-        empty=_why_empty(reader),
+        rows=rows,
+        empty=f"No check has all of these words: {search}" if search else _why_empty(reader),
     )
 
 
-def _row(guard: model.Guard, owner: str, document: Document | None) -> Row:
-    where = f"{PurePath(guard.file).name}:{guard.line}" if guard.file else ""
-    place = Place(document, max(0, guard.line - 1)) if document else None
+def _documents(reader: SessionReader) -> dict[str, Document]:
+    """A model has thousands of guards and few files: each file is looked up once."""
+    return {file.path: source_document(file) for file in reader.rows(model.SourceFile) if file.text}
+
+
+def _place(documents: dict[str, Document], file: str, line: int) -> Place | None:
+    document = documents.get(file)
+    return Place(document, max(0, line - 1)) if document else None
+
+
+def _where(file: str, line: int) -> str:
+    return f"{PurePath(file).name}:{line}" if file else ""
+
+
+# checks
+
+
+def _check_rows(reader: SessionReader, documents: dict[str, Document], search: str) -> Iterator[Row]:
+    for compilation, name in compilation_names(reader).items():
+        for group in guard_groups(reader, compilation, search):
+            yield _group_row(name, group)
+            yield from (_check_row(one, documents) for one in group.checks)
+
+
+def _group_row(owner: str, group: GuardGroup) -> Row:
+    inputs = sum(one.chance == "inputs" for one in group.checks)
+    can = f"{inputs} inputs" if inputs else ""
+    cells = (f"[{owner}]", f"▾ {group.title}", counted(len(group.checks), "check"), can, cost_words(group.cost_ns), "", "")
+    return Row(cells, detail=lambda: Detail(_group_text(group)))
+
+
+def _group_text(group: GuardGroup) -> str:
+    """How many of its checks can fail, and how."""
+    chances = Counter(one.chance for one in group.checks)
+    counts = [f"  {chances[chance]:>4}  {words}" for chance, words in CHANCE_WORDS.items() if chances[chance]]
+    return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
+
+
+def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> Row:
+    check = one.check
+    cells = (
+        f"[{one.compilation}]",
+        f"  {one.name or _NAMELESS.get(check.origin, '')}",
+        one.asks,
+        one.chance,
+        cost_words(check.cost_ns),
+        _where(check.file, check.line),
+        check.kind,
+    )
+    return Row(cells, _place(documents, check.file, check.line), lambda: Detail(_check_text(one)))
+
+
+def _check_text(one: ExplainedCheck) -> str:
+    check = one.check
+    asked = f"asked for by {check.file}:{check.line}" if check.file else "no line of yours is known to have asked for it"
+    example = f", which is {check.value} in the example inputs" if check.value else ""
+    cost = "0 ns of its own: checked together with the one above" if check.cost_ns == 0 and not check.source else ""
+    return "\n".join(
+        (
+            f"{one.name or check.kind}: {one.asks}{example}",
+            f"{CHANCE_WORDS[one.chance]}: {one.why}",
+            asked,
+            f"cost: {cost or cost_words(check.cost_ns)}",
+            "",
+            f"torch checks, as {one.guard_kind or check.kind}",
+            f"  {check.code}",
+            *((f"  # {check.note}",) if check.note else ()),
+        )
+    )
+
+
+# what other inputs were told
+
+
+def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Iterator[Row]:
+    names = compilation_names(reader)
+    for verdict in verdicts(reader)[:QUESTIONS_SHOWN]:
+        inputs = verdict.inputs or "twice the batch"
+        for answer in verdict.answers:
+            if answer.answer != "not_asked":
+                yield _answer_row(inputs, answer, names.get(answer.compilation, ""), documents)
+
+
+def _answer_row(inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]) -> Row:
+    taken = answer.answer == "accepted"
+    words = "would be used again" if taken else f"would be compiled again: {change_of(answer.reason).words}"
+    cells = (f"[{owner}]", f"? {inputs}", words, "✓ fits" if taken else "✗ fails", "", _where(answer.file, answer.line), "")
+    told = f"With {inputs}, [{owner}] {words}."
+    text = f"{told}\n\ntorch's own words\n  {answer.reason}" if answer.reason else told
+    return Row(cells, _place(documents, answer.file, answer.line), lambda: Detail(text), kind="good" if taken else "bad")
+
+
+# sessions without checks
+
+
+def _guard_rows(reader: SessionReader, documents: dict[str, Document]) -> list[Row]:
+    names = compilation_names(reader)
+    return [_guard_row(guard, names.get(guard.compilation, ""), documents) for guard in reader.rows(model.Guard)]
+
+
+def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -> Row:
     meaning = KIND_IN_WORDS.get(guard.kind) or first_line(guard.code or guard.verbose)
-    cells = (f"[{owner}]", guard.source or "everything", meaning, where, guard.kind)
-    return Row(cells, place, lambda: Detail(_text(guard)))
+    where = _where(guard.file, guard.line)
+    cells = (f"[{owner}]", guard.source or "everything", meaning, "", "not measured", where, guard.kind)
+    return Row(cells, _place(documents, guard.file, guard.line), lambda: Detail(_guard_text(guard)))
 
 
-def _text(guard: model.Guard) -> str:
+def _guard_text(guard: model.Guard) -> str:
     where = f"asked for by {guard.file}:{guard.line}" if guard.file else "no line of yours is known to have asked for it"
     meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
     texts = [f"{guard.kind} on {guard.source or 'everything'}: {meaning}", where, "", "torch checks", f"  {guard.code}"]
@@ -53,12 +173,27 @@ def _text(guard: model.Guard) -> str:
     return "\n".join(texts)
 
 
-def _notice(reader: SessionReader, guard_count: int) -> str:
-    if not guard_count:
+# words
+
+
+def _notice(reader: SessionReader, search: str) -> str:
+    guards, checks = reader.count(model.Guard), reader.count(model.GuardCheck)
+    if not guards:
         return ""
-    kinds = guard_kinds(reader)
-    frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind or 'of no known kind'}" for kind in kinds[:2])
-    return f"{counted(guard_count, 'guard')}; most of them: {frequent}."
+    if search:
+        return f"Only checks with: {search}. L changes it, and shows all when it is empty."
+    if not checks:
+        frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
+        return f"{counted(guards, 'guard')}; most of them: {frequent}."
+    words = f"{counted(guards, 'guard')}, {counted(checks, 'check')} a call{_tree_cost(reader)}."
+    dear = dearest(one for group in guard_groups(reader) for one in group.checks)
+    return f"{words} Dearest: {dear}." if dear else words
+
+
+def _tree_cost(reader: SessionReader) -> str:
+    """Of the dearest compilation."""
+    costs = [float(json.loads(metric.value)) for metric in reader.rows(model.Metric, name="guard_check_ns")]
+    return f", {cost_words(max(costs))} in all" if costs and max(costs) > 0 else ""
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -1,0 +1,95 @@
+"""View D: dynamic sizes, where each comes from, and what became of it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.guard_tree import plain_code
+from fx_explorer.analysis.symbols import ExplainedSymbol, event_words, plain_range, symbols
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+COLUMNS = (
+    Column("frame", "annotation", priority=4),
+    Column("size", "strong", min_width=6),
+    Column("comes from", min_width=16, max_width=40),
+    Column("now", is_number=True, min_width=5),
+    Column("what came of it", min_width=18, max_width=34),
+    Column("decided at", "link", min_width=14, priority=1),
+    Column("guards", is_number=True, min_width=6, priority=2),
+    Column("made at", "muted", min_width=14, priority=3),
+)
+
+
+def sizes_table(reader: SessionReader) -> Table:
+    found = symbols(reader)
+    return Table(
+        shows="Sizes and numbers that may differ from call to call, and who fixed the others.",
+        notice=_notice(found),
+        origin="torch's ShapeEnv and its structured records",
+        columns=COLUMNS,
+        rows=[_row(one) for one in found],
+        empty=_why_empty(reader),
+    )
+
+
+def _row(one: ExplainedSymbol) -> Row:
+    symbol, fixed = one.symbol, one.specialized
+    decided = fixed or next((event for event in one.events if event.line), None)
+    cells = (
+        f"[{one.compilation}]",
+        symbol.name,
+        one.comes_from or "computed",
+        symbol.hint or "–",
+        one.state,
+        _where(decided.file, decided.line) if decided else "",
+        str(len(one.guards)),
+        _where(*one.made_at),
+    )
+    return Row(cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else "")
+
+
+def _where(file: str, line: int) -> str:
+    return f"{PurePath(file).name}:{line}" if file else ""
+
+
+def _text(one: ExplainedSymbol) -> str:
+    symbol = one.symbol
+    file, line = one.made_at
+    others = [plain_code(source) for source in symbol.sources if source != symbol.source]
+    lines = [
+        f"{symbol.name} is {one.comes_from or 'computed by the program, not an input'}; {one.state}",
+        f"made at {file}:{line}, {plain_range(symbol.range)}" if file else f"made with {plain_range(symbol.range)}",
+        *((f"also {', '.join(others)}",) if others else ()),
+        "",
+        "what was decided",
+        *(f"  {event_words(event)}   {_where(event.file, event.line)}" for event in one.events),
+        *(() if one.events else ("  nothing",)),
+        "",
+        "guards that mention it",
+        *(f"  {plain_code(guard.code)}" for guard in one.guards),
+        *(() if one.guards else ("  none",)),
+    ]
+    return "\n".join(lines)
+
+
+def _notice(found: list[ExplainedSymbol]) -> str:
+    if not found:
+        return ""
+    fixed = [one for one in found if one.symbol.became]
+    words = f"{counted(len(found) - len(fixed), 'size or number')} may differ from call to call"
+    if not fixed:
+        return f"{words}."
+    first = fixed[0].specialized
+    where = f", {fixed[0].comes_from} at {_where(first.file, first.line)}" if first and first.file else ""
+    return f"{words}; {len(fixed)} could have, and had to be fixed{where}."
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if reader.meta("outcome") is None:
+        return "None so far."
+    if not reader.count(model.Compilation):
+        return "Nothing was compiled."
+    return "Every size is fixed: other sizes are compiled again. --dynamic, or fx-explorer dynamic TARGET, tries the other way."

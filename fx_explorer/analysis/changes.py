@@ -76,13 +76,18 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "device",
         rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected DispatchKeySet\((?P<old>{_DEVICES})\b.*?\), "
-        r"actual DispatchKeySet\((?!(?P=old)\b)(?P<new>\w+)",
+        rf"actual DispatchKeySet\((?!(?P=old)\b)(?P<new>{_DEVICES})\b",
         "{name} was on {old} and now is on {new}",
     ),
     (
         "other",
         rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected (?P<old>DispatchKeySet\(.*?\)), actual (?P<new>.*\))",
         "{name} is another kind of tensor ({new}, not {old})",
+    ),
+    (
+        "type",
+        rf"expected type of '{_SOURCE}' to be a tensor type, ' but found <class '(?P<new>torch\.Tensor|.*Parameter)'>",
+        "{name} is a tensor of another class now: {new}",
     ),
     ("type", rf"expected type of '{_SOURCE}' to be a tensor type", "{name} was a tensor and now is {new}"),
     (
@@ -94,6 +99,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ("grad_mode", r"GLOBAL_STATE changed:.*\bgrad_mode\b", _GRAD_MODE),
     ("global_state", r"GLOBAL_STATE changed: (?P<setting>.*\S)", "a global setting of torch's changed: {setting}"),
     ("backend", r"BACKEND_MATCH failure", "another backend was given to torch.compile"),
+    ("other", rf"^KeyError on {_SOURCE}", "{name} is no longer there"),
     ("same", r"Duplicate tensors found: \[(?P<names>.*?)\]", "the same tensor was given twice: {names}"),
     (
         "same",
@@ -123,6 +129,8 @@ _DTYPES = {
     "Char": "int8",
     "Byte": "uint8",
     "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
 }
 """C++ names of dtypes (``c10/core/ScalarType.h``) → Python's."""
 

@@ -39,6 +39,15 @@ from tests.sessions import Written
             "x was on cuda and now is on cpu",
         ),
         (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, AutogradCPU), actual DispatchKeySet(SparseCPU)",
+            "x is another kind of tensor (DispatchKeySet(SparseCPU), not DispatchKeySet(CPU, AutogradCPU))",
+        ),
+        ("KeyError on d['k']", "d['k'] is no longer there"),
+        (
+            "expected type of 's' to be a tensor type, ' but found <class 'torch.nn.parameter.Parameter'>",
+            "s is a tensor of another class now: torch.nn.parameter.Parameter",
+        ),
+        (
             "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(CPU, Conjugate)",
             "x is another kind of tensor (DispatchKeySet(CPU, Conjugate), not DispatchKeySet(CPU))",
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,8 +75,7 @@ def _find(reader: SessionReader, found: Found) -> None:
     from fx_explorer import mending
     from fx_explorer.analysis.breaks import distinct_breaks
 
-    asked = reader.meta("request")
-    found.request = CaptureRequest.from_json(json.dumps(asked)) if asked else None
+    found.request = mending.request_of(reader)
     found.before = mending.figures(reader)
     found.recompiles = recompiles_of(reader)
     found.breaks = [(one, mending.proposals(reader, one), mending.obstacle(reader, one)) for one in distinct_breaks(reader)]

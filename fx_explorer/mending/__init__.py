@@ -8,6 +8,6 @@ from fx_explorer.mending.accepting import accept
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.proposals import proposals
 from fx_explorer.mending.sites import obstacle
-from fx_explorer.mending.trial import Figures, Trial, Verdict, figures, try_mend
+from fx_explorer.mending.trial import Figures, Trial, Verdict, figures, request_of, try_mend
 
-__all__ = ["Figures", "Mend", "Trial", "Verdict", "accept", "figures", "obstacle", "proposals", "try_mend"]
+__all__ = ["Figures", "Mend", "Trial", "Verdict", "accept", "figures", "obstacle", "proposals", "request_of", "try_mend"]

@@ -5,6 +5,7 @@ The user's file is not touched. A mend that loops, crashes or raises costs that 
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -70,6 +71,12 @@ def figures(reader: SessionReader) -> Figures:
         operations=int(operations),
         compile_s=counted.compile_s,
     )
+
+
+def request_of(reader: SessionReader) -> CaptureRequest | None:
+    """What the session was captured with; None for one that no worker captured."""
+    asked = reader.meta("request")
+    return CaptureRequest.from_json(json.dumps(asked)) if asked else None
 
 
 async def try_mend(

@@ -44,10 +44,15 @@ class OpaqueCall:
         return self.name.partition(".")[0] in sys.stdlib_module_names or hasattr(builtins, self.name)
 
 
+def is_explained(site: Site) -> bool:
+    """Whether torch names another cause than a call that it cannot look into."""
+    return site.broken.registry_id in _EXPLAINED
+
+
 def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
     """Those that torch's explanation names; else the outermost ones. Methods of values are not among them: nothing tells what
     they are called on."""
-    if site.depth == 0 and site.broken.registry_id in _EXPLAINED:
+    if site.depth == 0 and is_explained(site):
         return
     found = list(_named_calls(site))
     named = [one for one in found if re.search(rf"\b{re.escape(one.short_name)}\b", site.broken.explanation)]

@@ -153,6 +153,21 @@ def test_a_disabled_function_is_found_by_whatever_name_torch_goes(tmp_path: Path
     assert any("-h = td.disable(g)\n+h = g\n" in mend.diff for mend in mends)
 
 
+@pytest.mark.parametrize(
+    "line", ["torch.manual_seed(0)", "self.tracker.count(x)", "time.sleep(1)", "flags['a'] = 1", "time.flag = 1"]
+)
+def test_what_is_done_for_its_effect_can_be_skipped(tmp_path: Path, line: str) -> None:
+    source = f"import time\nimport torch\nflags = {{}}\ndef f(self, x):\n    {line}  # here\n    return x\n"
+    mends = proposed(tmp_path / "s.fxs", source, "GB0007")
+    assert edited(mends, "do this only when not compiled") == f"if not torch.compiler.is_compiling():\n    {line}  # here"
+
+
+@pytest.mark.parametrize("line", ["y = x", "x[0] = 1", "self.count = 1"])
+def test_what_a_function_does_to_its_own_is_not_skipped(tmp_path: Path, line: str) -> None:
+    source = f"import torch\ndef f(self, x):\n    {line}  # here\n    return x\n"
+    assert proposed(tmp_path / "s.fxs", source, "GB0007") == []
+
+
 def test_an_edit_of_a_library_says_so(tmp_path: Path) -> None:
     source = "import torch\ndef f(x):\n    torch._dynamo.graph_break()  # here\n    return x\n"
     (mend,) = proposed(tmp_path / "s.fxs", source, "GB0025", is_user=False)

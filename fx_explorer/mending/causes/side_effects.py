@@ -11,7 +11,7 @@ from fx_explorer.mending.code import Code, Statement
 from fx_explorer.mending.edits import imports, removed, rewritten, wrapped
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.names import locals_of
-from fx_explorer.mending.opaque import opaque_calls
+from fx_explorer.mending.opaque import is_explained
 from fx_explorer.mending.sites import Site
 from fx_explorer.session import SessionReader
 
@@ -27,7 +27,7 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 def _is_effect(site: Site, statement: Statement) -> bool:
     """A call whose result nobody uses, or an assignment to what is not the function's own."""
     if isinstance(statement, cst.Expr):
-        return any(opaque.call is statement.value for opaque in opaque_calls(site))
+        return isinstance(statement.value, cst.Call) and not is_explained(site)
     if isinstance(statement, cst.Assign):
         return all(_is_elsewhere(site.code, target.target) for target in statement.targets)
     return isinstance(statement, cst.AugAssign) and _is_elsewhere(site.code, statement.target)

@@ -48,6 +48,13 @@ class Called:
         return bool(self.compilations) and self.compilations[-1].status in ("skipped", "failed")
 
     @property
+    def restart_reasons(self) -> tuple[str, ...]:
+        """Why Dynamo began anew, each once, other than for a graph break: that is told with the break."""
+        broke = {hit.reason for hit in self.breaks}
+        reasons = (reason for row in self.compilations for reason in row.restart_reasons)
+        return tuple(dict.fromkeys(reason for reason in reasons if reason not in broke))
+
+    @property
     def has_graph(self) -> bool:
         """Its own, or of a function below it."""
         return bool(self.graphs) or any(one.has_graph for one in self.calls)
@@ -145,6 +152,7 @@ def _lines(one: Called, depth: int, marked: int) -> Iterator[str]:
     names = ", ".join(row.name for row in one.compilations)
     made = counted(len(one.graphs), "graph") if one.graphs else "left to Python" if one.is_left_to_python else "no graph"
     yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"
+    yield from (f"{'  ' * depth}  ↻ Dynamo began anew: {reason}" for reason in one.restart_reasons)
     for hit in one.breaks:
         mark = "▶" if hit.id == marked else "✗"
         yield f"{'  ' * depth}  {mark} {PurePath(hit.file).name}:{hit.line}  {hit.code.strip()}"

@@ -16,11 +16,13 @@ from fx_explorer.analysis.changes import Change
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.fallbacks import left_to_python
+from fx_explorer.analysis.guards import guard_kinds
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.measured import measured
 from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
+from fx_explorer.analysis.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
@@ -50,11 +52,29 @@ def json_report(reader: SessionReader) -> Json:
             "calls": [called(one) for one in call_trees(reader)],
             "recompiles": [_recompile(one) for one in recompiles(reader)],
             "recompile_limits": [_limit_hit(one) for one in limit_hits(reader)],
+            "symbols": [_symbol(one) for one in symbols(reader)],
             "saved_tensors": [_saved_tensor(one) for one in saved_values(reader)],
             "regions": [_region(one) for one in regions(reader)],
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
         }
+
+
+def _symbol(one: ExplainedSymbol) -> Json:
+    """A dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where it is not known who fixed it."""
+    symbol, fixed, (file, line) = one.symbol, one.specialized, one.made_at
+    return {
+        "compilation": one.compilation,
+        "name": symbol.name,
+        "sources": list(symbol.sources),
+        "hint": symbol.hint or None,
+        "range": symbol.final_range or symbol.range,
+        "became": symbol.became or None,
+        "file": file,
+        "line": line,
+        "fixed_at": {"file": fixed.file, "line": fixed.line} if fixed and fixed.file else None,
+        "guards": len(one.guards),
+    }
 
 
 def _environment(reader: SessionReader) -> Json:
@@ -95,10 +115,12 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "error": row.error or None,
         "backend": row.backend,
         "attempts": row.attempts,
+        "restart_reasons": list(row.restart_reasons),
         "missing_stages": row.missing_stages or {},
         "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=row.id)],
         "kernels": _kernels(reader, row),
         "guards": reader.count(model.Guard, compilation=row.id),
+        "guard_kinds": {one.kind: one.count for one in guard_kinds(reader, row.id)},
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),
         "measured": _measured(reader, row),

@@ -10,7 +10,7 @@ import torch
 from fx_explorer import model
 from fx_explorer.analysis.break_cost import NO_COST, BreakCost, Tensors, size_bytes
 from fx_explorer.analysis.breaks import distinct_breaks
-from fx_explorer.analysis.call_tree import Called, call_trees, trees
+from fx_explorer.analysis.call_tree import Called, call_trees, tree_lines, trees
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 
@@ -114,6 +114,14 @@ def test_compilations_for_other_inputs_are_one_function() -> None:
     (root,) = trees(made, stacks, [], [])
     assert [row.name for row in root.compilations] == ["0/0", "0/1"]
     assert [(one.function, one.called_at, len(one.compilations)) for one in root.calls] == [("g", 3, 2)]
+
+
+def test_a_restart_is_told_unless_a_break_made_it() -> None:
+    row = model.Compilation(1, "0/0", 0, 0, "f", "/p.py", 1, attempts=3, restart_reasons=("why", "a number became a tensor"))
+    hit = model.GraphBreak(1, 1, "GB0025", "why", "", (), "/p.py", 3, "x")
+    (root,) = trees([row], {}, [], [hit])
+    assert root.restart_reasons == ("a number became a tensor",)
+    assert [line.strip() for line in tree_lines(root)][1:] == ["↻ Dynamo began anew: a number became a tensor", "✗ p.py:3  x"]
 
 
 def test_after_a_reset_numbers_are_given_again() -> None:

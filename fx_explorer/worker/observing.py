@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from types import FunctionType, ModuleType
@@ -17,6 +15,7 @@ import torch
 
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.loss import find_loss
+from fx_explorer.worker.printed import printed
 from fx_explorer.worker.target import Target
 
 _PLAIN = (torch.Tensor, int, float, complex, bool, str, type(None))
@@ -76,7 +75,7 @@ class Observer:
         """Call and look. What it raises goes on to the caller."""
         seen = Observation(call)
         self._restore()
-        with _printed(seen.printed):
+        with printed(seen.printed):
             self._call(function, arguments, seen)
         self._take_down(seen, arguments)
         return seen
@@ -86,7 +85,7 @@ class Observer:
         seen = Observation(call)
         self._restore()
         try:
-            with _printed(seen.printed):
+            with printed(seen.printed):
                 self._call(function, arguments, seen)
         except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
             return Observation(call, printed=seen.printed, raised=type(error).__name__)
@@ -202,41 +201,3 @@ def _exactly(value: Any) -> Any:
     """A plain value of Python's own types: NumPy's numbers and members of an Enum are subclasses of them."""
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str)
     return next((kind(value) for kind in kinds if isinstance(value, kind)), None)
-
-
-# what it prints
-
-
-@contextlib.contextmanager
-def _printed(lines: list[str]) -> Iterator[None]:
-    """Adds what the block prints, by whatever means, and logs. It still goes where it would have gone."""
-    collector = _Collector(lines)
-    logging.getLogger().addHandler(collector)
-    with tempfile.TemporaryFile() as file:
-        sys.stdout.flush()
-        stdout = os.dup(1)
-        os.dup2(file.fileno(), 1)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            os.dup2(stdout, 1)
-            os.close(stdout)
-            logging.getLogger().removeHandler(collector)
-            file.seek(0)
-            written = file.read()
-            sys.stdout.buffer.write(written)
-            sys.stdout.flush()
-            lines += written.decode(errors="backslashreplace").splitlines()
-
-
-class _Collector(logging.Handler):
-    """Messages of the program's own loggers; torch's differ with and without torch.compile."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] != "torch":
-            self._lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")

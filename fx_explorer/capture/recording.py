@@ -131,6 +131,8 @@ class Recording:
         self.notify = notify
         self.sources = Sources(writer)
         self.started = time.time()
+        self.waited_s = 0.0
+        """What the compiler waited for the user at gates: no time of the compiler's."""
         self.compilations: dict[str, Compilation] = {}
         self.segments: dict[str, Segment] = {}
         self.seen_stages: dict[str, set[Stage]] = {}

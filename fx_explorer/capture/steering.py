@@ -179,7 +179,9 @@ class Steering:
                 obey = functools.partial(obey_at_gate, self, way, gate, direction, module)
                 self.gates.wait(gate, way.row.name, direction, obey, functools.partial(allow_at_gate, self))
             finally:
-                way.waited_s += time.monotonic() - began
+                waited_s = time.monotonic() - began
+                way.waited_s += waited_s
+                self._recording.waited_s += waited_s
         way.passed.add(key)
         if module is not None and key in way.edited and gate in _BEFORE:
             way.kept[(_BEFORE[gate], direction)] = snapshot(module)
@@ -429,8 +431,9 @@ class Steering:
             return made
 
         try:
-            with self._outside(), kept.as_in_dynamo(), late_guards(self._recording, kept, way), backward_at_once():
-                self._taking(kept, way, lambda: self._follow(kept, way, graph, compile_here))
+            with self._outside(), self._as_current(kept, way), kept.as_in_dynamo():
+                with late_guards(self._recording, kept, way), backward_at_once():
+                    self._taking(kept, way, lambda: self._follow(kept, way, graph, compile_here))
         except Exception as error:  # noqa: BLE001 - recorded with the way by _taking, and told
             self._recording.notify(Notice("note", text=f"[{way.row.name}] failed: {one_line(str(error))}"))
 

@@ -97,7 +97,10 @@ class _Handler(logging.Handler):
         self._attempt = 0
         """Of Dynamo at the frame that the record is about."""
         self._output_codes: list[tuple[str, str]] = []
-        self._open: dict[tuple[int, str], list[float]] = {}
+        self._open: dict[tuple[int, str], list[tuple[float, int | None]]] = {}
+        """When the events that have not ended began, and on which branch."""
+        self._waited_before: dict[str, float] = {}
+        """What the user had been waited for when the frame began, by compilation."""
         self._records: dict[str, Callable[[str, Any, str], None]] = {
             "dynamo_start": self._start,
             "compilation_metrics": self._end,
@@ -132,6 +135,7 @@ class _Handler(logging.Handler):
 
     def _start(self, name: str, content: dict[str, Any], _: str) -> None:
         recording = self._recording
+        self._waited_before.setdefault(name, recording.waited_s)
         known = recording.compilations.get(name)
         if not name or (known is not None and known.status == "running" and known.function):
             return
@@ -163,6 +167,7 @@ class _Handler(logging.Handler):
         if status == "failed":
             error = self._add_failure(name, content)
         restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
+        waited_s = recording.waited_s - self._waited_before.pop(name, recording.waited_s)
         code = recording.recompiled.pop(name, None)
         if code and not row.function:  # refused at the recompile limit, before Dynamo began with it
             recording.change_compilation(name, function=qualified_name(code), file=code.co_filename, line=code.co_firstlineno)
@@ -173,7 +178,7 @@ class _Handler(logging.Handler):
             attempts=1 + len(restarts),
             restart_reasons=restarts,
             backend=recording.backends.get(name, row.backend),
-            duration_s=float(content.get("entire_frame_compile_time_s") or 0.0),
+            duration_s=max(0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s),
             missing_stages=stages.missing(recording, name, status),
         )
         self.flush_spans()
@@ -297,18 +302,20 @@ class _Handler(logging.Handler):
     # time
 
     def _event(self, name: str, _: Any, payload: str) -> None:
+        """On a clock that stands still while the user is waited for."""
         event = json.loads(payload)
-        phase, event_name, time_s = event["ph"], event["name"], event["ts"] / 1e6 - self._recording.started
+        phase, event_name = event["ph"], event["name"]
+        time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
         open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
         stage = stages.STAGE_OF_EVENT.get(event_name)
         if phase == "B":
-            open_events.append(time_s)
+            open_events.append((time_s, self._recording.branches.get(name)))
             if stage:
                 self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
         elif phase == "E" and open_events:
-            start_s = open_events.pop()
+            start_s, branch = open_events.pop()
             depth = sum(map(len, self._open.values()))
-            compilation = self._recording.way_id(name) if name else 0
+            compilation = branch or self._recording.compilation_id(name) if name else 0
             self._spans.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
             if stage:
                 self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))

@@ -1,0 +1,69 @@
+"""Time spent waiting for the user is no time of the compiler's, and what another way took is not the first one's."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+from fx_explorer.analysis.timing import stage_times
+from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.trace import TRACE_LOGGER, trace_records
+from fx_explorer.model import CaptureRequest, Command, Compilation, Span
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.capture.driving import Driven, drive
+
+FRAME = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+STACK = [{"filename": 0, "line": 1, "name": "f"}]
+
+
+def tell(metadata: dict[str, object], payload: object = None) -> None:
+    record = logging.LogRecord(TRACE_LOGGER, logging.DEBUG, "", 0, "", None, None)
+    vars(record).update(metadata={**FRAME, **metadata}, payload=payload and json.dumps(payload))
+    logging.getLogger(TRACE_LOGGER).handle(record)
+
+
+def event(phase: str, name: str, time_s: float) -> None:
+    tell({"chromium_event": {}}, {"ph": phase, "name": name, "ts": time_s * 1e6})
+
+
+def test_a_minute_at_a_gate_is_not_in_the_times(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        recording = Recording(writer, CaptureRequest("test", ""), lambda _: None)
+        with trace_records(recording):
+            now = recording.started
+            event("B", "dynamo", now)
+            tell({"dynamo_start": {"stack": STACK}})
+            event("B", "backend_compile", now + 1)
+            recording.waited_s = 60.0
+            event("E", "backend_compile", now + 63)
+            event("E", "dynamo", now + 64)
+            tell({"compilation_metrics": {"entire_frame_compile_time_s": 64.0}})
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        took = {span.name: round(span.duration_s, 3) for span in reader.rows(Span)}
+        assert took == {"backend_compile": 2.0, "dynamo": 4.0}
+        assert reader.rows(Compilation)[0].duration_s == 4.0
+
+
+def outermost(driven: Driven, way: str) -> list[str]:
+    return [span.name for span in driven.reader.rows(Span, compilation=driven.way(way).id) if span.depth == 0]
+
+
+def test_another_way_at_the_end_adds_nothing_to_the_time_of_the_first(tmp_path: Path) -> None:
+    alone = drive(tmp_path / "alone.fxs")
+    driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo"), Command("again", gate="joint")])
+    assert outermost(driven, "0/0") == outermost(alone, "0/0")
+    assert outermost(driven, "0/0~1") == outermost(driven, "0/0~2") == ["backend_compile"]
+
+
+def test_what_dynamo_took_is_not_lost_when_another_way_is_taken_within_its_frame(tmp_path: Path) -> None:
+    driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo")], pause="dynamo", build=True)
+    assert driven.way("0/0~1").in_use
+    assert outermost(driven, "0/0") == ["dynamo"]
+    assert stage_times(driven.reader).by_stage["dynamo"] > 0
+
+
+def test_measuring_a_way_adds_nothing_to_the_times(tmp_path: Path) -> None:
+    alone = drive(tmp_path / "alone.fxs")
+    driven = drive(tmp_path / "s.fxs", [Command("measure", compilation="0/0")])
+    assert outermost(driven, "0/0") == outermost(alone, "0/0")

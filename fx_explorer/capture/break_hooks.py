@@ -13,7 +13,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
@@ -48,14 +48,15 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 
 def _found(translator: Any, error: BaseException | None) -> Breaking:
-    stack = list(getattr(error, "real_stack", None) or ())
-    extents = {(frame.filename, frame.lineno): _extent(frame.filename, _positions_of(frame)) for frame in stack}
-    innermost = _innermost(translator, error)
-    positions = innermost.current_instruction.positions
-    if positions is not None and positions.lineno is not None:
-        extents[innermost.f_code.co_filename, positions.lineno] = _extent(innermost.f_code.co_filename, positions)
-    chain = tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack)
-    return Breaking(chain, extents)
+    extents = {}
+    inlined: Any = _innermost(translator, error)
+    while inlined is not None:
+        file, positions = inlined.f_code.co_filename, inlined.current_instruction.positions
+        if positions is not None:
+            extents[file, positions.lineno] = _extent(file, positions)
+        inlined = getattr(inlined, "parent", None)
+    stack = getattr(error, "real_stack", None) or ()
+    return Breaking(tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack), extents)
 
 
 def _innermost(translator: Any, error: BaseException | None) -> Any:
@@ -69,21 +70,8 @@ def _innermost(translator: Any, error: BaseException | None) -> Any:
     return translator
 
 
-class _Positions(NamedTuple):
-    """As ``dis.Positions``: columns in UTF-8 bytes from 0, the end behind the last byte."""
-
-    lineno: int | None
-    end_lineno: int | None
-    col_offset: int | None
-    end_col_offset: int | None
-
-
-def _positions_of(frame: Any) -> _Positions:
-    end_line = getattr(frame, "end_lineno", None) or frame.lineno
-    return _Positions(frame.lineno, end_line, getattr(frame, "colno", None), getattr(frame, "end_colno", None))
-
-
 def _extent(file: str, positions: Any) -> Extent:
+    """Of ``dis.Positions``: columns in UTF-8 bytes from 0, the end behind the last byte."""
     if None in (positions.lineno, positions.end_lineno, positions.col_offset, positions.end_col_offset):
         return Extent()
     column = _characters(file, positions.lineno, positions.col_offset) + 1

@@ -236,10 +236,6 @@ def gb0277_sparse(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (x + 1).to_sparse().to_dense() + y  # breaks
 
 
-def gb0124_index_into_a_list(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return [x, y][x.argmin()] + 1  # breaks
-
-
 def gb0170_assertion(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     with Lock():
         assert x.sum() > 0, x.shape  # breaks

@@ -21,6 +21,9 @@ from tests.capture.recorded import record
 
 SCALE = 2.0
 
+RELATIONS = {"NO_TENSOR_ALIASING", "OBJECT_ALIASING"}
+"""Between several values; Python cannot call these checks. The latter are of other releases than 2.13."""
+
 
 class Net(torch.nn.Module):
     def __init__(self) -> None:
@@ -125,7 +128,7 @@ def test_a_variable_of_an_enclosing_function_is_its_closure(tmp_path: Path) -> N
 def test_a_check_belongs_to_the_guard_that_asked_for_it(recorded: SessionReader) -> None:
     guards = {guard.id: guard for guard in recorded.rows(Guard)}
     for row in checks(recorded):
-        if row.guard and row.source:
+        if row.guard and row.source and row.kind not in RELATIONS:
             source = row.source.removesuffix(".__dict__")
             assert guards[row.guard].source == source
     unowned = {row.kind for row in checks(recorded) if not row.guard}
@@ -134,7 +137,7 @@ def test_a_check_belongs_to_the_guard_that_asked_for_it(recorded: SessionReader)
 
 def test_what_is_measured_is_measured_and_the_rest_says_that_it_is_not(recorded: SessionReader) -> None:
     rows = checks(recorded)
-    assert {row.kind for row in rows if row.cost_ns < 0} == {"NO_TENSOR_ALIASING"}
+    assert {row.kind for row in rows if row.cost_ns < 0} == {row.kind for row in rows} & RELATIONS
     assert min(row.cost_ns for row in rows if row.cost_ns >= 0) == 0
     (whole,) = recorded.rows(Metric, name="guard_check_ns")
     assert float(whole.value) > 0

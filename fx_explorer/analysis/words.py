@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-IRREGULAR = {"recompile because": "recompiles because", "library": "libraries", "entry": "entries", "size or number": "sizes or numbers"}
+IRREGULAR = {
+    "recompile because": "recompiles because",
+    "library": "libraries",
+    "entry": "entries",
+    "size or number": "sizes or numbers",
+}
 
 
 def counted(number: int, noun: str) -> str:

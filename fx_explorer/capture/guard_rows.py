@@ -80,8 +80,9 @@ def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: An
         for key in check_keys(check):
             rows.setdefault(key, check)
     name, compilation = recording.compilation_name(), recording.compilation_id()
-    closure = {name: held(f_locals[name]) for name in code.co_freevars if name in f_locals}
-    tree = LiveTree(compilation, recording.compilations[name].name, code, CallState.now(), rows, closure)
+    wanted = (*code.co_freevars, *(name for name in code.co_varnames[:1] if isinstance(f_locals.get(name), torch.nn.Module)))
+    kept = {name: held(f_locals[name]) for name in wanted if name in f_locals}
+    tree = LiveTree(compilation, recording.compilations[name].name, code, CallState.now(), rows, kept)
     recording.live_guards.add(manager, tree)
 
 

@@ -16,15 +16,18 @@ import torch
 
 from fx_explorer.model import GuardCheck
 
+PLAIN = (bool, int, float, complex, str, bytes)
+
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and by name."""
 
 
 class Program(Protocol):
-    """What was called, when it was a model or a function; a script has none."""
+    """What was called with the inputs."""
 
     @property
-    def callable(self) -> Any: ...
+    def callable(self) -> Any:
+        """The model or function; None for a script, which calls what it likes."""
 
     def inputs(self, expression: str) -> Arguments:
         """What the expression gives in the program's module, made ready as the example inputs were. Raises UsageError."""
@@ -66,12 +69,12 @@ class LiveTree:
     state: CallState
     checks: Mapping[str, GuardCheck]
     """What torch says of a check that fails → its row; see ``keys_of`` in what_if.py."""
-    closure: Mapping[str, Any]
-    """Free variables of the function, as weak references where there can be one."""
+    kept: Mapping[str, Any]
+    """Free variables of the function, and its ``self``, as weak references where there can be one."""
 
-    def closed_over(self) -> dict[str, Any]:
-        """Those that are still there."""
-        found = {name: value() if isinstance(value, weakref.ref) else value for name, value in self.closure.items()}
+    def still_there(self) -> dict[str, Any]:
+        """What is kept, less what is gone."""
+        found = {name: value() if isinstance(value, weakref.ref) else value for name, value in self.kept.items()}
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -101,8 +104,8 @@ class LiveGuards:
 
 
 def held(value: Any) -> Any:
-    """A weak reference; the value itself where there can be none (numbers, texts, tuples)."""
+    """A weak reference; the value itself of numbers and texts. None for what would be kept alive by it (lists, dicts)."""
     try:
         return weakref.ref(value)
     except TypeError:
-        return value
+        return value if type(value) in PLAIN else None

@@ -35,10 +35,7 @@ def what_if(recording: Recording, expression: str) -> str:
     """Ask, store the answers, and say them in a sentence. Raises UsageError for inputs that cannot be made or given."""
     live = recording.live_guards
     if live.program is None:
-        raise UsageError(
-            "A script calls its functions itself, so it is not known which inputs are meant. Point at the model or function "
-            "instead: file.py:object."
-        )
+        raise UsageError("Nothing was called yet whose inputs could be others.")
     args, kwargs = _inputs(live.program, expression)
     frame = _frame(recording, live.program.callable, args, kwargs)
     live.questions += 1
@@ -70,12 +67,14 @@ class _Frame:
 def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
     """The first call that was compiled, with the locals it would have. Raises UsageError when there is none."""
     known = recording.live_guards.codes()
+    if called is None:
+        return _first_frame(recording, args, kwargs)
     for function, leading in _functions(called):
         if function.__code__ in known:
             return _Frame(function.__code__, {**_closure(function), **_bound(function, (*leading, *args), kwargs)})
     wrapped = _wrapped(recording, called)
     if wrapped is not None:
-        return _Frame(wrapped.code, {**wrapped.closed_over(), "args": args, "kwargs": kwargs})
+        return _Frame(wrapped.code, {**wrapped.still_there(), "args": args, "kwargs": kwargs})
     raise UsageError(
         "The function that is called with the inputs was not compiled itself, only what it calls or goes on with: "
         "whether those fit is known only by running the program."
@@ -85,7 +84,18 @@ def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dic
 def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
     """What torch does not trace by itself (torch.nn's own forward) it compiles within a function of its own."""
     trees = (tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts)
-    return next((tree for tree in trees if tree.closed_over().get("fn") is called), None)
+    return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
+
+
+def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
+    """In a script: of the first function that was compiled. Its defaults are not known, so every argument has to be given."""
+    trees = recording.live_guards.all()
+    if not trees:
+        raise UsageError("Nothing was compiled that could be asked.")
+    code, kept = trees[0].code, trees[0].still_there()
+    function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
+    leading = tuple(kept[name] for name in code.co_varnames[:1] if name in kept)
+    return _Frame(code, {**kept, **_bound(function, (*leading, *args), kwargs)})
 
 
 def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...]]]:

@@ -162,6 +162,10 @@ class Job:
 
     def _drive(self, outcome: Outcome) -> None:
         self._outcome_so_far = outcome
+        if self.recording and self.place.is_script:
+            from fx_explorer.worker.other_inputs import Script
+
+            self.recording.live_guards.program = Script(self.place, self.request)
         self.say("the program has ended; its graphs are about to be compiled")
         self.finish_steering()
 

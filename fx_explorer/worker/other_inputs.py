@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +48,26 @@ class CalledTarget:
         other = self.request.mark_against
         if other:
             mark_differing(target.arguments, self._arguments("" if other == TWICE_THE_BATCH else other))
+
+
+@dataclass(frozen=True)
+class Script:
+    """The same of a script that has run: which inputs it gave to what is not known."""
+
+    place: Place
+    request: CaptureRequest
+
+    @property
+    def callable(self) -> None:
+        return None
+
+    def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Raises as CalledTarget's."""
+        if not expression.strip():
+            raise TargetError("A script has no example inputs to double. Give inputs as an expression, in the script's names.")
+        offer = Offer("__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent)
+        arguments = as_arguments(offer.evaluate(expression, THESE), THESE)
+        return arguments.args, arguments.keywords
 
 
 def with_twice_the_batch(arguments: Arguments) -> Arguments:

@@ -23,7 +23,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 class Called:
     """A program whose inputs are looked up by a name instead of being evaluated."""
 
-    callable: Callable[..., Any]
+    callable: Callable[..., Any] | None
     offered: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=dict)
 
     def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

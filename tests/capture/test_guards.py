@@ -244,6 +244,15 @@ def test_the_grad_mode_of_the_call_counts_and_not_that_of_the_question(tmp_path:
     context.__exit__(None, None, None)
 
 
+def test_in_a_script_the_first_function_that_was_compiled_is_asked(tmp_path: Path) -> None:
+    net = Net()
+    with asking(tmp_path / "s", net, *inputs()) as asked:
+        asked.called.callable = None
+        assert [one.answer for one in asked.ask(*inputs(), 3)] == ["accepted"]
+        assert [one.answer for one in asked.ask(*inputs(6), 3)] == ["rejected"]
+        assert "missing a required argument: 'n'" in refusal(asked, *inputs())
+
+
 def test_functions_that_only_the_program_reaches_are_not_asked(tmp_path: Path) -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         x = x + 1
@@ -270,10 +279,10 @@ def test_inputs_that_do_not_fit_the_function_are_refused_with_its_words(tmp_path
         assert refusal(asked) == "flagged cannot be called with these inputs: missing a required argument: 'x'."
 
 
-def test_a_script_is_told_how_to_ask(tmp_path: Path) -> None:
+def test_without_a_program_there_is_nothing_to_ask(tmp_path: Path) -> None:
     with asking(tmp_path / "s", flagged, *FIRST) as asked:
         asked.state.live_guards.program = None
-        with pytest.raises(UsageError, match="Point at the model"):
+        with pytest.raises(UsageError, match="Nothing was called yet"):
             what_if(asked.state, "anything")
 
 

@@ -29,6 +29,20 @@ example_inputs = (torch.ones(BATCH, 8),)
 """
 
 
+SCRIPT = """
+import torch
+
+BATCH = 4
+
+
+@torch.compile(backend="eager")
+def step(x):
+    return torch.relu(x)
+
+
+step(torch.ones(BATCH, 8))
+"""
+
 GELU = """
 import torch
 
@@ -86,6 +100,17 @@ async def test_an_expression_that_does_not_work_is_refused_with_its_error(progra
     assert "name 'unknown' is not defined" in name
     assert "torch.ones(-1) raises RuntimeError" in raised
     assert "Net.forward cannot be called with these inputs: too many positional arguments" in count
+
+
+async def test_the_first_compiled_function_of_a_script_is_asked(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    found = await converse(script, [ask("torch.ones(BATCH, 8)"), ask("torch.ones(9, 8)"), ask("")])
+    accepted, rejected, refused = found.answers
+    assert accepted.text == "[0/0] would be used again: all its guards hold"
+    assert "fails at tensor 'x' size mismatch at index 0. expected 4, actual 9" in rejected.text
+    assert refused.kind == "refused"
+    assert "A script has no example inputs" in refused.text
 
 
 async def test_at_a_gate_of_one_graph_it_is_too_early_to_ask(program: Path) -> None:

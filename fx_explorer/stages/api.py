@@ -122,6 +122,7 @@ class Stages:
         self._recording = begin(self._writer, self.request, _no_notices, self._gates)
         self._reader = SessionReader(path)
         self._done: StageName | None = None
+        self._is_closed = False
 
     @property
     def session(self) -> Path:
@@ -132,6 +133,7 @@ class Stages:
     def dynamo(self) -> StageView:
         """Run the model and capture its graphs: graphs, bytecode, guards, graph breaks. Raises whatever the model raises."""
         if self._done is None:
+            self._still_open()
             self._done = "dynamo"
             torch._dynamo.reset()
             try:
@@ -165,6 +167,7 @@ class Stages:
 
         Raises UsageError, with none of them set, for an option that does not exist or has another type.
         """
+        self._still_open()
         with self._steering.settings.in_force():
             self._steering.settings.set(dict(settings), None)
 
@@ -223,6 +226,7 @@ class Stages:
         """
         _check_gate(gate)
         self.dynamo()
+        self._still_open()
         self._gates.until = None
         changes = Changes(dict(settings or {}), marks, passes)
         command = Command("again", gate, compilation, direction, region, changes)
@@ -259,6 +263,7 @@ class Stages:
 
     def close(self) -> None:
         """Complete the session, one plain file. Nothing can be compiled afterwards; what was returned can still be read."""
+        self._is_closed = True
         self._writer.close()
         self._reader.close()
         try:
@@ -279,7 +284,12 @@ class Stages:
         assert self._recording.steering is not None
         return self._recording.steering
 
+    def _still_open(self) -> None:
+        if self._is_closed:
+            raise UsageError("These Stages are closed: what there is can be read, and nothing compiled. Make new ones.")
+
     def _compile(self, stage: StageName, until: Gate | None) -> None:
+        self._still_open()
         self._gates.until = until
         with observing(self._recording):
             self._steering.compile_kept()
@@ -287,6 +297,7 @@ class Stages:
 
     def _still_before(self, gate: Gate, what: str) -> None:
         """Raises UsageError when the graphs have gone past ``gate``; captures them if they have not come into being."""
+        self._still_open()
         self.dynamo()
         assert self._done is not None
         last = _LAST_GATE[self._done]

@@ -308,3 +308,20 @@ def test_the_examples_in_the_docstrings_run() -> None:
     ran = doctest.testmod(api)
     assert ran.attempted > 5
     assert ran.failed == 0
+
+
+def test_closed_stages_compile_nothing_and_say_why() -> None:
+    stages = stages_of(nn.Linear(4, 4), torch.ones(2, 4))
+    stages.dynamo()
+    stages.close()
+    calls: tuple[Callable[[], object], ...] = (
+        stages.aot,
+        stages.inductor,
+        lambda: stages.again("dynamo"),
+        lambda: stages.set({"inductor.max_fusion_size": 1}),
+        lambda: stages.mark("a", nodes=("linear",)),
+    )
+    for call in calls:
+        with pytest.raises(UsageError, match="closed"):
+            call()
+    assert len(stages.dynamo().graphs) == 1

@@ -67,7 +67,7 @@ def figures(reader: SessionReader, left: model.Compilation, right: model.Compila
     rows.append(Figure("kept for the backward", *(size(side.saved_bytes) for side in found)))
     rows += [Figure(*each) for each in run_times(reader, left, right)]
     rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, way.id)) for way in (left, right))))
-    rows += _stages(*(stage_times(reader, way.id).by_stage for way in (left, right)))
+    rows += _stages(reader, left, right)
     rows += _differing_operations(*(side.operations for side in found))
     return rows
 
@@ -122,13 +122,21 @@ def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
     return (listed(sorted(left.keys() - right.keys())) or "none", listed(sorted(right.keys() - left.keys())) or "none")
 
 
-def _stages(left: dict[str, float], right: dict[str, float]) -> list[Figure]:
-    stages = [stage for stage in (*model.STAGES, "") if stage in left or stage in right]
-    return [Figure(f"  {STAGE_IN_WORDS[stage]}", *(_took(side.get(stage)) for side in (left, right))) for stage in stages]
+def _stages(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+    sides = [(way, stage_times(reader, way.id).by_stage) for way in (left, right)]
+    stages: list[model.Stage | None] = [
+        stage for stage in (*model.STAGES, None) if any((stage or "") in spent for _, spent in sides)
+    ]
+    return [
+        Figure(f"  {STAGE_IN_WORDS[stage or '']}", *(_took(way, stage, spent.get(stage or "")) for way, spent in sides))
+        for stage in stages
+    ]
 
 
-def _took(spent: float | None) -> str:
-    return "not repeated" if spent is None else seconds(spent)
+def _took(way: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
+    if spent is not None:
+        return seconds(spent)
+    return "not repeated" if way.branch_from and is_through(way.branch_from, stage) else "none"
 
 
 def document_pairs(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[DocumentPair]:

@@ -151,3 +151,13 @@ def test_what_an_eager_way_runs_is_counted_as_dynamo_traced_it(tmp_path: Path) -
         told = {figure.what: (figure.left, figure.right) for figure in figures(reader, *reader.rows(model.Compilation))}
     assert told["operations run eagerly"] == ("0", "3")  # fc1, gelu, fc2
     assert told["kernels"] == ("3", "0")
+
+
+def test_time_that_a_way_did_not_spend_is_spared_before_its_gate_and_none_after_it(branched: SessionReader) -> None:
+    with SessionWriter(branched.path) as writer:
+        writer.add(model.Span(0, 1, "joint", "joint", 10.0, 1.0, 0))
+        writer.add(model.Span(0, 1, "post_grad", "post_grad", 11.0, 1.0, 0))
+    first, way = branched.rows(model.Compilation)
+    told = {figure.what.strip(): figure.right for figure in figures(branched, first, way)}
+    assert told["tracing forward and backward (AOTAutograd)"] == "not repeated"
+    assert told["passes on the final graphs"] == "none"

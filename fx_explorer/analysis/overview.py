@@ -69,7 +69,7 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     operations = reader.query(f"SELECT sum(call_count) FROM graph WHERE stage='dynamo' AND parent=0 AND {graphs}")[0][0] or 0
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
     frames = len({c.frame for c in compilations})
-    if figures.graphs == 1:
+    if figures.graphs == 1 and not figures.graph_breaks:
         yield Fact("graphs", "good", f"Everything became one graph: {counted(operations, 'operation')}.", view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")

@@ -16,6 +16,8 @@ WHAT_TO_DO = (
 def regional_facts(reader: SessionReader) -> Iterator[Fact]:
     """One for each compilation in which regional_inductor had nothing to compile."""
     for row in first_ways(reader):
-        reason = (row.missing_stages or {}).get("output_code")
-        if reason and row.backend == "regional_inductor" and row.status in ("ok", "broke"):
+        missing = row.missing_stages or {}
+        reason = missing.get("output_code")
+        has_begun = "joint" not in missing
+        if reason and has_begun and row.backend == "regional_inductor" and row.status in ("ok", "broke"):
             yield Fact("kernels", "problem", f"[{row.name}] was not compiled: {reason}.", WHAT_TO_DO, view="regions")

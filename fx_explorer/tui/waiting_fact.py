@@ -5,11 +5,13 @@ from __future__ import annotations
 from fx_explorer.analysis.facts import Fact, View
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted
-from fx_explorer.model import GATE_WORDS
+from fx_explorer.model import GATE_WORDS, Failure
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.live import Waiting
+
+_RAN = "Your program has already run to its end, uncompiled."
 
 
 def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
@@ -21,7 +23,8 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     if waiting.gate == "dynamo" and not waiting.compilation:
         are = "is captured and not compiled yet" if figures.graphs == 1 else "are captured and none is compiled yet"
         text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {_going(keymap)}"
-        ran = "Your program has already run to its end, uncompiled."
+        raised = reader.rows(Failure, where="program")
+        ran = f"Your program stopped with an error, {raised[0].message}." if raised else _RAN
         return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
     direction = f", {waiting.direction}" if waiting.direction else ""
     text = (

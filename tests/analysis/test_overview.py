@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,36 @@ def test_breaks_of_a_real_program_name_the_users_lines(
 )
 def test_library_calls_are_called_by_their_operation(name: str, plain: str) -> None:
     assert plain_library(name) == plain
+
+
+def test_one_graph_that_was_cut_is_not_everything(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.add(model.Compilation(0, "0/0", 0, 0, "f", "m.py", 1))
+        writer.add_graph(model.Graph(0, 1, "dynamo", "", call_count=2), [], [])
+        writer.add(model.GraphBreak(0, 1, "GB0059", "print", "", (), "m.py", 3, "print(x)"))
+
+    assert texts(overview(written(write)), "graphs") == [
+        "The code became 1 graph with 2 operations: it was cut at 1 line, listed below."
+    ]
+
+
+REGIONAL = model.Compilation(0, "0/0", 0, 0, "f", "m.py", 1, backend="regional_inductor", status="ok")
+
+
+def test_a_graph_without_regions_is_told_to_be_marked(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        missing = {"output_code": "nothing is marked"}
+        row = model.Compilation(
+            0, "0/0", 0, 0, "f", "m.py", 1, backend="regional_inductor", status="ok", missing_stages=missing
+        )
+        writer.add(row)
+
+    assert texts(overview(written(write)), "kernels") == ["[0/0] was not compiled: nothing is marked."]
+
+
+def test_a_graph_that_regional_inductor_has_not_seen_yet_is_no_problem(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        waits = dict.fromkeys(("joint", "output_code"), "not compiled so far")
+        writer.add(replace(REGIONAL, missing_stages=waits))
+
+    assert texts(overview(written(write)), "kernels") == []

@@ -14,9 +14,11 @@ from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.header import conditions, ended_state, target_name
 from fx_explorer.tui.history import History
+from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.pipeline import bar_for, pipeline
 from fx_explorer.tui.presets import MISSING, PRESETS, Material, document_for
 from fx_explorer.tui.saving import suggested_name
+from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.watching import FileWatch
 from fx_explorer.tui.widgets.outline import entry_paths, folded_at_first, merged_missing, visible_entries
 from fx_explorer.tui.wrapping import wrapped, wrapped_text
@@ -212,3 +214,12 @@ def test_wide_characters_count_two_cells() -> None:
 
 def test_a_bullet_goes_on_under_its_text() -> None:
     assert wrapped_text("  • one two three", 12) == "  • one two\n    three"
+
+
+def test_while_the_compiler_waits_a_program_that_raised_has_not_run_to_its_end(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add(model.Failure(0, 0, "program", None, "ValueError", "ValueError: no"))
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        fact = waiting_fact(reader, Waiting("dynamo"), {})
+    assert fact is not None
+    assert fact.detail.startswith("Your program stopped with an error, ValueError: no.")

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments
@@ -113,9 +112,9 @@ def _hint(one: DistinctBreak) -> str:
 
 
 def _place(file: str, line: int) -> str:
-    path = Path(file)
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f"{shown}:{line}"
+    from fx_explorer.mending.mend import relative
+
+    return f"{relative(file)}:{line}"
 
 
 async def _trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,11 @@ class Mend:
 
     @property
     def diff(self) -> str:
-        """The edit as a unified diff that ``patch`` and ``git apply`` take; empty for options."""
-        path = self.path.lstrip("/")
+        """The edit as a unified diff that ``patch -p1`` and ``git apply`` take in the working directory, or else in ``/``.
+
+        Empty for options.
+        """
+        path = str(relative(self.path)).lstrip("/")
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
         lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
@@ -46,3 +50,9 @@ class Mend:
         ]
         options = " ".join(f"--setting {name}={value}" for name, value in self.settings.items())
         return "\n".join([*lines, f"# or: fx-explorer TARGET {options}"]) if lines else ""
+
+
+def relative(path: str) -> Path:
+    """To the working directory, for a file below it."""
+    file, here = Path(path), Path.cwd()
+    return file.relative_to(here) if file.is_relative_to(here) else file

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import stat
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,8 +133,8 @@ def test_options_change_no_file_and_say_how_they_are_set() -> None:
     assert "--setting dynamo.capture_scalar_outputs=True" in mend.instruction
 
 
-def test_the_diff_is_one_that_patch_takes(tmp_path: Path) -> None:
+def test_the_diff_is_one_that_patch_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     file = written(tmp_path / "model.py", BEFORE.encode())
-    mend = replace(a_mend(file), path="model.py")
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=mend.diff.encode(), check=True)
+    subprocess.run(["git", "apply", "-"], input=a_mend(file).diff.encode(), check=True)
     assert file.read_text() == AFTER

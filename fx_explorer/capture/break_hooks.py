@@ -71,8 +71,10 @@ def _innermost(translator: Any, error: BaseException | None) -> Any:
 
 
 def _extent(file: str, positions: Any) -> Extent:
-    """Of ``dis.Positions``: columns in UTF-8 bytes from 0, the end behind the last byte."""
+    """Of ``dis.Positions``: columns in UTF-8 bytes from 0, the end behind the last byte. Unknown without the source."""
     if None in (positions.lineno, positions.end_lineno, positions.col_offset, positions.end_col_offset):
+        return Extent()
+    if not linecache.getline(file, positions.lineno):
         return Extent()
     column = _characters(file, positions.lineno, positions.col_offset) + 1
     return Extent(column, positions.end_lineno, _characters(file, positions.end_lineno, positions.end_col_offset))

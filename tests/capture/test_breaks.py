@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -123,3 +124,12 @@ def test_a_place_in_a_line_is_counted_in_characters() -> None:
     assert carets(line, column, column + 7) == " " * len("é, __ = ") + "^" * len("x.item()")
     assert carets("\tx.item()", 2, 0) == "^" * len("x.item()")
     assert carets(line, 0, 0) == ""
+
+
+def test_a_break_in_code_without_a_file_has_its_line_and_no_carets(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"torch": torch}
+    exec("def f(x):\n    torch._dynamo.graph_break()\n    return x + 1", names)
+    with record(tmp_path / "s.fxs", lambda compile_: compile_(names["f"])(torch.ones(3)), backend="eager") as session:
+        (one,) = distinct_breaks(session)
+    assert (one.file, one.line, one.column, one.carets) == ("<string>", 2, 0, "")
+    assert [frame.function for frame in one.chain] == ["f"]

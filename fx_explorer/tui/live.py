@@ -110,11 +110,17 @@ class LiveCapture:
         """Nothing happens any more, unless somebody asks for it."""
         return self.is_over or self.waiting == Waiting()
 
+    @property
+    def _is_obeying(self) -> bool:
+        """A command is being carried out: an abort interrupts it, and has no answer but that command's."""
+        return bool(self._open) and isinstance(self._open[-1], Command)
+
     def send(self, command: Command, doing: str) -> None:
         """Give the worker a command. What it does then is shown at once, in these words."""
         if self.waiting == Waiting():
             self._began = time.monotonic()
-        self._open.append(command)
+        if command.kind != "abort" or not self._is_obeying:
+            self._open.append(command)
         self.doing = doing
         self.capture.send(command)
 

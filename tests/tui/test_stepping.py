@@ -282,3 +282,13 @@ async def test_ways_are_measured_when_the_program_has_ended(open_app: OpenApp, t
         await driver.press("T", "enter")
         assert capture.sent == [Command("measure", compilation="0/0")]
         capture.end()
+
+
+def test_when_a_pass_that_loops_is_stopped_the_compiler_waits_at_its_gate_again(tmp_path: Path) -> None:
+    live = LiveCapture(FakeCapture(tmp_path / "s.fxs", step))
+    live.take(AT_DYNAMO)
+    live.send(Command("pass"), "applying loop.py")
+    live.send(Command("abort"), "giving up")
+    assert live.waiting is None
+    live.take(Notice("refused", text="Stopped, as you asked."))
+    assert live.waiting == Waiting("dynamo", "0/0")

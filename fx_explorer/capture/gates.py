@@ -91,7 +91,7 @@ class Gates:
                     self._answer("done", _GOING.get(command.kind, ""))
                     return
                 if command.kind == "skip":
-                    self._answer("done", "this graph runs eagerly")
+                    self._answer("done", "this graph runs eagerly" if compilation else "all of them run eagerly")
                     raise Skipped
                 if command.kind in ("abort", "quit"):
                     self._is_over = command.kind == "quit"

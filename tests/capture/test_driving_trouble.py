@@ -155,3 +155,9 @@ def test_another_way_at_the_first_pause_is_in_use_and_the_other_graphs_follow(tm
         "1/0~1": ("ok", True),
     }
     assert driven.codes("0/0").keys() == driven.codes("1/0~1").keys() == {"forward", "backward"}
+
+
+def test_skipping_at_the_first_pause_says_that_it_is_of_all_graphs(tmp_path: Path) -> None:
+    driven = drive(tmp_path / "s.fxs", [Command("skip")], pause="dynamo", model=Broken)
+    assert driven.said("done") == ["all of them run eagerly"]
+    assert driven.codes("0/0") == driven.codes("1/0") == {}

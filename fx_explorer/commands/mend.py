@@ -92,7 +92,7 @@ async def _list(found: Found, arguments: argparse.Namespace) -> None:
             print(f"  {number:>3}  {printable(mend.title)}", flush=True)
             if arguments.trying:
                 print(f"       {_told(await _trial(found, mend, arguments))}", flush=True)
-            elif mend.risk:
+            if mend.risk:
                 print(f"       {printable(mend.risk)}")
         if not mends:
             print(f"       {printable(obstacle) or 'no mend is known for this break; torch suggests: ' + _hint(one)}")

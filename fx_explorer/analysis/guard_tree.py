@@ -271,5 +271,9 @@ def cost_words(cost_ns: float) -> str:
 
 def dearest(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
     """``relations between sizes (505 ns) and self.fc.bias (72 ns)``: where the time of the checks goes."""
-    costly = sorted((one for one in checks if one.check.cost_ns > 0), key=lambda one: -one.check.cost_ns)
-    return listed((f"{one.name or _title(one)} ({cost_words(one.check.cost_ns)})" for one in costly[:count]), count)
+    costs: dict[str, float] = {}
+    for one in checks:
+        name = one.name or _title(one)
+        costs[name] = max(one.check.cost_ns, costs.get(name, 0.0))
+    costly = sorted((name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name])
+    return listed((f"{name} ({cost_words(costs[name])})" for name in costly[:count]), count)

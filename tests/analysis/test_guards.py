@@ -9,6 +9,8 @@ from fx_explorer.analysis.guard_tree import (
     asks,
     can_fail,
     cost_words,
+    dearest,
+    explained,
     explained_checks,
     guard_groups,
     plain_code,
@@ -185,3 +187,9 @@ def test_what_was_decided_about_a_size_is_said_in_words() -> None:
     same = model.SymbolEvent(0, 1, "same_as", ("s27",), "L['y'].size()[0]")
     assert event_words(fixed) == "fixed to 8 (range refined to singleton)"
     assert event_words(same) == "size 0 of y had the same value, and must have it from now on"
+
+
+def test_the_dearest_checks_are_named_once_each() -> None:
+    costs = [("L['x']", 60.0), ("L['x']", 80.0), ("L['y']", 70.0), ("L['z']", 5.0), ("L['w']", -1.0)]
+    rows = [explained(check("TENSOR_MATCH", source, "argument", TENSOR, cost_ns=cost)) for source, cost in costs]
+    assert dearest(rows) == "x (80 ns) and y (70 ns)"

@@ -185,15 +185,16 @@ def _notice(reader: SessionReader, search: str) -> str:
     if not checks:
         frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
         return f"{counted(guards, 'guard')}; most of them: {frequent}."
-    words = f"{counted(guards, 'guard')}, {counted(checks, 'check')} a call{_tree_cost(reader)}."
+    words = f"{counted(guards, 'guard')}, {counted(checks, 'check')}{_tree_cost(reader)}."
     dear = dearest(one for group in guard_groups(reader) for one in group.checks)
     return f"{words} Dearest: {dear}." if dear else words
 
 
 def _tree_cost(reader: SessionReader) -> str:
-    """Of the dearest compilation."""
+    """What all checks of a compilation take, for the dearest one."""
     costs = [float(json.loads(metric.value)) for metric in reader.rows(model.Metric, name="guard_check_ns")]
-    return f", {cost_words(max(costs))} in all" if costs and max(costs) > 0 else ""
+    up_to = "up to " if len(costs) > 1 else ""
+    return f", {up_to}{cost_words(max(costs))} a call" if costs and max(costs) > 0 else ""
 
 
 def _why_empty(reader: SessionReader) -> str:

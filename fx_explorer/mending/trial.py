@@ -82,15 +82,15 @@ def request_of(reader: SessionReader) -> CaptureRequest | None:
 async def try_mend(
     request: CaptureRequest, mend: Mend, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
 ) -> Trial:
-    """``request`` is what the session of the break was captured with, ``before`` its figures. Never raises for what the mend or
-    the user's program does."""
+    """``request`` is what the session of the break was captured with, ``before`` its figures. Raises
+    SessionWriteError when there is no room for a session, and nothing for what the mend or the user's program does."""
     began = time.monotonic()
     change = changed_on_disk(mend)
     if change:
         return Trial(mend, "refused", change, before, None, None, 0.0)
     capture = Capture(request_to_try(request, mend), python, timeout)
+    await capture.start()
     try:
-        await capture.start()
         outcome = await capture.wait()
         with SessionReader(capture.session_path) as reader:
             after = figures(reader)

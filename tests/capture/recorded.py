@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recorder import compile_arguments, recording
-from fx_explorer.model import CaptureRequest, Notice
+from fx_explorer.model import CaptureRequest, Failure, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 
 Compile = Callable[[Any], Any]
@@ -34,3 +34,11 @@ def record_with_notices(path: Path, program: Callable[[Compile], object], **opti
     writer.close()
     torch._dynamo.reset()
     return SessionReader(path), notices
+
+
+SKIPPED = "functions that Dynamo does not trace"
+
+
+def failures(reader: SessionReader) -> list[Failure]:
+    """What went wrong. torch 2.11 does not tell which functions it skips; that every session there says so is no fault."""
+    return [row for row in reader.rows(Failure) if not row.message.startswith(f"{SKIPPED}:")]

@@ -17,12 +17,11 @@ import pytest
 import torch
 from torch._export.db.examples import all_examples
 
-from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.session import SessionReader
 from tests.capture import break_patterns
 from tests.capture.break_patterns import PATTERNS
-from tests.capture.recorded import record
+from tests.capture.recorded import failures, record
 from tests.capture.reported import Line, heard_breaks, line_of, read_breaks
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +84,7 @@ def test_the_lines_of_a_pattern_are_those_of_torchs_records(name: str, run: Runs
     done = run(name, pattern(name))
     assert done.lines
     assert break_lines(done.session) == done.lines
-    assert done.session.rows(model.Failure) == []
+    assert failures(done.session) == []
 
 
 @pytest.mark.parametrize("name", PATTERNS)

@@ -15,11 +15,12 @@ from torch._inductor.async_compile import AsyncCompile
 from fx_explorer.analysis.compare import figures
 from fx_explorer.analysis.ways import kernels_of_way
 from fx_explorer.capture import measuring
-from fx_explorer.model import Artifact, Changes, Command, Failure, Gate, Measurement, PassFile
+from fx_explorer.model import Artifact, Changes, Command, Gate, Measurement, PassFile
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import TABLES
 from tests.capture.driving import STEPS, Broken, Driven, drive
+from tests.capture.recorded import failures
 from tests.capture.test_region_alone import SCALAR, Regions
 
 EAGER = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "eager"}))
@@ -182,7 +183,7 @@ def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
     monkeypatch.setattr(measuring, "_timed", fails)
     driven = drive(tmp_path / "s.fxs", [measure(), Command("again", gate="partition")])
     assert driven.said("refused") == ["[0/0] could not be measured: RuntimeError: no memory left"]
-    (failure,) = driven.reader.rows(Failure)
+    (failure,) = failures(driven.reader)
     assert (failure.where, failure.compilation) == ("measuring", driven.way("0/0").id)
     assert "no memory left" in driven.reader.text(failure.text)
     assert driven.codes("0/0~1") == driven.codes()

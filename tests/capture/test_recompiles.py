@@ -16,9 +16,9 @@ from torch import nn
 from fx_explorer.analysis.overview import overview
 from fx_explorer.analysis.recompiles import ExplainedRecompile, limit_hits, recompiles
 from fx_explorer.capture.recompiles import LONGEST_VALUE, described, looked_at, tensor_source
-from fx_explorer.model import Compilation, Failure, Recompile
+from fx_explorer.model import Compilation, Recompile
 from fx_explorer.session import SessionReader
-from tests.capture.recorded import Compile, record
+from tests.capture.recorded import Compile, failures, record
 
 SCALE = 2.0
 
@@ -254,7 +254,7 @@ def test_the_graphs_of_both_compilations_are_compared(
 
 @by_program
 def test_nothing_goes_wrong_while_it_is_looked_at(recorded: Callable[..., SessionReader], program: Callable[..., None]) -> None:
-    assert recorded(program).rows(Failure) == []
+    assert failures(recorded(program)) == []
 
 
 # special cases

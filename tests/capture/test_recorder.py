@@ -15,7 +15,6 @@ from fx_explorer.capture import recorder
 from fx_explorer.model import (
     Artifact,
     Compilation,
-    Failure,
     Graph,
     GraphBreak,
     Guard,
@@ -26,7 +25,7 @@ from fx_explorer.model import (
     Symbol,
 )
 from fx_explorer.session import SessionReader
-from tests.capture.recorded import Compile, record, record_with_notices
+from tests.capture.recorded import Compile, failures, record, record_with_notices
 
 
 class MLP(nn.Module):
@@ -73,7 +72,7 @@ def test_a_training_step_has_every_stage_in_both_directions(mlp: SessionReader) 
 
 
 def test_nothing_failed_to_be_recorded(mlp: SessionReader) -> None:
-    assert mlp.rows(Failure) == []
+    assert failures(mlp) == []
 
 
 def test_the_guards_are_as_many_as_torch_counted(mlp: SessionReader) -> None:
@@ -261,7 +260,7 @@ def test_an_error_in_the_backend_keeps_what_was_captured_before(tmp_path: Path) 
     assert compilation.status == "failed"
     assert "this backend refuses" in compilation.error
     assert graphs(reader) == [("dynamo", "")]
-    (failure,) = reader.rows(Failure)
+    (failure,) = failures(reader)
     assert failure.where == "compiler"
     assert "raise ValueError" in reader.text(failure.text)
 
@@ -273,7 +272,7 @@ def test_an_error_while_tracing_is_the_compilations(tmp_path: Path) -> None:
 
     reader = record(tmp_path / "x.fxs", program)
     assert [row.status for row in reader.rows(Compilation)] == ["failed"]
-    assert "same reduction dim" in reader.rows(Failure)[0].message
+    assert "same reduction dim" in failures(reader)[0].message
     assert __file__ in [file.path for file in reader.rows(SourceFile)]
 
 
@@ -285,7 +284,7 @@ def test_a_fault_of_the_recorder_is_shown_and_does_not_reach_the_compile(
 
     monkeypatch.setattr("fx_explorer.capture.aot._add_saved_tensors", fail)
     reader, notices = record_with_notices(tmp_path / "x.fxs", train_mlp)
-    (failure,) = reader.rows(Failure)
+    (failure,) = failures(reader)
     assert failure.where == "recorder"
     assert "forward and backward graphs" in failure.message
     assert reader.rows(Graph, stage="post_grad", direction="backward")
@@ -333,7 +332,7 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
 def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recorder.HOOKS, "bytecode", ("dynamo", "no_such_hook"))
     reader = record(tmp_path / "x.fxs", train_mlp)
-    (failure,) = reader.rows(Failure)
+    (failure,) = failures(reader)
     assert (failure.where, failure.kind) == ("recorder", "unavailable")
     assert failure.message.startswith(f"bytecode: torch {torch.__version__} does not offer")
     assert not reader.rows(Artifact, kind="bytecode_original")
@@ -367,7 +366,7 @@ def test_an_attempt_that_dynamo_gave_up_stands_apart_and_is_no_failure(tmp_path:
     reader = record(tmp_path / "x.fxs", lambda _: torch.compile(MLP(), backend=restart_once)(torch.randn(4, 8)))
     assert [(c.name, c.status) for c in reader.rows(Compilation)] == [("0/0", "ok"), ("0/0_0", "restarted")]
     assert [graph.compilation for graph in reader.rows(Graph)] == [2, 1]
-    assert reader.rows(Failure) == []
+    assert failures(reader) == []
     assert reader.meta("counters")["stats"]["unique_graphs"] == 1
 
 
@@ -454,6 +453,6 @@ def test_compiled_autograd_while_inspecting_says_what_it_sees(tmp_path: Path) ->
 
     reader = record(tmp_path / "x.fxs", program)
     assert any(compilation.name.startswith("!") for compilation in reader.rows(Compilation))
-    (failure,) = reader.rows(Failure)
+    (failure,) = failures(reader)
     assert "compiled autograd" in failure.message
     assert "--build" in failure.message

@@ -19,6 +19,7 @@ from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import Artifact, Compilation, Gate, Graph, Intervention, Mark, RegionLowering
 from fx_explorer.session import SessionReader
 from fx_explorer.stages import StageError, Stages, StageView, api
+from tests.capture.driving import Net
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
@@ -40,17 +41,6 @@ def pass_(gm):
         if node.target is torch.ops.aten.erf.default:
             node.target = torch.ops.aten.neg.default
 """
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = nn.Linear(16, 32)
-        self.norm = nn.BatchNorm1d(32)
-        self.down = nn.Linear(32, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(nn.functional.gelu(self.norm(self.up(x))))
 
 
 class Broken(Net):

@@ -22,6 +22,8 @@ class ExplainedSymbol:
     events: tuple[model.SymbolEvent, ...]
     guards: tuple[model.GuardCheck, ...]
     """Relations between sizes that mention it."""
+    stack: tuple[model.Frame, ...] = ()
+    """Of the user's code where it was fixed, outermost first; where it was made, when it was not fixed."""
 
     @property
     def state(self) -> str:
@@ -65,12 +67,18 @@ def _explained(
     guards = (one for one in relations if one.compilation == row.compilation and any(source in one.code for source in sources))
     file, line = _user_line(reader, row.stack)
     place = place_of_path(reader, file, line)
-    return ExplainedSymbol(row, name, plain_code(row.source), (file, line), place, own, tuple(guards))
+    fixed = next((event.stack for event in own if event.kind == "specialized"), 0)
+    stack = _frames(reader, fixed or row.stack)
+    return ExplainedSymbol(row, name, plain_code(row.source), (file, line), place, own, tuple(guards), stack)
+
+
+def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:
+    return reader.get(model.Stack, stack).frames if stack else ()
 
 
 def _user_line(reader: SessionReader, stack: int) -> tuple[str, int]:
     """The innermost line of the user's; that of torch where there is no other."""
-    frames = reader.get(model.Stack, stack).frames if stack else ()
+    frames = _frames(reader, stack)
     users = {path for (path,) in reader.query("SELECT path FROM source_file WHERE is_user")}
     own = [frame for frame in frames if frame.file in users] or list(frames)
     return (own[-1].file, own[-1].line) if own else ("", 0)

@@ -11,6 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fx_explorer import model
+from fx_explorer.analysis.symbols import symbols as explained_symbols
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record
 
@@ -59,6 +60,12 @@ def test_a_size_that_became_a_constant_says_at_which_line(recorded: SessionReade
     (event,) = events(recorded, "specialized")
     assert (event.symbols, event.expression) == ((row.name,), "8")
     assert (event.file, event.line) == (__file__, line_of("x + torch.zeros(8)"))
+
+
+def test_who_fixed_a_size_is_told_with_the_stack(recorded: SessionReader) -> None:
+    fixed = next(one for one in explained_symbols(recorded) if one.symbol.became == "8")
+    assert [(frame.function, frame.line) for frame in fixed.stack[-1:]] == [("sizes", line_of("x + torch.zeros(8)"))]
+    assert fixed.state == "fixed to 8"
 
 
 def test_a_condition_on_a_size_says_at_which_line(recorded: SessionReader) -> None:

@@ -71,6 +71,10 @@ def _text(one: ExplainedSymbol) -> str:
         "guards that mention it",
         *(f"  {plain_code(guard.code)}" for guard in one.guards),
         *(() if one.guards else ("  none",)),
+        "",
+        "your stack where it was fixed" if one.specialized else "your stack where it was made",
+        *(f"  {frame.file}:{frame.line} in {frame.function}" for frame in one.stack),
+        *(() if one.stack else ("  not known",)),
     ]
     return "\n".join(lines)
 

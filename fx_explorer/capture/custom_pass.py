@@ -1,6 +1,6 @@
 """The user's own pass at a gate: a Python file with a function ``pass_(gm)``, applied to a copy that is then checked.
 
-``gm`` is a ``torch.fx.GraphModule``. What the pass returns is taken when it is one; otherwise the copy it was given.
+``gm`` is a ``torch.fx.GraphModule``. The pass changes it, or returns another one.
 """
 
 from __future__ import annotations
@@ -59,12 +59,24 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
         returned = function(copied)
     except (Exception, SystemExit) as error:
         raise PassProblem(f"{_said(error, path)}; {UNCHANGED}") from error
-    edited = returned if isinstance(returned, GraphModule) else copied
+    edited = _graph_of(returned, copied, path)
     try:
         check_edited(module, edited)
     except BrokenGraphError as broken:
         raise PassProblem(f"pass_ of {path} leaves a graph that cannot be compiled: {broken}; {UNCHANGED}") from broken
     return edited
+
+
+def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
+    """What the pass means: the graph it was given, the one it returns, or that of a PassResult (torch.fx.passes)."""
+    found = getattr(returned, "graph_module", returned)
+    if found is None:
+        return copied
+    if not isinstance(found, GraphModule):
+        raise PassProblem(
+            f"pass_ of {path} returned {type(returned).__name__}: return a GraphModule, a PassResult, or nothing; {UNCHANGED}"
+        )
+    return found
 
 
 def _said(error: BaseException, path: Path) -> str:

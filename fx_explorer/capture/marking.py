@@ -13,6 +13,7 @@ import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import create_op_support
 
+from fx_explorer.capture import settings
 from fx_explorer.capture.graphs import CALLS, module_path
 from fx_explorer.capture.region_forms import KEY
 from fx_explorer.capture.regional import region_name
@@ -53,6 +54,7 @@ def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
     if not mark.name.strip():
         raise UsageError("a region needs a name: its nodes are told apart from those of other regions by it")
     _check_configs(mark)
+    _check_config_types(mark)
     _check_names(gm, mark)
     found = [node for node in gm.graph.nodes if _is_marked(node, mark)]
     if not found:
@@ -138,6 +140,13 @@ def _check_configs(mark: Mark) -> None:
             f"region {mark.name!r}: torch {torch.__version__} has no torch._inductor.config entry {_listed(unknown)}. "
             "Choose one from the list of settings, under inductor."
         )
+
+
+def _check_config_types(mark: Mark) -> None:
+    try:
+        settings.check({f"inductor.{key}": value for key, value in mark.configs.items()})
+    except UsageError as error:
+        raise UsageError(f"region {mark.name!r}: {error}") from error
 
 
 def _has_config(config: object, key: str) -> bool:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from fx_explorer.capture.ways import Way
 from fx_explorer.errors import UsageError
-from fx_explorer.model import GATE_WORDS, GATES, GRAPH_GATES, Direction, Gate, PassFile
+from fx_explorer.model import DIRECTIONS, GATE_WORDS, GATES, GRAPH_GATES, Direction, Gate, PassFile
 
 
 def check_reached(origin: Way, gate: Gate, direction: Direction) -> None:
     """Raises UsageError when ``origin`` has not come to the gate; a way that waits there has."""
+    if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
+        raise UsageError(
+            f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is forward, backward or inference, "
+            "and they part with the partition."
+        )
     gates = {name for name, of in origin.reached if not direction or of in ("", direction)}
     if gate == "dynamo" or gate in gates:
         return

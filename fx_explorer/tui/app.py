@@ -247,7 +247,7 @@ class ExplorerApp(ChangingApp):
             self.action_abort_compile()  # another way: the program is through, and stays at hand
         elif waiting and self._stop_asked is not waiting:
             self._stop_asked = waiting
-            self.notify("The compiler waits at a gate. Escape again stops the capture; c goes on, X gives up this graph.")
+            self.notify("The compiler waits at a gate. Escape again stops the capture; c goes on, X gives up what it compiles.")
         else:
             await self.captures.stop()
             self.notify("Stopped; everything found so far is kept. r captures again.")

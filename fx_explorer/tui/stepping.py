@@ -74,7 +74,7 @@ class SteppingApp(App[int]):
         if live and live.waiting == Waiting():
             self.notify(NOTHING_LEFT)
         elif live:
-            self._send(Command("abort"), "giving up this graph")
+            self._send(Command("abort"), "giving up what is being compiled")
 
     def _leave_gate(self, command: Command, doing: str) -> None:
         if self._at_gate():

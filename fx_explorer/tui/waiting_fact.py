@@ -30,7 +30,8 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     text = (
         f"The compiler waits for you after {GATE_WORDS[waiting.gate]} of [{waiting.compilation}]{direction}. {_going(keymap)}"
     )
-    leaving = f"{_key('step.skip', keymap)} runs this graph eagerly, {_key('step.abort', keymap)} gives it up."
+    skip, abort = _key("step.skip", keymap), _key("step.abort", keymap)
+    leaving = f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
     return Fact("next", "notice", text, f"{_before(keymap)} {leaving}", view=view)
 
 

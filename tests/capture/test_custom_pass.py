@@ -116,6 +116,12 @@ def test_a_graph_module_that_the_pass_returns_is_taken(stages: Any, tmp_path: Pa
     ]
 
 
+def test_the_graph_of_a_pass_result_is_taken(stages: Any, tmp_path: Path) -> None:
+    source = "from torch.fx.passes.infra.pass_base import PassResult\nimport copy\ndef pass_(gm):\n"
+    source += "    gm.graph.lint()\n    gm.meta['seen'] = True\n    return PassResult(gm, True)\n"
+    assert apply_pass(written(tmp_path, source), stages["dynamo"][0]).meta["seen"]
+
+
 def on_gelu(*statements: str) -> str:
     """A pass that changes the node of gelu, ``n``."""
     lines = ["n = next(n for n in gm.graph.nodes if 'gelu' in str(n.target))", *statements]
@@ -126,6 +132,7 @@ PROBLEMS = {
     "def pass_(gm):\n    return (\n": ["fold.py:2", "SyntaxError"],
     "import nothing_of_that_name\n": ["fold.py:1", "ModuleNotFoundError", "when the file was loaded"],
     "raise SystemExit('no')\n": ["fold.py:1", "SystemExit: no"],
+    "def pass_(gm):\n    return 3\n": ["returned int", "return a GraphModule"],
     "def fold(gm): pass\n": ["no function pass_(gm)", "it has fold"],
     "def pass_(gm):\n    gm.nothing\n": ["fold.py:2", "AttributeError", "nothing"],
     on_gelu("n.graph.output(())"): ["cannot be compiled"],

@@ -205,6 +205,20 @@ def test_a_gate_that_does_not_exist_is_refused_with_those_that_do() -> None:
         stages.graph_module("fusion")  # type: ignore[arg-type]
 
 
+def test_a_direction_that_cannot_be_lowered_alone_is_refused() -> None:
+    stages = stages_of(Net())
+    stages.aot()
+    with pytest.raises(UsageError, match="forward, backward or inference"):
+        stages.again("partition", direction="sideways")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="part with the partition"):
+        stages.again("joint", direction="forward")
+
+
+def test_a_region_with_an_option_of_the_wrong_type_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"region 'head': .*max_fusion_size"):
+        stages_of(Net()).mark("head", module="down", configs={"max_fusion_size": "many"})
+
+
 def test_a_function_without_tensors_says_why_there_is_nothing() -> None:
     assert str(stages_of(lambda x: 3).dynamo()) == "[0/0] nothing: Dynamo captured no tensor operation here"
 

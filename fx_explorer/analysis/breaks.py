@@ -6,8 +6,9 @@ import unicodedata
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.break_cost import NO_COST, BreakCost, CutBooks, break_costs
+from fx_explorer.analysis.break_cost import NO_COST, BreakCost, break_costs
 from fx_explorer.analysis.call_tree import call_trees
+from fx_explorer.analysis.cut_tensors import CutTensors
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
@@ -94,7 +95,7 @@ class _Known:
         self._reader = reader
         self._names = compilation_names(reader)
         self._resumes = reader.rows(model.ResumeFunction)
-        self._books = CutBooks(reader)
+        self._books = CutTensors(reader)
         self._costs = break_costs(self._books, call_trees(reader))
 
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.break_cost import BreakCost, Tensors
+from fx_explorer.analysis.break_cost import BreakCost
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.cut_tensors import Tensors
 from fx_explorer.analysis.fallbacks import LeftToPython
 
 Json = dict[str, object]

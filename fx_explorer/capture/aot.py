@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._dynamo.backends import common
 
+from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.graphs import describe_value, node_value, short_dtype, sizes
 from fx_explorer.capture.links import copied_links, traced_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording, Segment
 from fx_explorer.capture.regional import traced_region
-from fx_explorer.capture.snapshots import snapshot
 from fx_explorer.model import Direction, SavedTensor
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.steering import Steering
+    from fx_explorer.capture.driving.steering import Steering
 
 _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 

@@ -15,18 +15,18 @@ import torch
 from torch._inductor import compile_fx, scheduler
 
 from fx_explorer.capture import ir
+from fx_explorer.capture.driving.snapshots import become, snapshot
+from fx_explorer.capture.driving.ways import Key
 from fx_explorer.capture.kernel_rows import add_lowered
 from fx_explorer.capture.kernels import LoweredKernels, kernel_recording
 from fx_explorer.capture.links import copied_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import RecordedGraph, Recording
 from fx_explorer.capture.regional import as_traced
-from fx_explorer.capture.snapshots import become, snapshot
-from fx_explorer.capture.ways import Key
 from fx_explorer.model import ArtifactKind, Gate, LineNode
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.steering import Steering
+    from fx_explorer.capture.driving.steering import Steering
 
 
 @contextlib.contextmanager

@@ -17,8 +17,8 @@ import torch._dynamo.utils
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 
+from fx_explorer.capture.driving.gates import Gates
 from fx_explorer.capture.environment import changed_settings, environment
-from fx_explorer.capture.gates import Gates
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
@@ -26,7 +26,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.steering import Steering
+    from fx_explorer.capture.driving.steering import Steering
 
 HOOKS: dict[str, tuple[str, str]] = {
     "times, breaks and recompiles": ("trace", "trace_records"),
@@ -68,7 +68,7 @@ def recording(
 
 def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None) -> Recording:
     """A recording that observes nothing yet."""
-    from fx_explorer.capture.steering import Steering
+    from fx_explorer.capture.driving.steering import Steering
 
     state = Recording(writer, request, notify)
     if gates:
@@ -101,7 +101,7 @@ def observing(state: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _steered(state: Recording, steering: Steering) -> Iterator[None]:
-    from fx_explorer.capture.keeping import tracing_kept
+    from fx_explorer.capture.driving.keeping import tracing_kept
 
     with tracing_kept(state), steering.settings.in_force():
         yield

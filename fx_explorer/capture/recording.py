@@ -45,8 +45,8 @@ from fx_explorer.model.steering import stage_at
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
+    from fx_explorer.capture.driving.steering import Steering
     from fx_explorer.capture.recompiles import GuardedValue
-    from fx_explorer.capture.steering import Steering
 
 Notify = Callable[[Notice], None]
 

@@ -1,4 +1,4 @@
-"""``Stages``, the same engine that the app drives (capture/steering.py) as an object in the user's own process."""
+"""``Stages``, the same engine that the app drives (capture/driving/steering.py) as an object in the user's own process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import torch
 import torch._dynamo
 
 from fx_explorer.analysis.compare import Figure, figures
-from fx_explorer.capture.custom_pass import load_pass
-from fx_explorer.capture.gates import Milestones
-from fx_explorer.capture.orders import edit_all
+from fx_explorer.capture.driving.custom_pass import load_pass
+from fx_explorer.capture.driving.gates import Milestones
+from fx_explorer.capture.driving.orders import edit_all
+from fx_explorer.capture.driving.snapshots import snapshot
+from fx_explorer.capture.driving.steering import Steering
+from fx_explorer.capture.driving.ways import Key, Way
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
 from fx_explorer.capture.recording import one_line
-from fx_explorer.capture.snapshots import snapshot
-from fx_explorer.capture.steering import Steering
-from fx_explorer.capture.ways import Key, Way
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     GATE_WORDS,

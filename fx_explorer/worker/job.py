@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.capture.gates import Left
+from fx_explorer.capture.driving.gates import Left
 from fx_explorer.errors import SessionWriteError, TargetError, UsageError, WorkerError
 from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
 from fx_explorer.worker import ending, loading, overlay
@@ -144,9 +144,9 @@ class Job:
         self.say("importing the compiler")
         import torch._inductor.compile_fx  # noqa: F401
 
-        from fx_explorer.capture.gates import Gates
+        from fx_explorer.capture.driving.gates import Gates
+        from fx_explorer.capture.driving.settings import add_catalogue, apply, in_force
         from fx_explorer.capture.recorder import recording
-        from fx_explorer.capture.settings import add_catalogue, apply, in_force
 
         if self.request.settings:
             apply(self.request.settings)  # for good: the process ends with this request

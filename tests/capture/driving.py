@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fx_explorer.capture.gates import Gates, Left
+from fx_explorer.capture.driving.gates import Gates, Left
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter

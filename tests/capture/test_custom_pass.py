@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.fx import GraphModule
 
-from fx_explorer.capture.custom_pass import apply_pass, load_pass
+from fx_explorer.capture.driving.custom_pass import apply_pass, load_pass
 from fx_explorer.capture.patching import patched
 from fx_explorer.errors import PassProblem
 from tests.capture.lowering import fresh_compiler

@@ -14,7 +14,7 @@ from torch._inductor.async_compile import AsyncCompile
 
 from fx_explorer.analysis.compare import figures
 from fx_explorer.analysis.ways import kernels_of_way
-from fx_explorer.capture import measuring
+from fx_explorer.capture.driving import measuring
 from fx_explorer.model import Artifact, Changes, Command, Gate, Measurement, PassFile
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader

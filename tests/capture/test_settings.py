@@ -14,8 +14,8 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture import settings as options
-from fx_explorer.capture.setting_help import entries_of
+from fx_explorer.capture.driving import settings as options
+from fx_explorer.capture.driving.setting_help import entries_of
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Setting
 from fx_explorer.model.setting_values import fits

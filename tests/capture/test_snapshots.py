@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
+from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.snapshots import snapshot
 from tests.capture.lowering import fresh_compiler
 
 

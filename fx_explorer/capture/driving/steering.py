@@ -16,20 +16,21 @@ import torch
 from torch._dynamo.exc import RestartAnalysis
 from torch._guards import compile_context
 
-from fx_explorer.capture import dynamic_shapes, settings, stages
-from fx_explorer.capture.compilers import compiler_for
-from fx_explorer.capture.edits import Edits, marked
-from fx_explorer.capture.gates import Aborted, AnotherWay, Gates, Left, Milestones, Reached, Skipped
+from fx_explorer.capture import stages
+from fx_explorer.capture.driving import dynamic_shapes, settings
+from fx_explorer.capture.driving.compilers import compiler_for
+from fx_explorer.capture.driving.edits import Edits, marked
+from fx_explorer.capture.driving.gates import Aborted, AnotherWay, Gates, Left, Milestones, Reached, Skipped
+from fx_explorer.capture.driving.late_guards import late_guards
+from fx_explorer.capture.driving.orders import allow_at_gate, allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
+from fx_explorer.capture.driving.reaching import check_passes, check_reached
+from fx_explorer.capture.driving.region_reuse import check_region, share_regions
+from fx_explorer.capture.driving.snapshots import snapshot
+from fx_explorer.capture.driving.steered_settings import SteeredSettings
+from fx_explorer.capture.driving.way_rows import WayRows
+from fx_explorer.capture.driving.ways import KeptSegment, Key, Way, share_gates, shared_keys, shared_segment
 from fx_explorer.capture.inspecting import backward_at_once, runnable_copy
-from fx_explorer.capture.late_guards import late_guards
-from fx_explorer.capture.orders import allow_at_gate, allow_for_all, obey_at_gate, obey_at_the_end, obey_for_all
-from fx_explorer.capture.reaching import check_passes, check_reached
 from fx_explorer.capture.recording import Recording, Segment, one_line
-from fx_explorer.capture.region_reuse import check_region, share_regions
-from fx_explorer.capture.snapshots import snapshot
-from fx_explorer.capture.steered_settings import SteeredSettings
-from fx_explorer.capture.way_rows import WayRows
-from fx_explorer.capture.ways import KeptSegment, Key, Way, share_gates, shared_keys, shared_segment
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     GATES,
@@ -150,7 +151,7 @@ class Steering:
 
     def measure(self, name: str) -> str:
         """How long a way runs, in words; it stands in the session. Raises UsageError."""
-        from fx_explorer.capture.measuring import measure  # for those who measure
+        from fx_explorer.capture.driving.measuring import measure  # for those who measure
 
         return measure(self, self._recording, name)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from torch.fx import GraphModule
 
+from fx_explorer.capture.driving.snapshots import become, snapshot
+from fx_explorer.capture.driving.ways import Way
 from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.snapshots import become, snapshot
-from fx_explorer.capture.ways import Way
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
 
@@ -79,7 +79,7 @@ def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Mark the regions and say how many nodes each has. Raises UsageError."""
     if not marks:
         return []
-    from fx_explorer.capture.marking import apply_mark  # it imports torch's partitioner, for those who mark
+    from fx_explorer.capture.driving.marking import apply_mark  # it imports torch's partitioner, for those who mark
 
     return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
 
@@ -92,13 +92,13 @@ def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Whether each region that was marked in ``module`` is one piece, or why it falls apart."""
     if not marks:
         return []
-    from fx_explorer.capture.marking import regions_in_words
+    from fx_explorer.capture.driving.marking import regions_in_words
 
     return regions_in_words(module, marks)
 
 
 def passed(path: str, module: GraphModule) -> GraphModule:
     """``module`` after the pass; raises PassProblem and leaves it alone when there is something wrong with the pass."""
-    from fx_explorer.capture.custom_pass import apply_pass
+    from fx_explorer.capture.driving.custom_pass import apply_pass
 
     return apply_pass(path, module)

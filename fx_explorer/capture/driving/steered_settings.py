@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from fx_explorer.capture import settings
-from fx_explorer.capture.dynamic_shapes import SETTING, DynamicShapes
+from fx_explorer.capture.driving import settings
+from fx_explorer.capture.driving.dynamic_shapes import SETTING, DynamicShapes
+from fx_explorer.capture.driving.ways import Way
 from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.ways import Way
 from fx_explorer.model import Changes, Gate, Intervention
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import create_op_support
 
-from fx_explorer.capture import settings
+from fx_explorer.capture.driving import settings
 from fx_explorer.capture.graphs import CALLS, module_path
 from fx_explorer.capture.region_forms import KEY
 from fx_explorer.capture.regional import region_name

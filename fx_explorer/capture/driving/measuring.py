@@ -18,18 +18,18 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from fx_explorer.capture.compilers import compiler_for
+from fx_explorer.capture.driving.compilers import compiler_for
+from fx_explorer.capture.driving.ways import KeptSegment, Settings, Way
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import Recording, one_line
 from fx_explorer.capture.sources import Sources
 from fx_explorer.capture.versions import options_there
-from fx_explorer.capture.ways import KeptSegment, Settings, Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Failure, Measured, Measurement
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.steering import Steering
+    from fx_explorer.capture.driving.steering import Steering
 
 WARM_UP_RUNS = 3
 MEASURE_S = 1.0

@@ -14,9 +14,9 @@ from typing import Any
 
 from torch.utils._sympy.printers import PythonPrinter
 
+from fx_explorer.capture.driving.ways import KeptSegment, Way
 from fx_explorer.capture.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.ways import KeptSegment, Way
 from fx_explorer.model import Guard
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from torch.fx import GraphModule
 
-from fx_explorer.capture.edited_graph import BrokenGraphError, check_edited
-from fx_explorer.capture.snapshots import snapshot
+from fx_explorer.capture.driving.edited_graph import BrokenGraphError, check_edited
+from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.errors import PassProblem
 
 PassFunction = Callable[[GraphModule], object]

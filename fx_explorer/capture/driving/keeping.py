@@ -15,9 +15,9 @@ from typing import Any
 from torch._functorch import aot_autograd
 from torch._functorch._aot_autograd import graph_compile
 
+from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.snapshots import snapshot
 
 
 @contextlib.contextmanager

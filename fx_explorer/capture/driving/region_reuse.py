@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import torch
 
+from fx_explorer.capture.driving.ways import Way
 from fx_explorer.capture.graphs import describe_value, node_value
 from fx_explorer.capture.region_forms import configs_in_force
-from fx_explorer.capture.ways import Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Command, Gate
 

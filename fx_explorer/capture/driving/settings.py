@@ -20,7 +20,7 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.setting_help import Entry, entries_of
+from fx_explorer.capture.driving.setting_help import Entry, entries_of
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Setting, SettingGroup
 from fx_explorer.model.setting_values import as_declared, choices_of, fits, is_plain, one_of, plain_type, problem_of

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from fx_explorer.capture import stages
+from fx_explorer.capture.driving.ways import KeptSegment, Key, Way
 from fx_explorer.capture.recording import Recording, one_line
-from fx_explorer.capture.ways import KeptSegment, Key, Way
 from fx_explorer.model import Command, Compilation, Gate
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.capture.ways import Way
+from fx_explorer.capture.driving.ways import Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import DIRECTIONS, GATE_WORDS, GATES, GRAPH_GATES, Direction, Gate, PassFile
 
@@ -29,7 +29,7 @@ def check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
     """Raises UsageError for a pass that would never be applied, and PassProblem for a file that has none."""
     if not passes:
         return
-    from fx_explorer.capture.custom_pass import load_pass  # for those who have one
+    from fx_explorer.capture.driving.custom_pass import load_pass  # for those who have one
 
     for one in passes:
         if one.gate not in GRAPH_GATES:

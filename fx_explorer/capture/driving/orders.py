@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from fx_explorer.capture.dynamic_shapes import SETTING, THROUGH
-from fx_explorer.capture.edits import cut_out, marked, passed
-from fx_explorer.capture.gates import AnotherWay
-from fx_explorer.capture.snapshots import snapshot
-from fx_explorer.capture.ways import KeptSegment, Way
+from fx_explorer.capture.driving.dynamic_shapes import SETTING, THROUGH
+from fx_explorer.capture.driving.edits import cut_out, marked, passed
+from fx_explorer.capture.driving.gates import AnotherWay
+from fx_explorer.capture.driving.snapshots import snapshot
+from fx_explorer.capture.driving.ways import KeptSegment, Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.steering import Steering
+    from fx_explorer.capture.driving.steering import Steering
 
 
 def obey_at_gate(

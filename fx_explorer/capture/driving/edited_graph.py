@@ -13,8 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from fx_explorer.capture.driving.snapshots import copy_attributes
 from fx_explorer.capture.graphs import CALLS, describe_value, node_value, target_name
-from fx_explorer.capture.snapshots import copy_attributes
 
 
 class BrokenGraphError(Exception):

@@ -18,8 +18,8 @@ help: ## this list
 demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for another one)
 	$(BIN)/fx-explorer $(DEMO)
 
-test: $(READY) ## run the tests (ARGS="-k breaks" for some of them)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## run the tests, two at a time (ARGS="-k breaks" for some of them)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 newest: ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
 	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
 from fx_explorer.commands.given_session import is_session
 from fx_explorer.errors import UsageError
-from fx_explorer.model import Pause
+from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.curtain import curtain
 
 if TYPE_CHECKING:
+    from fx_explorer.mending import Figures, Mend, Trial, TryMend
     from fx_explorer.tui.app import ExplorerApp
 
 
@@ -69,7 +70,7 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        return ExplorerApp(session=session, config=config)
+        return ExplorerApp(session=session, config=config, try_mend=_trial_of(arguments))
     from fx_explorer.client import Capture
 
     request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
@@ -78,7 +79,20 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         return Capture(request, arguments.python, arguments.timeout, output=arguments.output)
 
     watched = watched_files(arguments.target)
-    return ExplorerApp(make_capture=make_capture, target=arguments.target, watched=watched, config=config)
+    return ExplorerApp(
+        make_capture=make_capture, target=arguments.target, watched=watched, config=config, try_mend=_trial_of(arguments)
+    )
+
+
+def _trial_of(arguments: argparse.Namespace) -> TryMend:
+    """A mend is tried with the interpreter that captures."""
+
+    async def try_mend(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
+        from fx_explorer.mending import trial
+
+        return await trial.try_mend(request, mend, before, arguments.python, arguments.timeout or trial.TIMEOUT_S)
+
+    return try_mend
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:

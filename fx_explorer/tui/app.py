@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import work
 from textual.app import SystemCommand
@@ -26,11 +27,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
 from fx_explorer.tui.capturing import MakeCapture
-from fx_explorer.tui.changing import ChangingApp
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.live import LiveCapture, Waiting
+from fx_explorer.tui.mending import MendingApp
 from fx_explorer.tui.pipeline import pipeline
 from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask
@@ -38,6 +39,9 @@ from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.watching import FileWatch
+
+if TYPE_CHECKING:
+    from fx_explorer.mending import TryMend
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
@@ -57,7 +61,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(ChangingApp):
+class ExplorerApp(MendingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"
@@ -73,10 +77,12 @@ class ExplorerApp(ChangingApp):
         target: str = "",
         watched: Iterable[Path] = (),
         config: Config | None = None,
+        try_mend: TryMend | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
         self.config = config or Config()
         super().__init__(make_capture, self.config.keys)
+        self.try_mend = try_mend
         self._session = session
         self._told: tuple[object, ...] | None = None
         """What the header says already."""

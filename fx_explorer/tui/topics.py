@@ -32,7 +32,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
         "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a function compiled again.\n"
-        "Below the list: why, what to try, and your stack. Enter goes to your line.",
+        "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
+        "E shows edits of your source, or options, that may take the break away, and tries them.",
         "Moving",
     ),
     "guards": (

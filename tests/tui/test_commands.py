@@ -19,13 +19,34 @@ from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.screens.mends import MendScreen
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 
-OWNERS = [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen, SourceEditScreen]
-CLASSES = {"app": ExplorerApp, "explorer": Explorer, "lines": LineView, "dialog": Chooser, "compare": CompareScreen}
+OWNERS = [
+    ExplorerApp,
+    Explorer,
+    LineView,
+    Outline,
+    Chooser,
+    FindBar,
+    Inspector,
+    Help,
+    Ask,
+    CompareScreen,
+    SourceEditScreen,
+    MendScreen,
+]
+CLASSES = {
+    "app": ExplorerApp,
+    "explorer": Explorer,
+    "lines": LineView,
+    "dialog": Chooser,
+    "compare": CompareScreen,
+    "mends": MendScreen,
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
@@ -51,9 +72,7 @@ def test_the_keys_of_lists_are_those_their_widget_binds() -> None:
     assert set(bound) == set(declared)
 
 
-@pytest.mark.parametrize(
-    "owner", [ExplorerApp, Explorer, LineView, Outline, Chooser, FindBar, Inspector, Help, Ask, CompareScreen, SourceEditScreen]
-)
+@pytest.mark.parametrize("owner", OWNERS)
 def test_every_binding_has_the_id_of_a_command(owner: type) -> None:
     known = {command.id for command in COMMANDS}
     own = owner.__dict__.get("BINDINGS", [])

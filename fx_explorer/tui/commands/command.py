@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Scope = Literal["app", "explorer", "lines", "dialog", "compare"]
+Scope = Literal["app", "explorer", "lines", "dialog", "compare", "mends"]
 """Who carries the command out: the app, the main screen, whatever list or text has the focus, what is open on top with a line
-to type in, or the comparison of two ways."""
+to type in, the comparison of two ways, or the mends of a break."""
 
-ON_TOP: tuple[Scope, ...] = ("dialog", "compare")
+ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "mends")
 """Scopes of what opens above the main screen: their keys hold only there, and mean something else below."""
 
 Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application"]

@@ -19,4 +19,26 @@ _COMPARISON: tuple[Entry, ...] = (
     ("compare.other", "tab", "other_list", "other list", "In a comparison, go from the figures to the difference, and back."),
 )
 
-DIALOG_COMMANDS = (*declared("dialog", "Dialogs", *_DIALOG), *declared("compare", "Dialogs", *_COMPARISON))
+_MENDS: tuple[Entry, ...] = (
+    (
+        "mends.try",
+        "t",
+        "try_mend",
+        "try",
+        "Among mends, run the program with the one under the cursor, and compare the results.",
+    ),
+    (
+        "mends.accept",
+        "a",
+        "accept",
+        "accept",
+        "Among mends, write the one under the cursor to your file, after a trial and asking.",
+    ),
+    ("mends.other", "tab", "other_list", "diff", "Among mends, go from the list to the diff, and back."),
+)
+
+DIALOG_COMMANDS = (
+    *declared("dialog", "Dialogs", *_DIALOG),
+    *declared("compare", "Dialogs", *_COMPARISON),
+    *declared("mends", "Dialogs", *_MENDS),
+)

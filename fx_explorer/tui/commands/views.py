@@ -60,4 +60,12 @@ _FILTER = (
     "Show only the guards with the words you type.",
 )
 
-VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE, _FILTER))
+_MENDS = (
+    "breaks.mend",
+    "E",
+    "show_mends",
+    "mends",
+    "Show edits and options that may take the graph break under the cursor away; try them, write them.",
+)
+
+VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE, _FILTER), *declared("app", "Views", _MENDS))

@@ -16,6 +16,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
+from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview import overview
@@ -237,6 +238,13 @@ class ExplorerFrame(Screen[None]):
         if self.view == "regions" and isinstance(table, TablePane) and not self.outline.has_focus:
             return [(one.key, one.value) for one in regions(self.reader)[table.rows.cursor :][:1]]
         return regions_at(self.reader, self.place) if self.place else []
+
+    def breaks_here(self) -> list[DistinctBreak]:
+        """The graph break under the cursor of their view; none when that row is about something else."""
+        table = self._view_widgets.get("breaks")
+        if self.reader is None or not isinstance(table, TablePane):
+            return []
+        return distinct_breaks(self.reader)[table.rows.cursor :][:1]
 
     async def go(self, place: Place) -> None:
         """Show a place in the linked panes, and remember where we were."""

@@ -92,7 +92,8 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    return f"{' · '.join(parts)}. Enter goes to your line." if parts else ""
+    mending = " E shows what may take one away." if breaks else ""
+    return f"{' · '.join(parts)}. Enter goes to your line.{mending}" if parts else ""
 
 
 def _why_empty(reader: SessionReader) -> str:

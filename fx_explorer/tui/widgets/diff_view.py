@@ -18,10 +18,19 @@ class DiffView(CodeView):
 
     def __init__(self, diff: str) -> None:
         super().__init__(diff, line_numbers=False)
-        self._code = Lines("\n".join(line[1:] for line in diff.split("\n")), "python")
+        self._code = _code_of(diff)
+
+    def show(self, diff: str) -> None:
+        """Another diff, from its first line."""
+        self._code = _code_of(diff)
+        self.load(diff)
+        self._light()
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._light()
+
+    def _light(self) -> None:
         self.marks = frozenset(line for line in range(self.line_count) if self._sign(line))
 
     def line_tokens(self, line: int) -> Sequence[Piece]:
@@ -33,3 +42,7 @@ class DiffView(CodeView):
     def _sign(self, line: int) -> str:
         text = self._lines.raw(line)
         return text[:1] if text[:1] in SIGNS and not text.startswith(HEADINGS) else ""
+
+
+def _code_of(diff: str) -> Lines:
+    return Lines("\n".join(line[1:] for line in diff.split("\n")), "python")

@@ -1,0 +1,179 @@
+"""What may take a break away: each mend with its diff, tried on demand, and written to the user's file after asking."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Label
+from textual.worker import Worker
+
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.mending import Mend, Offer, Trial, TryMend, accept
+from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.views.mends import COLUMNS, mend_row, question, shown, title_of, told, why_not_written
+from fx_explorer.tui.widgets.diff_view import DiffView
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
+
+MOST_ROWS = 6
+
+READ_S = 15
+"""Why something was not done is read in peace."""
+
+_HINTED = ("mends.try", "mends.accept", "place.copy", "mends.other", "dialog.close")
+
+_COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-success", "warning": "$text-warning"}
+
+
+class MendScreen(ModalScreen[None]):
+    """Above, the mends of one break; below, why the one under the cursor, what came of trying it, and its diff."""
+
+    DEFAULT_CSS = """
+    MendScreen { align: center middle; }
+    MendScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    MendScreen RowList { background: $surface; }
+    MendScreen Label { width: 1fr; padding: 0 1; margin: 1 0; max-height: 8; }
+    MendScreen DiffView { height: 1fr; background: $surface; }
+    MendScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *priority_bindings("mends"),
+        *reused_bindings("place.copy"),
+    ]
+
+    def __init__(self, offer: Offer, try_mend: TryMend, keymap: Keymap) -> None:
+        super().__init__()
+        self._offer = offer
+        self._try_mend = try_mend
+        self._keymap = keymap
+        self._trials: dict[int, Trial] = {}
+        """By the mend's row."""
+        self._trying: int | None = None
+        self._trial: Worker[None] | None = None
+        self._rows: list[Row] = []
+        self._list = RowList(COLUMNS, header=False)
+        self._words = Label("", markup=False)
+        self._diff = DiffView("")
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(title_of(self._offer))
+            yield self._list
+            yield self._words
+            yield self._diff
+            yield self._hint
+
+    def on_mount(self) -> None:
+        self._list.styles.height = min(MOST_ROWS, len(self._offer.mends))
+        self._list.load(Rows(self._rows))
+        self._show_state()
+        self._diff.show(shown(self._mend))
+        self._list.focus()
+
+    @property
+    def _mend(self) -> Mend:
+        return self._offer.mends[self._list.cursor]
+
+    # what is shown
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.control is self._list:
+            self._show_words()
+            self._diff.show(shown(self._mend))
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Enter on a mend goes into its diff."""
+        event.stop()
+        if event.control is self._list:
+            self._diff.focus()
+
+    def _show_state(self) -> None:
+        """A trial has begun or ended: cursors stay where they are."""
+        self._rows[:] = [
+            mend_row(mend, self._trials.get(row), is_being_tried=row == self._trying)
+            for row, mend in enumerate(self._offer.mends)
+        ]
+        self._list.reload()
+        self._show_words()
+
+    def _show_words(self) -> None:
+        lines = told(self._mend, self._trials.get(self._list.cursor))
+        words = (Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error")) for text, kind in lines)
+        self._words.update(Content("\n").join(words))
+        tries, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        ends = "stops the trial" if self._trial else "closes"
+        keys = f"{tries} tries it · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
+        self._hint.show(Content("trying: your program runs with the change" if self._trial else ""), Content(keys))
+
+    # what can be asked
+
+    def action_other_list(self) -> None:
+        (self._list if self._diff.has_focus else self._diff).focus()
+
+    def action_copy(self) -> None:
+        self.app.post_message(Explorer.CopyWanted(self._mend.diff or self._mend.instruction))
+
+    def action_try_mend(self) -> None:
+        if self._offer.why_not_tried:
+            self.notify(self._offer.why_not_tried, severity="warning", timeout=READ_S)
+        elif self._trial:
+            self.notify("A mend is being tried: wait for it, or stop it first.")
+        else:
+            self._trial = self._run_trial(self._list.cursor)
+
+    @work(name="try mend", group="mend", description="run the program with a mend, and compare")
+    async def _run_trial(self, row: int) -> None:
+        """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
+        assert self._offer.request is not None
+        self._trying = row
+        self._show_state()
+        try:
+            self._trials[row] = await self._try_mend(self._offer.request, self._offer.mends[row], self._offer.before)
+        except FxExplorerError as error:
+            self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
+        finally:
+            self._trying = self._trial = None
+            if self.is_attached:
+                self._show_state()
+
+    @work(name="write mend", group="save", exclusive=True, description="write a mend to the file")
+    async def action_accept(self) -> None:
+        mend, trial = self._mend, self._trials.get(self._list.cursor)
+        reason = why_not_written(mend, trial)
+        if reason or trial is None:
+            self.notify(reason, severity="warning", timeout=READ_S)
+            return
+        answer = await self.app.push_screen_wait(Ask(printable(question(mend, trial)), "", verb="answers"))
+        if answer.lower() in ("y", "yes"):
+            self._write(mend)
+        else:
+            self.notify("Not written.")
+
+    def _write(self, mend: Mend) -> None:
+        try:
+            backup = accept(mend)
+        except UsageError as error:
+            self.notify(str(error), title="not written", severity="error", timeout=READ_S)
+        else:
+            self.notify(f"Wrote {mend.path}; the file as it was: {backup}. Capture again to see it.", timeout=READ_S)
+
+    def action_leave(self) -> None:
+        if self._trial:
+            self._trial.cancel()
+            self.notify("Stopped: the mend was not tried to its end.")
+        else:
+            self.dismiss(None)

@@ -117,7 +117,7 @@ class MendScreen(ModalScreen[None]):
         tries, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
         ends = "stops the trial" if self._trial else "closes"
         keys = f"{tries} tries it · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
-        self._hint.show(Content("trying: your program runs with the change" if self._trial else ""), Content(keys))
+        self._hint.show(Content(""), Content(keys))
 
     # what can be asked
 

@@ -5,11 +5,13 @@ The user's file is not touched. A mend that loops, crashes or raises costs that 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
@@ -92,10 +94,7 @@ async def try_mend(
     await capture.start()
     try:
         outcome = await capture.wait()
-        with SessionReader(capture.session_path) as reader:
-            after = figures(reader)
-            verification = next(iter(reader.rows(model.Verification)), None)
-            failures = reader.rows(model.Failure, where="compiler")
+        after, verification, failures = await asyncio.to_thread(_found, capture.session_path)
     except BaseException:
         await capture.cancel()
         raise
@@ -104,6 +103,13 @@ async def try_mend(
     verdict, reason = judge(outcome, before, after, verification, failures)
     ended = outcome.kind == "finished"
     return Trial(mend, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
+
+
+def _found(path: Path) -> tuple[Figures, Verification | None, Sequence[model.Failure]]:
+    """In a thread: of a large session the figures take a while, and whoever waits may have a screen to paint."""
+    with SessionReader(path) as reader:
+        verification = next(iter(reader.rows(model.Verification)), None)
+        return figures(reader), verification, reader.rows(model.Failure, where="compiler")
 
 
 def request_to_try(request: CaptureRequest, mend: Mend) -> CaptureRequest:

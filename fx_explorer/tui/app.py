@@ -81,8 +81,7 @@ class ExplorerApp(MendingApp):
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
         self.config = config or Config()
-        super().__init__(make_capture, self.config.keys)
-        self.try_mend = try_mend
+        super().__init__(make_capture, self.config.keys, try_mend)
         self._session = session
         self._told: tuple[object, ...] | None = None
         """What the header says already."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import work
 
+from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.changing import ChangingApp
+from fx_explorer.tui.commands import Keymap
 
 if TYPE_CHECKING:
-    from fx_explorer.mending import TryMend
+    from fx_explorer.mending import Trial, TryMend
 
 NO_BREAK = "Mends are for graph breaks: go to one in this list. For a recompile, What to do says what avoids it."
 
@@ -18,8 +21,12 @@ NO_BREAK = "Mends are for graph breaks: go to one in this list. For a recompile,
 class MendingApp(ChangingApp):
     """Looks for mends, and shows them."""
 
-    try_mend: TryMend | None = None
-    """What tries a mend; None: a worker in the interpreter that the app itself runs in."""
+    def __init__(self, make_capture: MakeCapture | None, keymap: Keymap, try_mend: TryMend | None) -> None:
+        """``try_mend``: what tries a mend; None: a worker in the interpreter that the app itself runs in."""
+        super().__init__(make_capture, keymap)
+        self._try_mend = try_mend
+        self._trials: dict[Path, list[Trial]] = {}
+        """By session."""
 
     @work(name="mends", group="choose", exclusive=True, description="look for what may take a graph break away")
     async def action_show_mends(self) -> None:
@@ -36,6 +43,7 @@ class MendingApp(ChangingApp):
             return
         offer = await asyncio.to_thread(mending.offer, explorer.reader.path, found[0])
         if offer.mends:
-            await self.push_screen_wait(MendScreen(offer, self.try_mend or mending.try_mend, explorer.keymap))
+            trials = self._trials.setdefault(explorer.reader.path, [])
+            await self.push_screen_wait(MendScreen(offer, self._try_mend or mending.try_mend, trials, explorer.keymap))
         else:
             self.notify(offer.why_none, title="no mend", timeout=15)

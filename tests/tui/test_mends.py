@@ -194,6 +194,17 @@ async def test_the_cursor_moves_while_a_trial_runs_and_the_verdict_goes_to_the_m
         assert "✓ good: all is well" in driver.screen
 
 
+async def test_a_verdict_is_still_there_when_the_mends_are_opened_again(open_app: OpenApp, session: Path) -> None:
+    async with open_app(session, try_mend=ends_as("good", "all is well")) as driver:
+        await open_mends(driver, TAKE_OUT)
+        await driver.press("t")
+        await driver.until(lambda: "✓ good" in driver.screen)
+        await driver.press("q")
+        await open_mends(driver, TAKE_OUT)
+        assert "✓ good: all is well" in driver.screen
+        assert driver.screen.count("✓ good") == 2  # in its row, and told
+
+
 async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(open_app: OpenApp, session: Path) -> None:
     async def no_room(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
         raise SessionWriteError("no space left on the disk")

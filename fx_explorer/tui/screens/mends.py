@@ -53,13 +53,13 @@ class MendScreen(ModalScreen[None]):
         *reused_bindings("place.copy"),
     ]
 
-    def __init__(self, offer: Offer, try_mend: TryMend, keymap: Keymap) -> None:
+    def __init__(self, offer: Offer, try_mend: TryMend, trials: list[Trial], keymap: Keymap) -> None:
+        """``trials``: what was tried before; the screen adds to it, so that a verdict outlives it."""
         super().__init__()
         self._offer = offer
         self._try_mend = try_mend
         self._keymap = keymap
-        self._trials: dict[int, Trial] = {}
-        """By the mend's row."""
+        self._trials = trials
         self._trying: int | None = None
         self._trial: Worker[None] | None = None
         self._rows: list[Row] = []
@@ -87,6 +87,9 @@ class MendScreen(ModalScreen[None]):
     def _mend(self) -> Mend:
         return self._offer.mends[self._list.cursor]
 
+    def _trial_of(self, mend: Mend) -> Trial | None:
+        return next((trial for trial in reversed(self._trials) if trial.mend == mend), None)
+
     # what is shown
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
@@ -104,14 +107,14 @@ class MendScreen(ModalScreen[None]):
     def _show_state(self) -> None:
         """A trial has begun or ended: cursors stay where they are."""
         self._rows[:] = [
-            mend_row(mend, self._trials.get(row), is_being_tried=row == self._trying)
+            mend_row(mend, self._trial_of(mend), is_being_tried=row == self._trying)
             for row, mend in enumerate(self._offer.mends)
         ]
         self._list.reload()
         self._show_words()
 
     def _show_words(self) -> None:
-        lines = told(self._mend, self._trials.get(self._list.cursor))
+        lines = told(self._mend, self._trial_of(self._mend))
         words = (Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error")) for text, kind in lines)
         self._words.update(Content("\n").join(words))
         tries, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
@@ -142,7 +145,7 @@ class MendScreen(ModalScreen[None]):
         self._trying = row
         self._show_state()
         try:
-            self._trials[row] = await self._try_mend(self._offer.request, self._offer.mends[row], self._offer.before)
+            self._trials.append(await self._try_mend(self._offer.request, self._offer.mends[row], self._offer.before))
         except FxExplorerError as error:
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
         finally:
@@ -152,7 +155,8 @@ class MendScreen(ModalScreen[None]):
 
     @work(name="write mend", group="save", exclusive=True, description="write a mend to the file")
     async def action_accept(self) -> None:
-        mend, trial = self._mend, self._trials.get(self._list.cursor)
+        mend = self._mend
+        trial = self._trial_of(mend)
         reason = why_not_written(mend, trial)
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)

@@ -1,0 +1,30 @@
+"""What a session offers for a break beside its mends: whether they can be tried from here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.mending.offers import target_file, why_not_tried
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.session import SessionReader, SessionWriter
+
+
+@pytest.mark.parametrize(
+    ("target", "file"),
+    [("m.py", Path("m.py")), ("a/m.py:Model", Path("a/m.py")), ("package.module:f", None), ("a:b.py", Path("a:b.py"))],
+)
+def test_a_target_names_a_file_or_none(target: str, file: Path | None) -> None:
+    assert target_file(target) == file
+
+
+def test_a_module_may_be_anywhere_and_a_file_must_be_there(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.set_meta("outcome", Outcome("finished").to_json())
+    here = tmp_path / "m.py"
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert why_not_tried(reader, CaptureRequest("package.module:f", "")) == ""
+        assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")).startswith(f"{here} is not here")
+        here.touch()
+        assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")) == ""

@@ -72,9 +72,11 @@ _CPP = (
 
 _BYTECODE = (
     r"(?P<offset>^\s*(?:\d+|--)(?:\s+\d+)?(?=\s)|(?<=>>)\s+\d+)"
-    r"|(?P<label>>>|-->|\bto L?\d+\b|\bL\d+\b:?)"
-    r"|(?P<comment>^\s*(?:Disassembly|ExceptionTable).*)"
-    r"|(?P<string>\(.*\)\s*$)"
+    r"|(?P<label>>>|-->|\bto L?\d+\b|\bL\d+\b:?|[│├┼┬┴╭╰─▸]+)"
+    r"|(?P<comment>^\s*(?:Disassembly|ExceptionTable).*|#\s.*)"
+    r"|(?P<string>\(.*\)\s*$|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"
+    r"|(?P<variable>\b__(?:compiled_fn|resume_at|import|builtins_dict)_\w+|\b(?:graph_out|tmp)_\d+\b)"
+    rf"|(?P<constant>{_words('True False None NULL')})"
     r"|(?P<keyword>\b[A-Z_]*(?:JUMP|FOR_ITER|RETURN|RAISE|YIELD)[A-Z_0-9]*\b)"
     r"|(?P<builtin>\b(?:PRE)?CALL[A-Z_]*\b)"
     r"|(?P<function>\b[A-Z][A-Z0-9_]{2,}\b)"

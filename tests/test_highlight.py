@@ -122,6 +122,20 @@ def test_bytecode_shows_offsets_opnames_and_arguments() -> None:
     assert ("(x)", "string") in [(text.strip(), kind) for line in shown for text, kind in line]
 
 
+def test_a_bytecode_listing_shows_arrows_source_lines_and_names_that_dynamo_made_up() -> None:
+    jump, source, call, string = kinds_of(
+        " 46 │╭┼─ POP_JUMP_IF_FALSE to 50\n    ││  # 31  continue\n"
+        " 2     LOAD_GLOBAL     __compiled_fn_2 + NULL  # the compiled graph [0/0]\n"
+        " 4     LOAD_CONST      'no # comment'\n",
+        "bytecode",
+    )
+    assert jump == [(" 46", "offset"), ("│╭┼─", "label"), ("POP_JUMP_IF_FALSE", "keyword"), ("to 50", "label")]
+    assert source == [("││", "label"), ("# 31  continue", "comment")]
+    assert ("__compiled_fn_2", "variable") in call
+    assert call[-1] == ("# the compiled graph [0/0]", "comment")
+    assert string[-1] == ("'no # comment'", "string")
+
+
 def test_json_keys_differ_from_strings() -> None:
     shown = kinds_of(json.dumps({"name": "gelu", "n": 3, "ok": True}), "json")[0]
     assert shown[:2] == [('"name"', "label"), ('"gelu"', "string")]

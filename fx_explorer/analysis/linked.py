@@ -86,10 +86,18 @@ class _Selection:
         return [stack.frames for stack in self._reader.by_ids(model.Stack, [row[0] for row in found])]
 
     def _lines_of_source(self, document: Document) -> frozenset[int]:
-        """The innermost frame of each stack that lies in this file."""
+        """The innermost frame of each stack that lies in this file; of an instruction its line, which may have no node."""
         path = self._reader.get(model.SourceFile, document.id).path
+        if self._place.document.language == "bytecode":
+            return frozenset(line - 1 for file, line in self.instructed if file == document.id)
         innermost = (next((f.line for f in reversed(stack) if f.file == path), 0) for stack in self.stacks)
         return frozenset(line - 1 for line in innermost if line)
+
+    @cached_property
+    def instructed(self) -> list[SourceLine]:
+        """The source line that the selected instruction belongs to."""
+        rows = self._reader.rows(model.LineSource, artifact=self._place.document.id, line=self._place.line + 1)
+        return [(row.file, row.source_line) for row in rows]
 
     # artifacts
 
@@ -118,6 +126,8 @@ class _Selection:
             lines.setdefault((row.file, row.source_line), set()).add(row.line - 1)
         if self._place.document.kind == "source":
             return frozenset(lines.get((self._place.document.id, self._place.line + 1), ()))
+        if self._place.document.language == "bytecode":
+            return frozenset(row for line in self.instructed for row in lines.get(line, ()))
         files = dict(self._reader.query("SELECT path, id FROM source_file"))
         wanted: set[int] = set()
         for stack in self.stacks:

@@ -164,6 +164,8 @@ class Recording:
         """None: everything goes straight through."""
         self.branches: dict[str, int] = {}
         """Row of the branch that a compilation is on; absent on its first way."""
+        self.resume_names: dict[str, str] = {}
+        """Global that Dynamo's bytecode calls → the resume function in it: ``torch_dynamo_resume_in_forward_at_12``."""
         self.errors: dict[str, BackendError] = {}
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
         self._by_name: tuple[dict[str, Any], ...] = (

@@ -13,7 +13,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned, why_missing, with_region
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.presets import PRESETS, Material, Slot, document_for
+from fx_explorer.tui.presets import PRESETS, Material, Slot, bytecode_slot, document_for
 from fx_explorer.tui.relocate import relocated
 
 
@@ -203,12 +203,12 @@ class Arbiter:
 
 
 def slot_of(document: Document) -> Slot:
-    """The slot of the source | graph | kernel preset that a document belongs to."""
+    """The slot of the source | graph | kernel preset, or of the one with bytecode, that a document belongs to."""
     if document.kind == "source":
         return "source"
     if document.kind == "graph":
         return "graph"
-    return "kernel" if document.stage in ("kernel", "output_code") else ""
+    return "kernel" if document.stage in ("kernel", "output_code") else bytecode_slot(document)
 
 
 def first_compilation(reader: SessionReader) -> int:

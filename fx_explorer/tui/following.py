@@ -48,6 +48,8 @@ STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
     "forward": ("forward",),
     "backward": ("backward",),
     "joint": ("joint",),
+    "bytecode_original": ("dynamo",),
+    "bytecode_modified": ("dynamo",),
 }
 
 

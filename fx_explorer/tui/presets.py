@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
 
-Slot = Literal["", "source", "graph", "kernel", "forward", "backward", "joint"]
+Slot = Literal["", "source", "graph", "kernel", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
 
-PresetName = Literal["source", "backward", "joint"]
+PresetName = Literal["source", "backward", "joint", "bytecode"]
 
 PRESETS: dict[str, tuple[Slot, ...]] = {
     "source": ("source", "graph", "kernel"),
     "backward": ("forward", "backward"),
     "joint": ("joint", "forward", "backward"),
+    "bytecode": ("source", "bytecode_original", "bytecode_modified"),
 }
 
 MISSING: dict[Slot, str] = {
@@ -30,6 +31,8 @@ MISSING: dict[Slot, str] = {
     "forward": "No forward graph was recorded for this compilation.",
     "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
     "joint": "There is no joint graph: only training has one, when AOTAutograd is part of the backend.",
+    "bytecode_original": "No bytecode was recorded for this compilation yet.",
+    "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
     "": "Nothing is shown here.",
 }
 """What an empty pane says."""
@@ -64,7 +67,16 @@ def document_for(slot: Slot, material: Material, direction: model.Direction = ""
         return next(_graphs(material.documents, _GRAPH_STAGES, ("forward", "inference")), None)
     if slot == "graph":
         return _graph(material.documents, direction)
+    if slot in ("bytecode_original", "bytecode_modified"):
+        return next((d for d in material.documents if bytecode_slot(d) == slot), None)
     return None
+
+
+def bytecode_slot(document: Document) -> Slot:
+    """Which of the bytecode slots this document is for; empty when it is no bytecode."""
+    if document.language != "bytecode":
+        return ""
+    return "bytecode_modified" if document.title == ARTIFACT_TITLES["bytecode_modified"] else "bytecode_original"
 
 
 def _graph(documents: Sequence[Document], direction: model.Direction) -> Document | None:

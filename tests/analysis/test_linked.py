@@ -99,6 +99,11 @@ def test_an_instruction_lights_what_its_line_computes(step: SessionReader, hand:
     assert lit(step, hand, "bytecode", 1)["dynamo"] == {3}
 
 
+def test_an_instruction_lights_its_source_line(step: SessionReader, hand: Hand) -> None:
+    assert lit(step, hand, "bytecode", 0)["source"] == {GELU_LINE}
+    assert lit(step, hand, "bytecode", 1)["source"] == {FC2_LINE}
+
+
 def test_an_input_lights_only_itself(step: SessionReader, hand: Hand) -> None:
     found = lit(step, hand, "post_forward", 0)
     assert {name for name, lines in found.items() if lines} == {"post_forward"}

@@ -36,6 +36,31 @@ async def test_joint_preset_shows_joint_forward_backward(hand: Hand, open_app: O
         assert titles(driver) == ["Joint graph", "Forward · post-grad", "Backward · post-grad"]
 
 
+async def test_bytecode_preset_shows_source_and_bytecode_before_and_after(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("C")
+        assert titles(driver) == ["mlp.py", "Bytecode as written", ""]
+        assert "Dynamo made no bytecode" in driver.screen
+
+
+async def test_an_instruction_and_its_source_line_light_each_other(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("C", "g", *"jjjjjj")
+        source, original, _ = driver.panes
+        assert source.body.cursor == 6
+        assert original.body.marks == {0}
+        await driver.press("tab", "G")
+        assert original.body.cursor == 1
+        assert source.body.marks == {7}
+
+
+async def test_bytecode_panes_are_tabs_in_a_narrow_terminal(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path, size=(80, 24)) as driver:
+        await driver.press("C", "tab")
+        assert [pane.display for pane in driver.panes] == [False, True, False]
+        assert "LOAD_FAST" in driver.screen
+
+
 async def test_something_is_lit_before_the_user_selects_anything(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")

@@ -44,6 +44,14 @@ def test_a_backend_without_backward_leaves_the_slot_empty_and_there_is_a_reason(
     assert all(MISSING[slot] for slots in PRESETS.values() for slot in slots)
 
 
+def test_the_bytecode_slots_show_bytecode_before_and_after_dynamo() -> None:
+    before = Document("artifact", 5, "Bytecode as written", "bytecode", 3, 1, "0/0", "dynamo")
+    after = Document("artifact", 6, "Bytecode after Dynamo", "bytecode", 3, 1, "0/0", "dynamo")
+    both = Material((), (graph(1, "dynamo"), before, after))
+    assert [document_for(slot, both) for slot in PRESETS["bytecode"][1:]] == [before, after]
+    assert document_for("bytecode_modified", Material((), (before,))) is None
+
+
 def test_history_forgets_what_lay_ahead_when_going_somewhere_new() -> None:
     history: History[str] = History()
     for stop in "abc":

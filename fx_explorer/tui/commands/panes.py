@@ -27,6 +27,13 @@ _PANES: tuple[Entry, ...] = (
         "Show what the partitioner made of the joint graph, linked.",
     ),
     (
+        "preset.bytecode",
+        "C",
+        "preset('bytecode')",
+        "source | bytecode",
+        "Show the source, its bytecode, and the bytecode that Dynamo made of it, linked.",
+    ),
+    (
         "pane.document",
         "d",
         "pick_document",

@@ -1,0 +1,259 @@
+"""Bytecode listings, against ``dis`` and against what torch itself counts and installs."""
+
+import ast
+import dis
+import inspect
+import re
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from fx_explorer.capture.bytecode import Row, listing, remark
+from fx_explorer.capture.instructions import handled, instructions
+from fx_explorer.capture.jumps import MAX_COLUMNS, gutter
+from fx_explorer.model import Artifact, Compilation, LineSource, ResumeFunction, SourceFile
+from fx_explorer.session import SessionReader
+from tests.capture.recorded import Compile, failures, record
+
+
+def with_loops(n: int) -> int:
+    for i in range(n):
+        if i > 3:
+            continue
+        while n:
+            n -= 1
+            if n == 2:
+                break
+    return n
+
+
+def with_branches(n: int) -> str:
+    if n > 2 and n < 9:
+        return "some"
+    return "many" if n else "none"
+
+
+def with_handlers(n: int) -> int:
+    try:
+        n += 1
+    except ValueError as error:
+        print(error)
+    finally:
+        n += 2
+    return n
+
+
+def with_a_loop_of_one_instruction() -> None:
+    while True:
+        pass
+
+
+FUNCTIONS = (with_loops, with_branches, with_handlers, with_a_loop_of_one_instruction)
+
+
+def targets_of_dis(code: types.CodeType) -> dict[int, int]:
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    return {one.offset: one.argval for one in dis.get_instructions(code) if one.opcode in jumps}
+
+
+def instruction_rows(rows: list[Row]) -> dict[int, str]:
+    """Offset → the row of its instruction."""
+    found = ((re.match(r"\s*(\d+) ", row.text), row.text) for row in rows)
+    return {int(match[1]): text for match, text in found if match}
+
+
+ARROW = "│├┼┬┴╭╰─▸"
+
+
+def followed(rows: list[Row]) -> dict[int, int]:
+    """Offset → offset of the arrow head that its line leads to, found by walking along the characters."""
+    grid = [row.text for row in rows]
+    starts = [(y, x) for y, text in enumerate(grid) if (x := text.find("─ ")) >= 0 and text[: x + 1].strip()[:1].isdigit()]
+    return {offset_of(grid[y]): offset_of(grid[head_from(grid, y, x)]) for y, x in starts}
+
+
+def offset_of(text: str) -> int:
+    return int(text.split()[0])
+
+
+def head_from(grid: list[str], y: int, x: int) -> int:
+    """Left to the first corner of this row, then both ways along its upright line to the row with the head."""
+    corner = next(i for i in range(x, -1, -1) if grid[y][i] in "╭╰├" and is_leftmost(grid[y], i))
+    for step in (-1, 1):
+        row = y
+        while 0 <= row < len(grid) and grid[row][corner : corner + 1] in tuple("│├╭╰┼┬┴"):
+            has_head = "▸" in grid[row]
+            if has_head and grid[row][corner] in "├╭╰┬┴":
+                return row
+            if row != y and grid[row][corner] in ("╰" if step > 0 else "╭"):
+                break
+            row += step
+    raise AssertionError(f"no arrow head for row {y}: {grid[y]}")
+
+
+def is_leftmost(text: str, x: int) -> bool:
+    return not any(character in "╭╰├" for character in text[:x])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_jump_says_the_target_that_dis_says(function: types.FunctionType) -> None:
+    rows = instruction_rows(listing(function.__code__))
+    expected = targets_of_dis(function.__code__)
+    assert {offset: int(match[1]) for offset, text in rows.items() if (match := re.search(r" to (\d+)", text))} == expected
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_arrow_heads_stand_at_the_targets_of_dis_and_nowhere_else(function: types.FunctionType) -> None:
+    rows = instruction_rows(listing(function.__code__))
+    assert {offset for offset, text in rows.items() if "▸" in text} == set(targets_of_dis(function.__code__).values())
+
+
+@pytest.mark.parametrize("function", [with_branches, with_handlers])
+def test_the_line_of_each_jump_leads_to_its_target(function: types.FunctionType) -> None:
+    assert followed(listing(function.__code__)) == targets_of_dis(function.__code__)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_instructions_have_the_line_that_dis_says(function: types.FunctionType) -> None:
+    code = function.__code__
+    starts = dict(dis.findlinestarts(code))
+    found = {one.offset: one.line for one in instructions(code)}
+    assert {offset: found[offset] for offset, line in starts.items() if line} == {k: v for k, v in starts.items() if v}
+
+
+def test_source_lines_stand_where_they_begin() -> None:
+    source, first = inspect.getsourcelines(with_loops)
+    comments = [row for row in listing(with_loops.__code__) if re.match(r"^[^#\d]*# \d", row.text)]
+    assert comments
+    for row in comments:
+        assert row.text.endswith(f"# {row.line}  {source[row.line - first].strip()}")
+
+
+@pytest.mark.skipif(not hasattr(dis.Bytecode(with_handlers), "exception_entries"), reason="a jump sets handlers up")
+def test_handlers_are_those_in_the_exception_table() -> None:
+    code = with_handlers.__code__
+    printed = dis.Bytecode(code).dis().partition("ExceptionTable:")[2]
+    if "L1" not in printed:  # from 3.13 on it has names for offsets
+        expected = {(int(a), int(b), int(c)) for a, b, c in re.findall(r"(\d+) to (\d+) -> (\d+)", printed)}
+        assert {(a, b, target) for target, stretches in handled(code).items() for a, b in stretches} == expected
+    assert set(handled(code)) == {one.offset for one in dis.get_instructions(code) if one.opname == "PUSH_EXC_INFO"} | {
+        offset for offset, text in instruction_rows(listing(code)).items() if "# on an error in" in text
+    }
+
+
+def test_a_jump_in_another_has_a_column_of_its_own() -> None:
+    assert gutter(5, [(0, 4), (1, 3)]) == ["╭──", "│╭─", "││ ", "│╰▸", "╰─▸"]
+
+
+def test_jumps_to_the_same_row_share_a_column() -> None:
+    assert gutter(4, [(0, 3), (1, 3)]) == ["╭─", "├─", "│ ", "╰▸"]
+
+
+def test_jumps_side_by_side_share_a_column() -> None:
+    assert gutter(5, [(1, 0), (2, 4)]) == ["╭▸", "╰─", "╭─", "│ ", "╰▸"]
+
+
+def test_without_jumps_there_is_no_gutter() -> None:
+    assert gutter(3, []) == ["", "", ""]
+
+
+def test_what_finds_no_column_keeps_its_arrow_head() -> None:
+    deep = [(i, 40 - i) for i in range(20)]
+    drawn = gutter(41, deep)
+    assert {len(text) for text in drawn} == {MAX_COLUMNS + 1}
+    assert [row for row, text in enumerate(drawn) if text.endswith("▸")] == sorted(target for _, target in deep)
+    assert drawn[0].strip() == "", "the outermost is not drawn"
+
+
+def test_a_string_that_looks_like_a_name_of_dynamos_is_not_explained() -> None:
+    assert remark("'__compiled_fn_1'", "0/0", {}) == ""
+    assert remark("compiled_fn", "0/0", {}) == ""
+
+
+# what torch makes
+
+
+def breaks_twice(x: torch.Tensor, n: int) -> torch.Tensor:
+    y = x + 1
+    print("first")
+    for _ in range(n):
+        y = y * 2
+    print("second")
+    return y.sin()
+
+
+def with_closure(x: torch.Tensor) -> torch.Tensor:
+    scale = 2
+
+    def inner(y: torch.Tensor) -> torch.Tensor:
+        print("here")
+        return y * scale
+
+    return inner(x + 1) + scale
+
+
+def recorded(path: Path, function: Callable[..., object], *inputs: object) -> SessionReader:
+    def program(compile_: Compile) -> object:
+        return compile_(function)(*inputs)
+
+    return record(path, program, backend="eager")
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
+    counters.clear()
+    return recorded(tmp_path_factory.mktemp("bytecode") / "b.fxs", breaks_twice, torch.ones(3), 2)
+
+
+def modified(reader: SessionReader) -> dict[str, str]:
+    names = {row.id: row.name for row in reader.rows(Compilation)}
+    return {names[row.compilation]: reader.text(row.text) for row in reader.rows(Artifact, kind="bytecode_modified")}
+
+
+def test_resume_functions_are_named_as_torch_made_them(broken: SessionReader) -> None:
+    assert failures(broken) == []
+    made = {row.compilation: row.name for row in broken.rows(ResumeFunction)}
+    called = {row.name: made.get(row.id) for row in broken.rows(Compilation)}
+    assert called["0/0"]
+    assert called["1/0"]
+    for name, text in modified(broken).items():
+        assert re.findall(r"__resume_at_\w+.*# (\w+): the rest of", text) == [called[name]] * bool(called[name])
+
+
+def test_a_resume_function_says_which_line_it_goes_on_from(broken: SessionReader) -> None:
+    line = breaks_twice.__code__.co_firstlineno + 2
+    said = f"# torch_dynamo_resume_in_breaks_twice_at_{line}: the rest of breaks_twice after line {line}"
+    assert said in modified(broken)["0/0"]
+    (resumed,) = (row for row in broken.rows(Compilation) if row.name == "1/0")
+    (original,) = broken.rows(Artifact, kind="bytecode_original", compilation=resumed.id)
+    assert broken.text(original.text).splitlines()[0] == said
+
+
+def test_the_compiled_graph_is_named_by_its_compilation(broken: SessionReader) -> None:
+    for name, text in modified(broken).items():
+        assert re.findall(r"__compiled_fn_\d+(?: \+ NULL)?  # (.*)", text) == [f"the compiled graph [{name}]"]
+
+
+def test_resume_functions_that_share_variables_are_named(tmp_path: Path) -> None:
+    reader = recorded(tmp_path / "c.fxs", with_closure, torch.ones(3))
+    made = {row.name for row in reader.rows(ResumeFunction)}
+    named = {name for text in modified(reader).values() for name in re.findall(r"torch_dynamo_resume_in_\w+", text)}
+    assert made
+    assert made <= named
+
+
+def test_rows_are_linked_to_the_lines_of_the_function(broken: SessionReader) -> None:
+    tree = ast.parse(inspect.getsource(breaks_twice))
+    first = breaks_twice.__code__.co_firstlineno
+    within = range(first, first + (tree.body[0].end_lineno or 0))
+    for artifact in broken.rows(Artifact, language="bytecode"):
+        text = broken.text(artifact.text).splitlines()
+        links = broken.rows(LineSource, artifact=artifact.id)
+        assert {Path(broken.get(SourceFile, link.file).path) for link in links} == {Path(__file__)}
+        assert {link.source_line for link in links} <= set(within)
+        said = {i: int(match[1]) for i, row in enumerate(text, 1) if (match := re.match(r"^[^#\w]*# (\d+)  ", row))}
+        assert said.items() <= {link.line: link.source_line for link in links}.items()

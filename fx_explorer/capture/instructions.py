@@ -5,6 +5,7 @@ Not here: how they are shown (bytecode.py) and how their jumps are drawn (jumps.
 
 from __future__ import annotations
 
+import bisect
 import dis
 import types
 from collections.abc import Iterator
@@ -43,8 +44,10 @@ def handled(code: types.CodeType) -> dict[int, list[tuple[int, int]]]:
     Empty up to Python 3.10, where an instruction that is shown as a jump sets the handler up.
     """
     found: dict[int, list[tuple[int, int]]] = {}
+    offsets = [instruction.offset for instruction in dis.get_instructions(code)]
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
-        found.setdefault(entry.target, []).append((entry.start, entry.end - 2))  # 2: an instruction without its caches
+        last = offsets[bisect.bisect_left(offsets, entry.end) - 1]
+        found.setdefault(entry.target, []).append((entry.start, last))
     return found
 
 

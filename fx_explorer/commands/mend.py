@@ -43,6 +43,8 @@ class Found:
 
     request: CaptureRequest | None = None
     before: Figures | None = None
+    why_not_tried: str = ""
+    """What is in the way of a trial; empty when nothing is known to be."""
     recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
     """A break, its mends, and why it has none that edits the source."""
@@ -73,8 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(reader: SessionReader, found: Found) -> None:
     from fx_explorer import mending
     from fx_explorer.analysis.breaks import distinct_breaks
+    from fx_explorer.mending.offers import why_not_tried
 
     found.request = mending.request_of(reader)
+    found.why_not_tried = why_not_tried(reader, found.request)
     found.before = mending.figures(reader)
     found.recompiles = recompiles_of(reader)
     found.breaks = [(one, mending.proposals(reader, one), mending.obstacle(reader, one)) for one in distinct_breaks(reader)]
@@ -120,8 +124,8 @@ def _place(file: str, line: int) -> str:
 async def _trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:
     from fx_explorer.mending.trial import TIMEOUT_S, try_mend
 
-    if found.request is None or found.before is None:
-        raise UsageError(f"{arguments.target} does not say how it was captured, so nothing can be tried; give the target")
+    if found.request is None or found.before is None or found.why_not_tried:
+        raise UsageError(f"{arguments.target}: {found.why_not_tried}")
     return await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.model import Compilation
+from fx_explorer.session import SessionWriter
+
 PROGRAM = """\
 import torch
 
@@ -76,6 +79,18 @@ def test_it_is_written_when_the_user_agrees_and_not_before(captured_program: tup
     again = mend(session, "--apply", 1, answer="y\n")
     assert again.returncode == 1
     assert "has changed since it was captured, first in line 5" in again.stdout
+
+
+def test_a_session_with_other_ways_is_not_what_a_trial_is_held_against(
+    captured_program: tuple[Path, Path], tmp_path: Path
+) -> None:
+    session = tmp_path / "ways.fxs"
+    session.write_bytes(captured_program[1].read_bytes())
+    with SessionWriter(session) as writer:
+        writer.add(Compilation(0, "0/0~1", 0, 0, "f", "", 1, branch_of="0/0", branch_from="dynamo"))
+    ended = mend(session, "--try")
+    assert ended.returncode == 2
+    assert "The session has other ways too" in ended.stderr
 
 
 def test_an_option_of_the_compiler_can_be_given_to_a_capture(tmp_path: Path, captured: Callable[..., Path]) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import work
 
-from fx_explorer.analysis.hand_marks import hand_marks, source_edit
 from fx_explorer.analysis.settings import read_settings
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
 from fx_explorer.tui.live import Waiting
-from fx_explorer.tui.marking import Markable, markables
-from fx_explorer.tui.measurable import LATER, NOTHING, measurable
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.stepping import SteppingApp
 from fx_explorer.tui.ways import Departure, departures, routes
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.marking import Markable
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
@@ -85,6 +86,8 @@ class ChangingApp(SteppingApp):
 
     @work(name="measure", group="choose", description="choose what to build and run for its time")
     async def action_measure(self) -> None:
+        from fx_explorer.tui.measurable import LATER, NOTHING, measurable  # not needed for the first paint
+
         waiting, reader = self._at_rest(), self.stepped_session
         if waiting is None or reader is None:
             return
@@ -149,7 +152,8 @@ class ChangingApp(SteppingApp):
 
     def action_export_marking(self) -> None:
         """Works on a saved session too: nothing is asked of the compiler."""
-        from fx_explorer.tui.screens.source_edit import SourceEditScreen  # not needed for the first paint
+        from fx_explorer.analysis.hand_marks import hand_marks, source_edit  # not needed for the first paint, all of it
+        from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
         reader = self.stepped_session
         marks = hand_marks(reader, self.captures.live.marks if self.captures.live else ()) if reader else []
@@ -174,6 +178,8 @@ class ChangingApp(SteppingApp):
             self._take_way(departure, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
+        from fx_explorer.tui.marking import markables  # not needed for the first paint
+
         reader, place = self.explorer.reader, self.explorer.place
         if reader is None or place is None:
             return []

@@ -8,7 +8,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views import TABLES
+from fx_explorer.tui.views.tables import TABLES
 from fx_explorer.tui.views.time import bar
 from tests.sessions import Hand
 

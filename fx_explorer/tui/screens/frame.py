@@ -183,7 +183,7 @@ class ExplorerFrame(Screen[None]):
             elif name == "source":
                 widget = self.linked
             else:
-                from fx_explorer.tui.views import TABLES  # not needed for the first paint: 10 ms
+                from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
 
                 widget = TablePane(TABLES[name], id=name)
             self._view_widgets[name] = widget

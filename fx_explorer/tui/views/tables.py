@@ -1,0 +1,30 @@
+"""Every view that is a table. Imported when the first of them is opened: it needs most of the analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.breaks import breaks_table
+from fx_explorer.tui.views.console import console_table
+from fx_explorer.tui.views.graphs import graphs_table
+from fx_explorer.tui.views.guards import guards_table
+from fx_explorer.tui.views.kernels import kernels_table
+from fx_explorer.tui.views.memory import memory_table
+from fx_explorer.tui.views.regions import regions_table
+from fx_explorer.tui.views.sizes import sizes_table
+from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.views.time import time_table
+
+TABLES: dict[str, Callable[[SessionReader], Table]] = {
+    "graphs": graphs_table,
+    "breaks": breaks_table,
+    "guards": guards_table,
+    "kernels": kernels_table,
+    "memory": memory_table,
+    "regions": regions_table,
+    "sizes": sizes_table,
+    "console": console_table,
+    "time": time_table,
+}
+"""View → the function that makes its table."""

@@ -1,6 +1,7 @@
 """Small programs of many kinds, for a device of the caller's choice.
 
-`PROGRAMS[name](device)` answers a :class:`Program`. ``record.py`` builds them on a real GPU, the tests on the CPU for a virtual one.
+`PROGRAMS[name](device)` answers a :class:`Program`. ``record.py`` builds them on a real GPU, the tests on the CPU
+for a virtual one.
 """
 
 from collections.abc import Callable

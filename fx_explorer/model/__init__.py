@@ -6,6 +6,7 @@ A field called after another row (``compilation``, ``graph``, ``node`` …) hold
 
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
+from fx_explorer.model.gpu import Gpu, Vendor
 from fx_explorer.model.graph import Edge, Frame, Graph, Node, SourceFile, Stack
 from fx_explorer.model.guard import (
     NOT_MEASURED,
@@ -85,6 +86,7 @@ __all__ = [
     "FallbackKind",
     "Frame",
     "Gate",
+    "Gpu",
     "Graph",
     "GraphBreak",
     "Guard",
@@ -125,6 +127,7 @@ __all__ = [
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",
+    "Vendor",
     "Verification",
     "WithoutKernel",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fx_explorer.model.checked import checked
+from fx_explorer.model.gpu import Gpu
 from fx_explorer.model.stage import Direction, Stage
 from fx_explorer.model.steering import GATES, Changes, Gate, Pause
 
@@ -54,6 +55,8 @@ class CaptureRequest:
     """Path of a file of the user's → text that is run in place of the file's own, under the file's name."""
     verify: bool = False
     """Compare what is compiled with the program as its files have it, run without torch.compile (a Verification)."""
+    gpu: Gpu | None = None
+    """A GPU that is not there, to generate code for; nothing can be run on it."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -61,7 +64,8 @@ class CaptureRequest:
     @classmethod
     def from_json(cls, text: str) -> CaptureRequest:
         fields = json.loads(text)
-        return cls(**{**fields, "arguments": tuple(fields["arguments"])})
+        gpu = Gpu.from_json(fields["gpu"]) if fields.get("gpu") else None
+        return cls(**{**fields, "arguments": tuple(fields["arguments"]), "gpu": gpu})
 
 
 OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started", "incomplete"]

@@ -1,0 +1,93 @@
+"""A GPU's TOML file → Gpu.
+
+``h100.toml`` beside this file shows the form: every number is ``{ value, source }``, and a source is a text or the name of one
+under ``[sources]``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fx_explorer.errors import UsageError
+from fx_explorer.model.gpu import NUMBERS, Gpu
+
+HERE = Path(__file__).parent
+WORDS = ("title", "device_name", "vendor", "arch", "capability")
+SHAPE = 'each number is { value = …, source = "where it is from" }'
+
+
+def known_gpus() -> tuple[str, ...]:
+    """Names for ``--gpu``, in alphabetical order."""
+    return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
+
+
+def find_gpu(name: str) -> Gpu:
+    """The GPU of that name, or the one that the TOML file at that path describes. Raises UsageError."""
+    own = HERE / f"{name.lower()}.toml"
+    if name.lower() in known_gpus():
+        return read_gpu(own)
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        return read_gpu(path)
+    raise UsageError(
+        f"there is no GPU called {name!r}; there are {', '.join(known_gpus())}. "
+        "Any other one can be described in a TOML file: --gpu path/to/it.toml (docs/virtual-gpu.md says how)."
+    )
+
+
+def read_gpu(path: Path) -> Gpu:
+    """Raises UsageError, with the name of what is wrong."""
+    # Python 3.10 has no tomllib; tomli is the same module under its older name.
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_gpu(path.stem, entries)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"there is no file {path} that describes a GPU; by name there are {', '.join(known_gpus())}"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} does not describe a GPU: {error.args[0] if error.args else error}") from error
+
+
+def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
+    """Raises KeyError, TypeError or ValueError."""
+    texts = entries.get("sources", {})
+    fields = {word: _required(entries, word) for word in WORDS}
+    fields["name"] = entries.get("name", name)
+    sources: dict[str, str] = {}
+    for number in NUMBERS:
+        fields[number], sources[number] = _sourced(number, _required(entries, number), texts)
+    fields["peak_flops"] = peaks = {}
+    for kind, entry in _required(entries, "peak_flops").items():
+        label = f"peak_flops.{kind}"
+        value, sources[label] = _sourced(label, entry, texts)
+        peaks[kind] = float(value)
+    if unknown := set(entries) - {*WORDS, *NUMBERS, "name", "peak_flops", "sources"}:
+        raise ValueError(f"{', '.join(sorted(unknown))} is not known; known are {', '.join(_known())}")
+    return Gpu.from_json({**fields, "sources": sources})
+
+
+def _known() -> Iterator[str]:
+    yield from ("name", *WORDS, *NUMBERS, "peak_flops", "sources")
+
+
+def _required(entries: dict[str, Any], name: str) -> Any:
+    if name not in entries:
+        raise KeyError(f"{name} is missing")
+    return entries[name]
+
+
+def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float, str]:
+    value, source = (entry.get("value"), entry.get("source")) if isinstance(entry, dict) else (None, None)
+    if not isinstance(value, int | float) or not isinstance(source, str):
+        raise TypeError(f"{name} cannot be {entry!r}: {SHAPE}")
+    return value, texts.get(source, source)

@@ -1,0 +1,80 @@
+"""A GPU as its data sheet describes it: what code is generated for, and what estimates are made with."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fx_explorer.model.checked import checked
+
+Vendor = Literal["nvidia", "amd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """Sizes are in bytes, rates per second. *multiprocessor* is AMD's compute unit, *warp* its wavefront, *shared* its LDS."""
+
+    name: str
+    """As in ``--gpu``: ``h100``."""
+    title: str
+    """The product, for people: ``NVIDIA H100 SXM 80 GB``."""
+    device_name: str
+    """What ``torch.cuda.get_device_name()`` answers on one."""
+    vendor: Vendor
+    arch: str
+    """``sm_90``, ``gfx942``."""
+    capability: tuple[int, ...]
+    """What ``torch.cuda.get_device_capability()`` answers: major, minor."""
+    multiprocessors: int
+    warp_size: int
+    registers_per_multiprocessor: int
+    """Of 32 bits each."""
+    registers_per_thread: int
+    """At most."""
+    register_granularity: int
+    """A warp is given registers in multiples of this."""
+    shared_per_block: int
+    """At most, for a kernel that asks for it (*opt-in*)."""
+    shared_per_block_default: int
+    shared_per_multiprocessor: int
+    shared_granularity: int
+    """A block is given shared memory in multiples of this."""
+    shared_reserved_per_block: int
+    """What the system takes for itself of each block's share."""
+    threads_per_multiprocessor: int
+    threads_per_block: int
+    blocks_per_multiprocessor: int
+    l2_bytes: int
+    """As the driver reports it; on AMD that of one of the chiplets."""
+    memory_bytes: int
+    memory_bandwidth: int
+    memory_bus_bits: int
+    memory_clock_hz: int
+    clock_hz: int
+    """The highest."""
+    peak_flops: dict[str, float]
+    """Kind of number (``fp32``; ``tf32``, ``bf16``, ``fp16``, ``fp8``, ``int8`` on the matrix units, dense) → operations a
+    second. A kind that is not there has no units of its own, or its maker does not say."""
+    sources: dict[str, str]
+    """Name of a field (``multiprocessors``, ``peak_flops.bf16``) → where its number is from."""
+
+    def to_json(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Gpu:
+        """Raises TypeError, and ValueError for a GPU that cannot be."""
+        gpu = checked(cls(**{**fields, "capability": tuple(fields.get("capability", ()))}))
+        if len(gpu.capability) != 2:
+            raise ValueError("capability is two numbers, such as [9, 0]")
+        for name in NUMBERS:
+            if getattr(gpu, name) < (0 if name in MAY_BE_ZERO else 1):
+                raise ValueError(f"{name} cannot be {getattr(gpu, name)}")
+        return gpu
+
+
+NUMBERS = tuple(field.name for field in dataclasses.fields(Gpu) if field.type == "int")
+"""Fields that are one number each, in order."""
+
+MAY_BE_ZERO = ("shared_reserved_per_block",)

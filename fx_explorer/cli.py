@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "run": "run an unmodified script and capture every compilation in it",
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
+    "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "mend": "propose changes that take graph breaks away, try them, write them to your file",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "keys": "print the table of keys",

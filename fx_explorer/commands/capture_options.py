@@ -8,11 +8,11 @@ import sys
 from typing import Any
 
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import CaptureRequest, Gpu
 
 
-def add_capture_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--call`` … ``--timeout``, in the groups of the help."""
+def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
+    """``--call`` … ``--timeout``, in the groups of the help. ``several_gpus``: ``--gpu`` may be repeated, and is a list."""
     what = parser.add_argument_group("what to compile")
     what.add_argument(
         "--call", metavar="EXPR", default="", help="expression that makes the model or function, in the target's names"
@@ -27,8 +27,17 @@ def add_capture_arguments(parser: argparse.ArgumentParser) -> None:
         help="with or without backward (default: with, when something requires grad)",
     )
     what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    add_gpu_argument(what, several=several_gpus)
     add_compile_arguments(parser, build=False)
     add_worker_arguments(parser)
+
+
+def add_gpu_argument(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
+    help_line = "make the code for this GPU, which need not be there: h100, a100 … or a TOML file (doctor --gpus lists them)"
+    if several:
+        parser.add_argument("--gpu", metavar="NAME", action="append", default=[], help=help_line + "; twice to compare")
+    else:
+        parser.add_argument("--gpu", metavar="NAME", default="", help=help_line)
 
 
 def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
@@ -51,6 +60,7 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         help="a torch._inductor.config entry, e.g. max_fusion_size=8; may be repeated",
     )
     add_setting_argument(how)
+    add_strictness_arguments(how)
     how.add_argument(
         "--build",
         action=argparse.BooleanOptionalAction,
@@ -68,6 +78,17 @@ def add_setting_argument(parser: argparse._ActionsContainer) -> None:
         default=[],
         type=option,
         help="any option of torch's compiler by full name, e.g. dynamo.capture_scalar_outputs=True; may be repeated",
+    )
+
+
+def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
+    """What also holds where the program calls torch.compile itself."""
+    parser.add_argument("--fullgraph", action="store_true", help="one graph or an error: a graph break ends the program")
+    parser.add_argument(
+        "--stance",
+        metavar="NAME",
+        default="",
+        help="as torch.compiler.set_stance takes it, e.g. fail_on_recompile; fx-explorer options explains each",
     )
 
 
@@ -126,5 +147,17 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         build=arguments.build,
         use_caches=arguments.use_caches,
         device=getattr(arguments, "device", ""),
+        fullgraph=arguments.fullgraph,
+        stance=arguments.stance,
         settings=dict(arguments.setting),
+        gpu=_gpu(getattr(arguments, "gpu", "")),
     )
+
+
+def _gpu(name: str) -> Gpu | None:
+    """Raises UsageError for one that is not known."""
+    if not name:
+        return None
+    from fx_explorer.gpus import find_gpu
+
+    return find_gpu(name)

@@ -1,0 +1,129 @@
+"""``fx-explorer diff A B``: two sessions or targets compared; ``diff TARGET --gpu A --gpu B``: one target for two GPUs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fx_explorer.analysis.diff import difference_in_words
+from fx_explorer.analysis.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
+from fx_explorer.analysis.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
+from fx_explorer.commands.capture_options import add_capture_arguments
+from fx_explorer.commands.given_session import is_session
+from fx_explorer.errors import ProgramError, UsageError, WorkerError
+from fx_explorer.highlight import printable
+from fx_explorer.report.two_sessions import two_sessions_report
+from fx_explorer.session import SessionReader
+
+EPILOG = """\
+A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is captured for either GPU.
+Kernels are paired by the operations they compute. Nothing is run on a virtual GPU: run times are not compared.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("target", metavar="A", help="a session, or a target")
+    parser.add_argument("other", metavar="B", nargs="?", help="what it is compared with; not needed with two --gpu")
+    parser.add_argument(
+        "--kernel", metavar="NAME", default="", help="show the code of this kernel, line by line, and nothing else"
+    )
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="json: the same facts (default: text)")
+    add_capture_arguments(parser, several_gpus=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="fx-explorer-") as folder, contextlib.ExitStack() as opened:
+        left, right = (
+            opened.enter_context(SessionReader(_session(side, Path(folder) / f"{i}.fxs")))
+            for i, side in enumerate(_sides(arguments))
+        )
+        names = _names(arguments)
+        if arguments.format == "json":
+            print(json.dumps(two_sessions_report(left, right, names), indent=2))
+            return 0
+        for line in _code(left, right, arguments.kernel) if arguments.kernel else _text(left, right, names):
+            print(printable(line))
+    return 0
+
+
+def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
+    """What either side is captured from. Raises UsageError when it takes more, or less, to make two."""
+    gpus: list[str] = arguments.gpu
+    if arguments.other and len(gpus) <= 1:
+        return [_with(arguments, target, *gpus) for target in (arguments.target, arguments.other)]
+    if arguments.other is None and len(gpus) == 2:
+        if is_session(arguments.target):
+            raise UsageError(f"{arguments.target} is a session, captured for what it was captured for; --gpu needs a target")
+        return [_with(arguments, arguments.target, gpu) for gpu in gpus]
+    raise UsageError("diff compares two: fx-explorer diff A B, or one target for two GPUs: diff TARGET --gpu a100 --gpu h100")
+
+
+def _with(arguments: argparse.Namespace, target: str, gpu: str = "") -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(arguments), "target": target, "gpu": gpu})
+
+
+def _names(arguments: argparse.Namespace) -> tuple[str, str]:
+    names = (arguments.target, arguments.other) if arguments.other else tuple(arguments.gpu)
+    return str(names[0]), str(names[1])
+
+
+def _session(side: argparse.Namespace, path: Path) -> Path:
+    """The session that is given, or one captured now. Raises ProgramError or WorkerError when it did not come to its end."""
+    if is_session(side.target):
+        return Path(side.target)
+    from fx_explorer.commands.capture_first import capture_first
+
+    print(f"capturing {side.target}" + (f" for {side.gpu}" if side.gpu else ""), file=sys.stderr)
+    ended = asyncio.run(capture_first(side, lambda _: None, path))
+    if ended:
+        error = ProgramError if ended == ProgramError.exit_code else WorkerError
+        raise error(f"{side.target} could not be captured to its end, so there is nothing to compare it with")
+    return path
+
+
+def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+    figures = session_figures(left, right)
+    width = max(24, *(len(figure.what) + 2 for figure in figures))
+    column = max(16, *(len(name) + 2 for name in names))
+    yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
+    for figure in figures:
+        mark = "  ≠" if figure.differs and figure.what != COMPILE_TIME else ""
+        yield f"{figure.what:<{width}}{figure.left:>{column}}{figure.right:>{column}}{mark}"
+    for name, one, other in ((names[0], left, right), (names[1], right, left)):
+        for found in breaks_of_one(one, other):
+            yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
+    yield ""
+    yield from _kernels(kernel_pairs(left, right))
+
+
+def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
+    counts = ", ".join(f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count)
+    yield f"kernels, by what they compute: {counts or 'none'}"
+    for pair in pairs:
+        if pair.difference not in ("same", "device"):
+            said = f"{pair.changed_lines} lines differ" if pair.changed_lines else IN_WORDS[pair.difference]
+            if pair.is_library_call and pair.difference == "code":
+                said = "another library call"
+            yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {said}"
+
+
+def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]:
+    """The kernel's code with what differs marked. Raises UsageError for a name that neither session has."""
+    pairs = [p for p in kernel_pairs(left, right) if name in (side.kernel.name for side in (p.left, p.right) if side)]
+    if not pairs:
+        raise UsageError(f"neither session has a kernel called {name!r}; without --kernel, diff lists those that differ")
+    for pair in pairs:
+        rows = code_diff(left, right, pair)
+        yield f"[{pair.compilation}] {pair.direction} {pair.name}: {difference_in_words(rows, 'line')}"
+        for row in rows:
+            if row.before is not None and row.sign != "+":
+                yield f"{'-' if row.sign == '~' else row.sign} {row.before}"
+            if row.after is not None and row.sign in "+~":
+                yield f"+ {row.after}"

@@ -1,0 +1,52 @@
+"""Two sessions compared, as JSON: ``fx-explorer/diff/1``. The facts are those that ``fx-explorer diff`` prints."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.kernel_pairs import KernelPair, code_diff, kernel_pairs
+from fx_explorer.analysis.kernels import KernelUse
+from fx_explorer.analysis.two_sessions import breaks_of_one, session_figures
+from fx_explorer.session import SessionReader
+
+SCHEMA = "fx-explorer/diff/1"
+
+Json = dict[str, object]
+
+
+def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Json:
+    """``names`` says which is which. Figures are text, as they are shown; a kernel pair has the lines that differ."""
+    return {
+        "schema": SCHEMA,
+        "left": names[0],
+        "right": names[1],
+        "figures": [{"what": one.what.strip(), "left": one.left, "right": one.right} for one in session_figures(left, right)],
+        "graph_breaks": {
+            "only_left": [_break(one) for one in breaks_of_one(left, right)],
+            "only_right": [_break(one) for one in breaks_of_one(right, left)],
+        },
+        "kernels": [_pair(left, right, one) for one in kernel_pairs(left, right)],
+    }
+
+
+def _break(one: DistinctBreak) -> Json:
+    return {"id": one.registry_id, "reason": one.reason, "file": one.file, "line": one.line, "code": one.code}
+
+
+def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
+    return {
+        "compilation": pair.compilation,
+        "direction": pair.direction,
+        "left": _kernel(pair.left),
+        "right": _kernel(pair.right),
+        "difference": pair.difference.replace(" ", "_"),
+        "lines": _lines(left, right, pair) if pair.difference == "code" else [],
+    }
+
+
+def _kernel(use: KernelUse | None) -> Json | None:
+    return None if use is None else {"name": use.kernel.name, "language": use.kernel.language, "nodes": list(use.nodes)}
+
+
+def _lines(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[Json]:
+    rows = code_diff(left, right, pair)
+    return [{"left": row.before, "right": row.after} for row in rows if row.sign != " "]

@@ -1,0 +1,104 @@
+"""``fx-explorer diff``: what differs between two captures of programs that differ in one known way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.analysis.kernel_pairs import kernel_pairs, pair_counts
+from fx_explorer.session import SessionReader
+
+Captured = Callable[..., Path]
+
+PROGRAM = """import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = torch.{activation}(self.first(x)) * 2
+        {between}
+        return torch.softmax(self.second(y), -1)
+
+model = Net()
+example_inputs = (torch.randn(4, 8),)
+"""
+
+
+@pytest.fixture(scope="module")
+def sessions(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same small program as it is, with another activation, and with a print in its middle."""
+    made = {"plain": ("sigmoid", "pass"), "tanh": ("tanh", "pass"), "printing": ("sigmoid", "print('here')")}
+    found = {}
+    for name, (activation, between) in made.items():
+        file = tmp_path_factory.mktemp(name) / "net.py"
+        file.write_text(PROGRAM.format(activation=activation, between=between))
+        found[name] = captured(file, train=False)
+    return found
+
+
+def diff(*arguments: object) -> int:
+    return cli.main(["diff", *map(str, arguments)])
+
+
+def test_a_session_differs_from_itself_in_nothing(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert diff(sessions["plain"], sessions["plain"]) == 0
+    printed = capsys.readouterr().out
+    assert "≠" not in printed
+    with SessionReader(sessions["plain"]) as one, SessionReader(sessions["plain"]) as other:
+        counts = pair_counts(kernel_pairs(one, other))
+    assert counts["same"] == sum(counts.values()) > 0
+
+
+def test_only_the_kernel_of_the_changed_line_differs(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert diff(sessions["plain"], sessions["tanh"], "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    differing = [pair for pair in told["kernels"] if pair["difference"] == "code"]
+    assert len(differing) == 1
+    assert "sigmoid" in differing[0]["left"]["name"]
+    assert "tanh" in differing[0]["right"]["name"]
+    assert all(pair["difference"] == "same" for pair in told["kernels"] if pair is not differing[0])
+    assert any("tanh" in line["right"] for line in differing[0]["lines"] if line["right"])
+
+
+def test_a_break_that_one_side_has_is_named_with_its_line(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert diff(sessions["plain"], sessions["printing"]) == 0
+    printed = capsys.readouterr().out
+    line = 1 + PROGRAM.splitlines().index("        {between}")
+    assert f"breaks at net.py:{line}" in printed
+    assert [words.split()[2:] for words in printed.splitlines() if words.startswith("graphs")] == [["2", "≠"]]
+
+
+def test_the_code_of_one_kernel_is_shown_line_by_line(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionReader(sessions["plain"]) as one, SessionReader(sessions["tanh"]) as other:
+        (pair,) = (pair for pair in kernel_pairs(one, other) if pair.difference == "code")
+    assert pair.left is not None
+    assert diff(sessions["plain"], sessions["tanh"], "--kernel", pair.left.kernel.name) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(("+", "-")) for line in printed) >= pair.changed_lines
+    assert any(line.startswith("+ ") and "tanh" in line for line in printed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{plain}"], "diff compares two"),
+        (["{plain}", "--gpu", "a100", "--gpu", "h100"], "is a session"),
+        (["{plain}", "{tanh}", "--gpu", "a100", "--gpu", "h100"], "diff compares two"),
+        (["{plain}", "{tanh}", "--kernel", "nowhere"], "neither session has a kernel called 'nowhere'"),
+        (["{plain}", "missing.fxs"], "no session file"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert diff(*(word.format(**{name: str(path) for name, path in sessions.items()}) for word in arguments)) in (2, 5)
+    assert said in capsys.readouterr().err

@@ -45,6 +45,9 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions whose compilation was given up": ("fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("fallbacks", "skip_hook"),
     "regions": ("regional", "regional_backend"),
+    "the arguments of torch.compile": ("compile_calls", "compile_call_hook"),
+    "the stance": ("options_in_force", "stance_hook"),
+    "the options in force": ("options_in_force", "config_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
 

@@ -22,6 +22,7 @@ from torch._guards import CompileContext
 
 from fx_explorer.capture import graphs
 from fx_explorer.capture.live_guards import LiveGuards
+from fx_explorer.capture.made_code import MadeCode
 from fx_explorer.capture.sources import Sources
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
@@ -36,6 +37,7 @@ from fx_explorer.model import (
     Graph,
     Guard,
     Notice,
+    OptionInForce,
     Stage,
     Symbol,
     SymbolEvent,
@@ -45,6 +47,7 @@ from fx_explorer.model.steering import stage_at
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
+    from fx_explorer.capture.bytecode_steps import CallAgain
     from fx_explorer.capture.driving.steering import Steering
     from fx_explorer.capture.recompiles import GuardedValue
 
@@ -158,6 +161,8 @@ class Recording:
         self.cache_events: dict[str, list[str]] = {}
         self.counters: dict[str, Counter[str]] = {}
         """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
+        self.options_in_force: list[OptionInForce] = []
+        """Those of the console, with every value they had."""
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook still holds back."""
         self.steering: Steering | None = None
@@ -166,6 +171,9 @@ class Recording:
         """Row of the branch that a compilation is on; absent on its first way."""
         self.resume_names: dict[str, str] = {}
         """Global that Dynamo's bytecode calls → the resume function in it: ``torch_dynamo_resume_in_forward_at_12``."""
+        self.made_code = MadeCode()
+        self.call_again: CallAgain | None = None
+        """Calls what was captured once more; None before it was called, and for a script."""
         self.errors: dict[str, BackendError] = {}
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
         self._by_name: tuple[dict[str, Any], ...] = (
@@ -310,6 +318,12 @@ class Recording:
             recorded.nested[inner_name] = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id)
         self.saw(stage)
         return recorded
+
+    def add_option(self, row: OptionInForce) -> None:
+        """One more value that an option has; the same again is left out."""
+        if row not in self.options_in_force:
+            self.options_in_force.append(row)
+            self.writer.add(row)
 
     def add_artifact(
         self, kind: ArtifactKind, stage: Stage, text: str, *, title: str, language: str, direction: Direction = ""

@@ -9,8 +9,10 @@ import builtins
 import contextlib
 import dataclasses
 import importlib
+import inspect
+import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -111,3 +113,23 @@ def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
         return lambda _, node: node in nodes
 
     return [create_op_support(is_in(nodes)) for nodes in regions.values()]
+
+
+# options (torch/compiler/__init__.py, torch/_dynamo/eval_frame.py)
+
+
+def stances() -> tuple[str, ...]:
+    """What ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring says so."""
+    module = "torch._dynamo.eval_frame"
+    if has_part(module, "StanceStr"):
+        return tuple(map(str, get_args(part(module, "StanceStr"))))
+    return tuple(re.findall(r'^\s*- "(\w+)":', torch.compiler.set_stance.__doc__ or "", re.MULTILINE))
+
+
+def compile_parameters() -> dict[str, object]:
+    """The keyword arguments of ``torch.compile`` with their defaults. 2.13 writes None for the default backend."""
+    named = inspect.signature(torch.compile).parameters.items()
+    defaults = {name: parameter.default for name, parameter in named if parameter.kind is parameter.KEYWORD_ONLY}
+    if defaults.get("backend") is None:
+        defaults["backend"] = str(part("torch._dynamo.backends.registry", "get_default_backend")())
+    return defaults

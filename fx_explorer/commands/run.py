@@ -6,7 +6,12 @@ import argparse
 from pathlib import Path
 
 from fx_explorer.commands.capture import default_output
-from fx_explorer.commands.capture_options import add_setting_argument, add_worker_arguments, request_from
+from fx_explorer.commands.capture_options import (
+    add_setting_argument,
+    add_strictness_arguments,
+    add_worker_arguments,
+    request_from,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="build and run the kernels as the script alone would, or only generate them (default: build)",
     )
     add_setting_argument(parser)
+    add_strictness_arguments(parser)
     parser.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
     add_worker_arguments(parser)
     parser.usage = "%(prog)s [OPTIONS] SCRIPT [-- ARGS]"

@@ -4,6 +4,8 @@ Every row has an ``id``. A row that has not been written yet carries ``id=0``; t
 A field called after another row (``compilation``, ``graph``, ``node`` …) holds that row's id; 0 means "none".
 """
 
+from fx_explorer.model.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
+from fx_explorer.model.break_time import BreakTime, CallTime
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.gpu import Gpu, Vendor
@@ -18,6 +20,16 @@ from fx_explorer.model.guard import (
     SymbolEventKind,
 )
 from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
+from fx_explorer.model.kernel_build import (
+    LEVELS,
+    BuildAnswer,
+    BuildOrigin,
+    BuildRequest,
+    BuildState,
+    BuildTask,
+    KernelBuild,
+    Level,
+)
 from fx_explorer.model.link import LineNode, LineSource, Link
 from fx_explorer.model.observation import (
     ConsoleLine,
@@ -32,6 +44,7 @@ from fx_explorer.model.observation import (
     Span,
     Symbol,
 )
+from fx_explorer.model.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
 from fx_explorer.model.protocol import (
     TWICE_THE_BATCH,
     CaptureRequest,
@@ -62,17 +75,32 @@ from fx_explorer.model.steering import (
 from fx_explorer.model.verification import Verification
 
 __all__ = [
+    "CONSOLE",
     "DIRECTIONS",
     "GATES",
     "GATE_STAGES",
     "GATE_WORDS",
     "GRAPH_GATES",
+    "LEVELS",
     "NOT_MEASURED",
+    "ONCE_COMPILED",
+    "SECOND_CALL",
     "STAGES",
+    "STANCE",
     "TWICE_THE_BATCH",
+    "WHOLE_CAPTURE",
     "Answer",
     "Artifact",
     "ArtifactKind",
+    "BreakTime",
+    "BuildAnswer",
+    "BuildOrigin",
+    "BuildRequest",
+    "BuildState",
+    "BuildTask",
+    "BytecodeRun",
+    "BytecodeStep",
+    "CallTime",
     "CaptureRequest",
     "Changes",
     "Command",
@@ -95,8 +123,10 @@ __all__ = [
     "Intervention",
     "InterventionKind",
     "Kernel",
+    "KernelBuild",
     "KernelCall",
     "KernelLanguage",
+    "Level",
     "LineNode",
     "LineSource",
     "Link",
@@ -108,6 +138,7 @@ __all__ = [
     "Node",
     "Notice",
     "NoticeKind",
+    "OptionInForce",
     "Origin",
     "Outcome",
     "OutcomeKind",
@@ -116,7 +147,9 @@ __all__ = [
     "Recompile",
     "RegionLowering",
     "ResumeFunction",
+    "RunEnd",
     "SavedTensor",
+    "SetBy",
     "Setting",
     "SettingGroup",
     "SourceFile",
@@ -124,6 +157,7 @@ __all__ = [
     "Stack",
     "Stage",
     "Status",
+    "StepKind",
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from fx_explorer.model.checked import checked
 from fx_explorer.model.gpu import Gpu
+from fx_explorer.model.option import STANCE
 from fx_explorer.model.stage import Direction, Stage
 from fx_explorer.model.steering import GATES, Changes, Gate, Pause
 
@@ -46,17 +47,38 @@ class CaptureRequest:
     """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the graphs eagerly."""
     use_caches: bool = False
     device: str = ""
+    fullgraph: bool = False
+    """One graph or an error, also where the program calls torch.compile itself."""
+    stance: str = ""
+    """As ``torch.compiler.set_stance`` takes it; empty: what the program says. A target is called as often as it takes to see
+    what the stance does (worker/calling.py)."""
     pause: Pause = ""
     stay: bool = False
     """When the program has ended, keep the live objects of every stage and wait for commands (``again``, ``quit``)."""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Options of torch by full name (``dynamo.capture_scalar_outputs``), set before the program runs."""
+    """Options of torch by full name (``dynamo.capture_scalar_outputs``), set before the program runs. ``compile.*`` hold in
+    place of what the program gives to torch.compile."""
     overlay: dict[str, str] = dataclasses.field(default_factory=dict)
     """Path of a file of the user's → text that is run in place of the file's own, under the file's name."""
     verify: bool = False
     """Compare what is compiled with the program as its files have it, run without torch.compile (a Verification)."""
+    measure_breaks: bool = False
+    """Call the compiled target again and again, and time what it spends at its graph breaks (CallTime, BreakTime). Of worth with
+    ``build`` only."""
+    record_bytecode: bool = False
+    """Call the target once more when it has run, and record what Dynamo's bytecode does (BytecodeRun)."""
     gpu: Gpu | None = None
     """A GPU that is not there, to generate code for; nothing can be run on it."""
+
+    @property
+    def compile_arguments(self) -> dict[str, Any]:
+        """Arguments that hold in place of what the program gives to torch.compile."""
+        named = {name.removeprefix("compile."): value for name, value in self.settings.items() if name.startswith("compile.")}
+        return {"fullgraph": True, **named} if self.fullgraph else named
+
+    @property
+    def stance_wanted(self) -> str:
+        return str(self.settings.get(STANCE) or self.stance)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -94,7 +116,7 @@ class Outcome:
         return cls(**fields)
 
 
-CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "what_if", "quit"]
+CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "what_if", "steps", "quit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +129,8 @@ class Command:
     ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
     new way; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as it
     was compiled, and time it (Measurement). ``what_if``: when the program has run, ask the guards of every compilation about
-    the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``quit``: end the worker; the session is
+    the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``steps``: when the program has run, call the
+    target once more and record what Dynamo's bytecode does (BytecodeRun). ``quit``: end the worker; the session is
     completed.
 
     Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark``, ``pass``

@@ -130,8 +130,9 @@ class Changes:
         )
 
 
-SettingGroup = Literal["compile", "inductor", "dynamo", "functorch"]
-"""``compile``: the arguments of torch.compile itself; the others are ``torch._inductor.config`` and so on."""
+SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]
+"""``compile``: the arguments of torch.compile itself; ``compiler``: the stance; the others are ``torch._inductor.config`` and
+so on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from fx_explorer import model
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -40,6 +40,7 @@ TABLES: dict[type, str] = {
     model.SourceFile: "source_file",
     model.Kernel: "kernel",
     model.KernelCall: "kernel_call",
+    model.KernelBuild: "kernel_build",
     model.WithoutKernel: "without_kernel",
     model.Link: "link",
     model.LineNode: "line_node",
@@ -60,10 +61,15 @@ TABLES: dict[type, str] = {
     model.ConsoleLine: "console",
     model.Failure: "failure",
     model.Setting: "setting",
+    model.OptionInForce: "option_in_force",
     model.Intervention: "intervention",
     model.RegionLowering: "region_lowering",
     model.Measurement: "measurement",
+    model.CallTime: "call_time",
+    model.BreakTime: "break_time",
     model.Verification: "verification",
+    model.BytecodeRun: "bytecode_run",
+    model.BytecodeStep: "bytecode_step",
 }
 
 FIXED_SQL = """
@@ -85,12 +91,14 @@ CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);
 CREATE INDEX kernel_output_code ON kernel(output_code, first_line);
 CREATE INDEX kernel_call_kernel ON kernel_call(kernel);
+CREATE INDEX kernel_build_kernel ON kernel_build(kernel, position);
 CREATE INDEX link_parent ON link(parent);
 CREATE INDEX line_node_node ON line_node(node);
 CREATE INDEX line_source_source ON line_source(file, source_line);
 CREATE INDEX guard_compilation ON guard(compilation);
 CREATE INDEX guard_check_compilation ON guard_check(compilation);
 CREATE INDEX span_compilation ON span(compilation);
+CREATE INDEX bytecode_step_run ON bytecode_step(run);
 """
 
 _PRIMARY_KEYS: dict[type, str] = {

@@ -13,6 +13,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.inputs import moved, with_grad
 from fx_explorer.worker.loss import find_loss
+from fx_explorer.worker.stances import in_stance, stances_of_calls
 from fx_explorer.worker.target import Target
 
 
@@ -40,7 +41,11 @@ def call_target(target: Target, job: Caller, before: Callable[[Target], object] 
     compiled = compile_target(target, job)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
     with torch.no_grad() if request.train is False else contextlib.nullcontext():
-        output = compiled(*target.arguments.args, **target.arguments.keywords)
+        for stance in stances_of_calls(request.stance_wanted):
+            if stance:
+                job.say(f"calling {target.name} in the stance {stance}")
+            with in_stance(stance):
+                output = compiled(*target.arguments.args, **target.arguments.keywords)
     if train:
         go_backward(target, output, job)
 

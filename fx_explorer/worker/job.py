@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.capture.driving.gates import Left
 from fx_explorer.errors import SessionWriteError, TargetError, UsageError, WorkerError
-from fx_explorer.model import CaptureRequest, Compilation, Failure, Notice, Outcome
+from fx_explorer.model import CONSOLE, CaptureRequest, Compilation, Failure, Notice, Outcome
 from fx_explorer.worker import ending, loading, overlay
 from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
 from fx_explorer.worker.guarded_writer import GuardedWriter
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.place import Place, locate, nothing_compiled
+from fx_explorer.worker.refusals import in_plain_words
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording import Recording
+    from fx_explorer.worker.other_inputs import CalledTarget
     from fx_explorer.worker.target import Target
     from fx_explorer.worker.verifying import Original
 
@@ -136,8 +138,16 @@ class Job:
                 ending.leave(outcome.exit_code)
         is_complete = not (self.fault or self.writer.failure)
         if outcome.kind == "finished" and is_complete and not self.writer.count(Compilation):
-            return replace(outcome, message=nothing_compiled(self.place))
+            return replace(outcome, message=self._why_nothing_compiled())
         return outcome
+
+    def _why_nothing_compiled(self) -> str:
+        if not self.recording:
+            return nothing_compiled(self.place)
+        from fx_explorer.worker.stances import why_nothing_compiled
+
+        why = why_nothing_compiled(self.recording.options_in_force)
+        return f"{self.place.shown} ran and compiled nothing: {why}" if why else nothing_compiled(self.place)
 
     def _record(self, until: contextlib.ExitStack) -> None:
         """Record whatever is compiled from now on, until the stack is closed."""
@@ -147,18 +157,22 @@ class Job:
         from fx_explorer.capture.driving.gates import Gates
         from fx_explorer.capture.driving.settings import add_catalogue, apply, in_force
         from fx_explorer.capture.recorder import recording
+        from fx_explorer.worker.stances import check_stance, set_stance
 
+        check_stance(self.request.stance_wanted)
         if self.request.settings:
             apply(self.request.settings)  # for good: the process ends with this request
         gates = Gates(self.request.pause, self.channel.send) if self.request.pause or self.request.stay else None
-        options = in_force(self.request) if gates else {}  # before the recorder turns some off
+        options = in_force(self.request)  # before the recorder turns some off
         state = until.enter_context(recording(self.writer, self.request, self.channel.send, gates))
         self.recording = state
         if gates and state.steering:
             self.channel.give = gates.put
             self.finish_steering = functools.partial(state.steering.finish, self._at_hand)
-            with state.noting("the options of the compiler"):
-                add_catalogue(self.writer, options)
+        with state.noting("the options of the compiler"):
+            add_catalogue(self.writer, options, only=None if gates else CONSOLE)
+        if self.place.is_script and self.request.stance_wanted:
+            set_stance(self.request.stance_wanted)
 
     def _drive(self, outcome: Outcome) -> None:
         self._outcome_so_far = outcome
@@ -166,8 +180,20 @@ class Job:
             from fx_explorer.worker.other_inputs import Script
 
             self.recording.live_guards.program = Script(self.place, self.request)
+        if self.recording and self.request.record_bytecode:
+            self._record_steps(self.recording)
         self.say("the program has ended; its graphs are about to be compiled")
         self.finish_steering()
+
+    def _record_steps(self, recording: Recording) -> None:
+        from fx_explorer.capture.bytecode_steps import record_steps
+
+        self.say("recording what the bytecode does")
+        try:
+            self.note(record_steps(recording))
+        except UsageError as error:
+            recording.unavailable("steps through the bytecode", str(error))
+            self.note(str(error))
 
     def _at_hand(self) -> None:
         """Everything has been captured; whoever reads the session meanwhile sees a complete one."""
@@ -181,6 +207,8 @@ class Job:
         activity = self.activity
         try:
             self._record(until)
+        except UsageError as error:  # the script is not run with other options than were asked for
+            raise TargetError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
             self.fault = self._told_fault(error)
         self.say(activity)
@@ -205,13 +233,27 @@ class Job:
         called = CalledTarget(target, self.place, self.request)
         if self.recording:
             self.recording.live_guards.program = called
+        if self.request.measure_breaks and self.recording:
+            from fx_explorer.worker.timing import call_and_time
+
+            call_and_time(target, self, self.recording)
+            return
         if not self.original:
-            call_target(target, self, called.mark)
+            call_target(target, self, lambda ready: self._before_call(called, ready))
             return
         from fx_explorer.worker.verifying import call_and_verify
 
         with self.original:
             self.writer.add(call_and_verify(target, self, self.original))
+
+    def _before_call(self, called: CalledTarget, ready: Target) -> None:
+        """``ready``: the target as it is called."""
+        from fx_explorer.worker.calling_again import CalledOnce
+        from fx_explorer.worker.verifying import users_modules
+
+        called.mark(ready)
+        if self.recording:
+            self.recording.call_again = CalledOnce(ready, self.request, users_modules(self.place, self.request))
 
     def _begin_original(self) -> None:
         """Have the program as its files are run beside this one, for a comparison."""
@@ -245,7 +287,9 @@ class Job:
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> Outcome:
+        plain = in_plain_words(error)
         message = self._report("program", error.with_traceback(without_our_frames(error.__traceback__)))
+        message = plain or message
         if ran_out_of_memory(error):
             message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
         return Outcome("raised", f"{message} while {self.activity}", 130 if isinstance(error, KeyboardInterrupt) else 1)

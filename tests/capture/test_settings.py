@@ -194,7 +194,7 @@ def test_what_the_user_set_before_is_put_back() -> None:
         ({"max_fusion_size": 8}, "there is no option max_fusion_size; did you mean inductor.max_fusion_size?"),
         (
             {"nonsense": 8},
-            "there is no option nonsense; write GROUP.NAME with one of the groups compile, dynamo, functorch, inductor",
+            "there is no option nonsense; write GROUP.NAME with one of the groups compile, compiler, dynamo, functorch, inductor",
         ),
         ({"inductor.max_fusion_size": "8"}, 'inductor.max_fusion_size takes a whole number, not the text "8"'),
         ({"inductor.memory_pool": "output"}, 'or "combined", not the text "output"; did you mean "outputs"?'),

@@ -18,6 +18,7 @@ from pathlib import Path
 
 _PRAGMA = re.compile(r"\s*(type: *ignore|noqa|pyrefly:|pyre-|fmt:|pylint:|mypy:|flake8:|usort:)")
 _MARKER = re.compile(r"\[?@compile_ignored(: *\w+)?\]? *")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _RULER = re.compile(r"[-=#~ ]{4,}$")
 
 
@@ -29,6 +30,8 @@ class Entry:
     annotation: str = ""
     guess: str = "Any"
     """A type read off the value, for an entry without annotation whose value is None."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that its value is read from."""
 
 
 @cache
@@ -82,7 +85,7 @@ class _Source:
         annotation = ast.unparse(statement.annotation) if isinstance(statement, ast.AnnAssign) else ""
         value = getattr(statement, "value", None)
         help = "\n".join(filter(None, (self._above(statement), self._beside(statement), _docstring(following))))
-        return Entry(help or outer_help, annotation, _guess(value))
+        return Entry(help or outer_help, annotation, _guess(value), _variables(value))
 
     def _above(self, statement: ast.stmt) -> str:
         """The comment lines that end right above ``statement``."""
@@ -133,6 +136,12 @@ def _blocks(statement: ast.If | ast.Try | ast.With) -> Iterator[Sequence[ast.stm
     yield getattr(statement, "orelse", [])
     for handler in getattr(statement, "handlers", []):
         yield handler.body
+
+
+def _variables(value: ast.expr | None) -> tuple[str, ...]:
+    """Texts that look like one, wherever they stand: ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``."""
+    texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)] if value else []
+    return tuple(text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text))
 
 
 def _guess(value: ast.expr | None) -> str:

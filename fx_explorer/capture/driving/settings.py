@@ -9,10 +9,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import os
 import re
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -21,8 +22,9 @@ import torch._functorch.config
 import torch._inductor.config
 
 from fx_explorer.capture.driving.setting_help import Entry, entries_of
+from fx_explorer.capture.versions import compile_parameters, stances
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CaptureRequest, Setting, SettingGroup
+from fx_explorer.model import STANCE, WHOLE_CAPTURE, CaptureRequest, Setting, SettingGroup
 from fx_explorer.model.setting_values import as_declared, choices_of, fits, is_plain, one_of, plain_type, problem_of
 from fx_explorer.session import SessionWriter
 
@@ -55,6 +57,9 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
     if request:
         now |= {f"inductor.{name.replace('-', '_')}": value for name, value in request.options.items()}
         now |= {"compile.backend": request.backend, "compile.mode": request.mode or None, "compile.dynamic": request.dynamic}
+        now |= {f"compile.{name}": value for name, value in request.compile_arguments.items()}
+        now |= {"compile.options": dict(request.options)} if request.options else {}
+        now |= {STANCE: request.stance_wanted} if request.stance_wanted else {}
     return now
 
 
@@ -67,11 +72,13 @@ def catalogue(values: Mapping[str, object] | None = None) -> list[Setting]:
     return [*_compile_settings(now), *(_setting(group, name, now) for group in MODULES for name in _names(MODULES[group]))]
 
 
-def add_catalogue(writer: SessionWriter, values: Mapping[str, object] | None = None) -> None:
-    """Write the catalogue, once for each session. ``values``: what was in force when the capture began."""
+def add_catalogue(
+    writer: SessionWriter, values: Mapping[str, object] | None = None, only: Collection[str] | None = None
+) -> None:
+    """Write the catalogue, once for each session. ``values``: in force when the capture began; ``only``: no others."""
     if writer not in _written:
         _written.add(writer)
-        writer.add_all(catalogue(values))
+        writer.add_all(setting for setting in catalogue(values) if only is None or setting.full_name in only)
 
 
 def _names(module: Any) -> Iterator[str]:
@@ -84,6 +91,24 @@ def _resolved(module: Any, name: str) -> tuple[Any, str]:
         module_name, name = alias.rsplit(".", 1)
         module = sys.modules.get(module_name) or importlib.import_module(module_name)
     return module, name
+
+
+def value_of(group: SettingGroup, name: str) -> object:
+    """What is in force now, on this thread."""
+    return _value(MODULES[group], name)
+
+
+def value_set_by_user(group: SettingGroup, name: str) -> bool:
+    """Whether something has set it since torch was imported: not the environment, which torch reads as it is imported."""
+    module, name = _resolved(MODULES[group], name)
+    override = module._config[name].user_override
+    return override.get() is not getattr(importlib.import_module("torch.utils._config_module"), "_UNSET_SENTINEL", None)
+
+
+def variable_of(group: SettingGroup, name: str) -> str:
+    """The environment variable that is set and that torch reads for this entry; empty: none."""
+    named = entries_of(MODULES[group].__name__).get(name, Entry()).variables
+    return next((variable for variable in named if variable in os.environ), "")
 
 
 def _value(module: Any, name: str) -> object:
@@ -110,8 +135,8 @@ def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Se
         group=group,
         name=name,
         type=type_text,
-        default=_json(default),
-        value=_json(value),
+        default=as_json(default),
+        value=as_json(value),
         help=_help(MODULES[group]._config[name], source),
         choices=choices_of(type_text),
     )
@@ -142,7 +167,7 @@ def _help(entry: Any, source: Entry) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _json(value: object) -> str:
+def as_json(value: object) -> str:
     """What is no plain data is named, not printed: a printed object may be anything."""
     if is_plain(value):
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
@@ -157,21 +182,49 @@ def _name(value: object) -> str:
 # torch.compile's own arguments
 
 
+_ARGUMENT_TYPES = {
+    "backend": "str",
+    "mode": "str | None",
+    "options": "dict[str, Any] | None",
+    "dynamic": "bool | None",
+    "fullgraph": "bool",
+    "disable": "bool",
+    "recompile_limit": "int | None",
+    "isolate_recompiles": "bool",
+}
+"""Those that can be given as plain data and decide what is compiled."""
+
+
 def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
-    modes = tuple(map(json.dumps, (None, *torch._inductor.list_mode_options())))
-    backends = tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL})))
+    """The arguments that the release has, and the stance."""
+    defaults = compile_parameters()
+    choices = {
+        "mode": tuple(map(json.dumps, (None, *torch._inductor.list_mode_options()))),
+        "backend": tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL}))),
+    }
     return [
-        _compile_setting("backend", "str", backends, "inductor", values),
-        _compile_setting("mode", "str | None", modes, None, values),
-        _compile_setting("dynamic", "bool | None", choices_of("bool | None"), None, values),
-    ]
+        _compile_setting(name, type_text, choices.get(name) or choices_of(type_text), defaults[name], values)
+        for name, type_text in _ARGUMENT_TYPES.items()
+        if name in defaults
+    ] + [_stance_setting(values)]
 
 
 def _compile_setting(
     name: str, type_text: str, choices: tuple[str, ...], default: object, values: Mapping[str, object]
 ) -> Setting:
     value = values.get(f"compile.{name}", default)
-    return Setting(0, "compile", name, type_text, _json(default), _json(value), _argument_help(name), choices)
+    return Setting(0, "compile", name, type_text, as_json(default), as_json(value), _argument_help(name), choices)
+
+
+def _stance_setting(values: Mapping[str, object]) -> Setting:
+    choices = tuple(map(json.dumps, stances()))
+    return Setting(0, "compiler", "stance", "str", '"default"', as_json(values.get(STANCE, "default")), _stance_help(), choices)
+
+
+def _stance_help() -> str:
+    """From “The stance to set the compiler to” to the next argument."""
+    found = re.search(r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL)
+    return "\n".join(line.strip() for line in found[2].splitlines()).strip() if found else ""
 
 
 def _argument_help(name: str) -> str:
@@ -189,11 +242,21 @@ def check(settings: Mapping[str, object]) -> None:
     apply(settings)()
 
 
+def check_at_gate(settings: Mapping[str, object]) -> None:
+    """Raises UsageError for what only a whole capture can have."""
+    whole = [name for name in settings if name in WHOLE_CAPTURE]
+    if whole:
+        raise UsageError(
+            f"{one_of(whole)} decides whether and how Dynamo is entered, so it cannot be changed at a gate; capture again with "
+            + " ".join(f"--setting {name}={json.dumps(settings[name])}" for name in whole)
+        )
+
+
 def apply(settings: Mapping[str, object]) -> Restore:
     """Check all of ``settings`` (by full name), set those of the config modules, and return what puts back what was before.
 
-    Entries of ``compile.*`` are checked only: they are arguments of the caller's. torch keeps options for each thread: call
-    this, and what it returns, on the thread that compiles. Raises UsageError, and then nothing was changed.
+    Entries of ``compile.*`` and the stance are checked only: they are the caller's business. torch keeps options for each
+    thread: call this, and what it returns, on the thread that compiles. Raises UsageError, and then nothing was changed.
     """
     known = {setting.full_name: setting for setting in catalogue()} if settings else {}
     problems = [_problem(known, name, value) for name, value in settings.items()]
@@ -207,7 +270,7 @@ def apply(settings: Mapping[str, object]) -> Restore:
 
     try:
         for name, value in settings.items():
-            if known[name].group != "compile":
+            if known[name].group in MODULES:
                 restores.append(_set(known[name], as_declared(known[name], value)))
                 _check_taken(known[name], value)
     except BaseException:

@@ -24,6 +24,7 @@ class SteeredSettings:
 
     def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
         """Settings for everything that follows, and the words for them. Raises UsageError with none of them set."""
+        settings.check_at_gate(wanted)
         self._restore.append(settings.apply(wanted))
         if SETTING in wanted:
             self.dynamic_shapes.want(wanted[SETTING])

@@ -161,6 +161,12 @@ class Steering:
 
         return what_if(self._recording, inputs)
 
+    def record_steps(self) -> str:
+        """Call the program once more and record what its bytecode does; how that went, in words. Raises UsageError."""
+        from fx_explorer.capture.bytecode_steps import record_steps  # for those who ask
+
+        return record_steps(self._recording)
+
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
         """A stage is finished. Applies the passes this way has for it, and waits if the user wants to stop here."""
         way = self.way
@@ -315,6 +321,7 @@ class Steering:
         """Raises UsageError for what cannot be done, before anything is changed."""
         gate, origin = command.gate or "dynamo", _origin(kept, command, default)
         self.check_source(kept)
+        settings.check_at_gate(command.changes.settings)
         settings.check(command.changes.settings)
         compiler_for({**self.settings.for_way(origin), **command.changes.settings}, kept.compiler)
         check_region(origin, command)

@@ -1,0 +1,65 @@
+"""What torch raises because it was told to be strict (fullgraph, fail_on_recompile, error_on_recompile), in one plain sentence.
+
+torch: torch/_dynamo/exc.py (``Unsupported``, ``RecompileError``), torch/_dynamo/eval_frame.py (``fail_callback``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+
+_FAILED_STANCE = re.compile(
+    r"Detected recompile when torch\.compile stance is 'fail_on_recompile'\. "
+    r"filename: '(?P<file>.*)', function name: '(?P<function>.*)', line number: (?P<line>\d+)"
+)
+_RECOMPILED = re.compile(r"Recompiling function (?P<function>.*) in (?P<file>.*):(?P<line>\d+)")
+_GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILINE)
+
+
+def in_plain_words(error: BaseException) -> str:
+    """Which break, or which call, and where; empty for anything else that a program raises."""
+    if "torch" not in sys.modules:
+        return ""
+    from torch._dynamo import exc
+
+    if isinstance(error, exc.Unsupported):
+        return _broke(error)
+    if isinstance(error, exc.RecompileError):
+        return _recompiled("the option error_on_recompile", _RECOMPILED.match(str(error)), error)
+    if isinstance(error, RuntimeError):
+        return _recompiled("the stance fail_on_recompile", _FAILED_STANCE.match(str(error)), error)
+    return ""
+
+
+def _recompiled(who: str, told: re.Match[str] | None, error: BaseException) -> str:
+    if not told:
+        return ""
+    guards = _GUARD.findall(str(error))
+    because = f"the guard that failed is {guards[0]}" if guards else "nothing is compiled for it yet"
+    function = f"{told['function']} ({told['file']}:{told['line']})"
+    return f"{who} allows no further compilation, and {_call(error)} needs one of {function}: {because}"
+
+
+def _broke(error: BaseException) -> str:
+    """``real_stack`` are the frames of the user's program that Dynamo was in, the innermost last."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    stack = list(getattr(error, "real_stack", None) or ())
+    if not stack:
+        return f"fullgraph=True allows no graph break, and there is one: {reason}"
+    place = stack[-1]
+    code = f" `{place.line.strip()}`" if place.line else ""
+    return f"fullgraph=True allows no graph break, and there is one at {place.filename}:{place.lineno}{code}: {reason}"
+
+
+def _call(error: BaseException) -> str:
+    """By the last line of the user's program that led to it."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_not_theirs())]
+    return f"the call at {frames[-1].filename}:{frames[-1].lineno}" if frames else "the call of the target in it"
+
+
+def _not_theirs() -> tuple[str, ...]:
+    torch_folder = str(Path(str(sys.modules["torch"].__file__)).parent) + os.sep
+    return torch_folder, str(Path(__file__).parents[1]) + os.sep

@@ -88,9 +88,13 @@ def source_documents(reader: SessionReader) -> list[Document]:
 
 
 def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
-    """Graphs and artifacts of one compilation, in the order of the stages, forward before backward."""
+    """Graphs and artifacts of one compilation, in the order of the stages, forward before backward.
+
+    What is below a kernel's source comes with its configuration (``analysis.below.candidates``), not here.
+    """
     found = [graph_document(g, compilation.name) for g in reader.rows(model.Graph, compilation=compilation.id)]
-    found += [artifact_document(a, compilation.name) for a in reader.rows(model.Artifact, compilation=compilation.id)]
+    artifacts = reader.rows(model.Artifact, compilation=compilation.id)
+    found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in model.LEVELS]
     return sorted(found, key=_stage_order)
 
 

@@ -67,7 +67,14 @@ ArtifactKind = Literal[
     "config",
     "compile_options",
     "listing",
+    "ttir",
+    "ttgir",
+    "llir",
+    "ptx",
+    "amdgcn",
+    "sass",
 ]
+"""``ttir`` and what follows: a kernel at one level below its Triton source, in one configuration (KernelBuild)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,10 @@ class Kernel:
     """Line (from 1) of the output code where its code starts; for ``extern`` the line of the call. 0 when unknown."""
     subgraph: str = ""
     """Region or subgraph it was compiled for, empty for the whole graph."""
+    estimated_bytes: int = -1
+    """What one call reads and writes, as Inductor estimates it; -1 when it does not."""
+    estimated_flops: int = -1
+    """Of one call's matrix multiplications and convolutions, which are all that Inductor counts; -1 when it does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ class SessionWriter:
         self._depth = 0
         with self._explained("create"):
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
+            if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                # Not for a session that is complete: that one stays a single file while rows are added.
+                self._db.execute("PRAGMA journal_mode=WAL")
             # OFF never waits for the disk. A killed process loses nothing by it, only a power cut could.
             self._db.execute("PRAGMA synchronous=OFF")
             with self.transaction():

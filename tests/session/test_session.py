@@ -60,9 +60,26 @@ def test_a_file_name_that_is_no_text_is_stored_visibly(tmp_path: Path) -> None:
 
 
 def test_every_class_of_the_model_with_rows_has_a_table() -> None:
-    not_rows = {"CaptureRequest", "Outcome", "Notice", "Frame", "Command", "Changes", "Mark", "PassFile"}
+    not_rows = {"CaptureRequest", "Outcome", "Notice", "Frame", "Command", "Changes", "Mark", "PassFile", "Gpu"}
+    not_rows |= {"BuildRequest", "BuildAnswer"}
     dataclasses = {name for name in model.__all__ if hasattr(getattr(model, name), "__dataclass_fields__")}
     assert dataclasses - not_rows == {row_type.__name__ for row_type in schema.TABLES}
+
+
+def test_a_row_added_to_a_complete_session_leaves_it_one_file(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add(model.SourceFile(0, "m.py", 0))
+    finish_session(tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader, SessionWriter(tmp_path / "s.fxs") as later:
+        later.add(model.SourceFile(0, "n.py", 0))
+        assert [file.path for file in reader.rows(model.SourceFile)] == ["m.py", "n.py"]
+        assert [path.name for path in tmp_path.iterdir()] == ["s.fxs"]
+
+
+def test_two_writers_of_one_session_get_ids_of_their_own(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as one, SessionWriter(tmp_path / "s.fxs") as other:
+        ids = [writer.add(model.SourceFile(0, f"{i}.py", 0)) for i in range(3) for writer in (one, other)]
+    assert ids == [1, 2, 3, 4, 5, 6]
 
 
 def test_nodes_of_a_graph_are_contiguous_and_come_by_page(tmp_path: Path) -> None:

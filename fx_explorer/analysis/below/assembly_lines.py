@@ -1,0 +1,107 @@
+"""Lines of PTX, AMDGCN and SASS: a place holds for the instructions behind it, until the next one.
+
+LLVM writes ``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``: the comment alone says who called the helper. With
+these SASS is understood, where nvdisasm names the helper's line only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from fx_explorer.analysis.below.lines import KernelFile, LineMap
+
+Callers = Mapping[tuple[str, int], tuple[int, ...]]
+"""(base name, line) of a helper → the kernel's lines that call it there."""
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+[^/;]*(?:(?://|;)\s*(.*))?$")
+_COMMENTED = re.compile(r"([^\s:\[\]]+):(\d+)(?::\d+)?")
+_INLINED_AT = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_INSTRUCTION = re.compile(r"^\s+(?:@!?%p\d+\s+)?[a-z]\w*(?:[.:]|\s|;|$)")
+_SASS_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
+
+
+def is_instruction(line: str) -> bool:
+    """Of PTX and AMDGCN; labels, directives and comments are none."""
+    return _INSTRUCTION.match(line) is not None
+
+
+def instruction_lines(text: str) -> list[int]:
+    """Of PTX and AMDGCN: only what stands in a function, which ends where AMDGCN's tables begin."""
+    code = text.split("\n")
+    end = next((i for i, line in enumerate(code) if line.startswith(".Lfunc_end")), len(code))
+    return [number for number, line in enumerate(code[:end], 1) if is_instruction(line)]
+
+
+def sass_instruction_lines(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.split("\n"), 1) if _SASS_INSTRUCTION.match(line)]
+
+
+def assembly_lines(text: str, file: KernelFile) -> LineMap:
+    """Of PTX and AMDGCN: its instructions, not its directives."""
+    mapped: LineMap = {}
+    lines = text.split("\n")
+    current = 0
+    places = _Places(lines, file)
+    wanted = set(instruction_lines(text))
+    for number, line in enumerate(lines, 1):
+        if found := _LOC.match(line):
+            current = places.source_line(found, line)
+        elif current and number in wanted:
+            mapped[number] = (current,)
+    return mapped
+
+
+def callers(assembly: str, file: KernelFile) -> Callers:
+    """Who called which line of a helper, from the PTX of the same build."""
+    lines = assembly.split("\n")
+    places = _Places(lines, file)
+    found: dict[tuple[str, int], set[int]] = {}
+    for line in lines:
+        if place := _LOC.match(line):
+            source, helper = places.source_line(place, line), places.innermost(place)
+            if source:
+                found.setdefault(helper, set()).add(source)
+    return {helper: tuple(sorted(sources)) for helper, sources in found.items()}
+
+
+def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
+    """``called_from``: from ``callers``. A helper's line with several callers leads to all of them."""
+    mapped: LineMap = {}
+    current: tuple[int, ...] = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        if place := _SASS_PLACE.match(line):
+            current = _sass_place(place, file, called_from)
+        elif current and _SASS_INSTRUCTION.match(line):
+            mapped[number] = current
+    return mapped
+
+
+def _sass_place(place: re.Match[str], file: KernelFile, called_from: Callers) -> tuple[int, ...]:
+    path, line = (place[3], int(place[4])) if place[3] else (place[1], int(place[2]))
+    own = file.line(path, line) if file.name else 0
+    return (own,) if own else called_from.get((PurePath(path).name, line), ())
+
+
+class _Places:
+    """Reads the ``.loc`` directives of one text."""
+
+    def __init__(self, lines: list[str], file: KernelFile) -> None:
+        found = (_FILE.match(line) for line in lines if ".file" in line)
+        self._files = {one[1]: PurePath(one[3] or one[2]).name for one in found if one}
+        self._file = file
+
+    def innermost(self, place: re.Match[str]) -> tuple[str, int]:
+        return self._files.get(place[1], ""), int(place[2])
+
+    def source_line(self, place: re.Match[str], line: str) -> int:
+        """Of the outermost place: the last in the comment; without one, what ``inlined_at`` names; else the place itself."""
+        commented = _COMMENTED.findall(place[3] or "")
+        if commented and int(place[2]):
+            return self._file.line(commented[-1][0], int(commented[-1][1]))
+        if at := _INLINED_AT.search(line):
+            return self._file.line(self._files.get(at[1], ""), int(at[2]))
+        return self._file.line(*self.innermost(place))

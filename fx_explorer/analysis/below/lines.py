@@ -1,0 +1,64 @@
+"""Which line of a kernel's Triton source each line of TTIR, TTGIR, LLVM IR, PTX, AMDGCN or SASS was made from.
+
+All of it is what the compilers wrote down themselves: MLIR's ``loc``, LLVM's ``!dbg``, the assemblers' ``.loc`` and nvdisasm's
+``//## File``. Code of a helper that was inlined (``tl.sum``, ``triton_helpers.max2``) counts for the line of the kernel that
+called it. What a compiler marked as its own (line 0, ``unknown``) belongs to no line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from fx_explorer.model import Level
+
+LineMap = dict[int, tuple[int, ...]]
+"""Line of a text → lines of the Triton source, both from 1. Mostly one; several where two operations were made into one, or
+where it is not known which of several calls of a helper it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """How compilers name the Triton source: the module it was compiled from."""
+
+    name: str
+    """Base name of the module's file. Empty: whichever file is the outermost one."""
+    lines_before: int = 0
+    """Lines of the module in front of the source: output code quotes a kernel with an empty line before it."""
+
+    def line(self, file: str, line: int) -> int:
+        """The source's line for ``line`` of ``file``; 0 when that is another file, or no line."""
+        own = not self.name or PurePath(file).name == self.name
+        return max(0, line - self.lines_before) if own and line > 0 else 0
+
+
+def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = "") -> LineMap:
+    """``assembly``: the PTX that a SASS was made from, which knows who called an inlined helper; SASS alone does not."""
+    from fx_explorer.analysis.below import assembly_lines, llvm_lines, mlir_lines
+
+    if level == "sass":
+        return assembly_lines.sass_lines(text, file, assembly_lines.callers(assembly, file))
+    readers: dict[Level, Callable[[str, KernelFile], LineMap]] = {
+        "ttir": mlir_lines.mlir_lines,
+        "ttgir": mlir_lines.mlir_lines,
+        "llir": llvm_lines.llvm_lines,
+        "ptx": assembly_lines.assembly_lines,
+        "amdgcn": assembly_lines.assembly_lines,
+    }
+    return readers[level](text, file)
+
+
+def inverted(lines: LineMap) -> LineMap:
+    """The other way: line of the Triton source → lines of the text."""
+    found: dict[int, list[int]] = {}
+    for line, sources in lines.items():
+        for source in sources:
+            found.setdefault(source, []).append(line)
+    return {source: tuple(sorted(made)) for source, made in sorted(found.items())}
+
+
+def share_mapped(lines: LineMap, instructions: Iterable[int]) -> float:
+    """How many of these lines lead to a line of the Triton source, of 1; 1 when there are none."""
+    wanted = list(instructions)
+    return sum(line in lines for line in wanted) / len(wanted) if wanted else 1.0

@@ -1,0 +1,47 @@
+"""Lines of LLVM IR: ``!dbg !12`` at the end of an instruction, and the ``DILocation`` that this names.
+
+Format: LLVM's language reference, "Specialized Metadata Nodes".
+"""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer.analysis.below.lines import KernelFile, LineMap
+
+_METADATA = re.compile(r"^!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)$", re.MULTILINE)
+_FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
+_DEBUG = re.compile(r"!dbg !(\d+)(?:[,\s{]|$)")
+
+_Node = dict[str, str]
+
+
+def llvm_lines(text: str, file: KernelFile) -> LineMap:
+    nodes = {found[1]: {"kind": found[2], **_fields(found[3])} for found in _METADATA.finditer(text)}
+    mapped: LineMap = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        found = None if line.startswith("!") else _DEBUG.search(line)
+        source = _source_line(nodes, found[1], file) if found else 0
+        if source:
+            mapped[number] = (source,)
+    return mapped
+
+
+def _fields(body: str) -> _Node:
+    """References lose their ``!``: which field is one is known from its name."""
+    return {found[1]: found[2] or found[3] or found[4] or "" for found in _FIELD.finditer(body)}
+
+
+def _source_line(nodes: dict[str, _Node], name: str, file: KernelFile) -> int:
+    """The outermost place: the one that nothing was inlined into."""
+    node = nodes.get(name, {})
+    while node.get("inlinedAt") in nodes:
+        node = nodes[node["inlinedAt"]]
+    return file.line(_file_of(nodes, node), int(node.get("line") or 0))
+
+
+def _file_of(nodes: dict[str, _Node], node: _Node) -> str:
+    """A scope names its file, or the scope around it."""
+    while "file" not in node and node.get("scope") in nodes:
+        node = nodes[node["scope"]]
+    return nodes.get(node.get("file", ""), {}).get("filename", "")

@@ -1,0 +1,94 @@
+"""How many blocks of a kernel fit on one multiprocessor at once, and what stops one more. Computed, not measured.
+
+The formulas are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the CUDA toolkit). AMD's compute units allocate
+alike: four parts with registers of their own, wavefronts in place of warps (LLVM, ``AMDGPUBaseInfo.cpp``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from fx_explorer.model import Gpu
+
+Limit = Literal["warps", "blocks", "registers", "shared"]
+
+LIMITS: tuple[Limit, ...] = get_args(Limit)
+
+PARTS = 4
+"""A multiprocessor has four schedulers, each with a quarter of the registers (``cuda_occupancy.h``: numSubPartitions; AMD: four
+SIMD units). A warp's registers come out of one quarter."""
+
+LIMIT_WORDS: dict[Limit, str] = {
+    "warps": "the number of warps a multiprocessor can hold",
+    "blocks": "the number of blocks a multiprocessor can hold",
+    "registers": "registers",
+    "shared": "shared memory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    blocks: int
+    """At once on one multiprocessor; 0: the kernel cannot be launched on this GPU."""
+    warps: int
+    """Of these blocks together."""
+    max_warps: int
+    by_limit: dict[Limit, int]
+    """Blocks that each of them alone would allow."""
+
+    @property
+    def limited_by(self) -> tuple[Limit, ...]:
+        """What allows the fewest blocks; several when they agree."""
+        return tuple(limit for limit in LIMITS if self.by_limit[limit] == self.blocks)
+
+    @property
+    def share(self) -> float:
+        """Of the warps that the multiprocessor can hold, of 1."""
+        return self.warps / self.max_warps
+
+
+def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """For a kernel with blocks of ``threads``, ``registers`` a thread and ``shared_bytes`` a block (static and dynamic)."""
+    warps = -(-threads // gpu.warp_size)
+    max_warps = gpu.threads_per_multiprocessor // gpu.warp_size
+    by_limit: dict[Limit, int] = {
+        "warps": max_warps // warps if threads <= gpu.threads_per_block else 0,
+        "blocks": gpu.blocks_per_multiprocessor,
+        "registers": _by_registers(gpu, warps, registers),
+        "shared": _by_shared(gpu, shared_bytes),
+    }
+    blocks = min(by_limit.values())
+    return Occupancy(blocks, blocks * warps, max_warps, by_limit)
+
+
+def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
+    """``cudaOccMaxBlocksPerSMRegsLimit``: a warp is given whole portions, out of one quarter of the registers."""
+    if registers > gpu.registers_per_thread:
+        return 0
+    of_a_warp = _rounded(max(1, registers) * gpu.warp_size, gpu.register_granularity)
+    warps_of_a_part = gpu.registers_per_multiprocessor // PARTS // of_a_warp
+    return warps_of_a_part * PARTS // warps
+
+
+def _by_shared(gpu: Gpu, shared_bytes: int) -> int:
+    """``cudaOccMaxBlocksPerSMSmemLimit``: with what the system keeps of each block's share, in whole portions."""
+    if shared_bytes > gpu.shared_per_block:
+        return 0
+    of_a_block = _rounded(shared_bytes + gpu.shared_reserved_per_block, gpu.shared_granularity)
+    return gpu.shared_per_multiprocessor // of_a_block if of_a_block else gpu.blocks_per_multiprocessor
+
+
+def _rounded(number: int, granularity: int) -> int:
+    return -(-number // granularity) * granularity
+
+
+def occupancy_in_words(found: Occupancy) -> str:
+    """``50 %: 16 blocks of 2 warps on a multiprocessor, limited by registers``."""
+    if not found.blocks:
+        what = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
+        return f"does not fit: a block needs more than this GPU has ({what})"
+    per_block = found.warps // found.blocks
+    limits = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
+    blocks = f"{found.blocks} block{'' if found.blocks == 1 else 's'} of {per_block} warp{'' if per_block == 1 else 's'}"
+    return f"{found.share:.0%}: {blocks} on a multiprocessor, limited by {limits}".replace("%", " %", 1)

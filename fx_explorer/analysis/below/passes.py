@@ -1,0 +1,70 @@
+"""MLIR pass by pass: what ``MLIR_ENABLE_DUMP`` prints while Triton compiles, as passes with the text before and after each.
+
+MLIR prints the module *before* each pass (mlir/lib/Pass/IRPrinting.cpp); what one left is what the next one found. Locations
+are left out: they are numbered anew in every text. So are steps that a pass prints of its own (the software pipeliner).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from fx_explorer.analysis.diff import DiffRow, text_diff
+
+_HEADING = re.compile(r"^// -----// (?:(.*) internal )?IR Dump (?:Before|After):? ?(\S+)(?: \(([\w-]+)\))?(.*)$", re.MULTILINE)
+_FUNCTION = re.compile(r"@([\w.$]+)\)")
+_LOCATION = re.compile(r" ?\bloc\((?:#loc\w*|unknown|\"[^\"]*\"(?::\d+:\d+|\(#loc\w*\))|callsite\([^()]*\))\)")
+_ALIAS = re.compile(r"^#loc\w* = .*\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    position: int
+    name: str
+    """``TritonGPUCoalesce``."""
+    argument: str
+    """As on the command line of ``triton-opt``: ``tritongpu-coalesce``."""
+    function: str
+    """The function it ran on alone; empty for the whole module."""
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    """Lines without locations. The last pass of a dump has none: what it left is not printed."""
+    is_last: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return not self.is_last and self.before != self.after
+
+
+def passes(dump: str) -> list[Pass]:
+    """Every pass in the order it ran; empty when the dump holds none."""
+    stretches = list(_stretches(dump))
+    found = []
+    for position, (heading, text) in enumerate(stretches):
+        is_last = position + 1 == len(stretches)
+        after = () if is_last else stretches[position + 1][1]
+        function = _FUNCTION.search(heading[4])
+        found.append(Pass(position, heading[2], heading[3] or "", function[1] if function else "", text, after, is_last))
+    return found
+
+
+def pass_diff(one: Pass) -> list[DiffRow[str]]:
+    """What the pass did, line by line."""
+    return text_diff(one.before, one.after) if not one.is_last else [DiffRow(" ", line, line) for line in one.before]
+
+
+def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
+    """Each heading with the lines of the module behind it."""
+    headings = list(_HEADING.finditer(dump))
+    for heading, following in zip_longest(headings, headings[1:]):
+        if heading[1]:
+            continue
+        text = dump[heading.end() : following.start() if following else len(dump)]
+        yield heading, tuple(without_locations(text).strip("\n").split("\n"))
+
+
+def without_locations(text: str) -> str:
+    """Twice, because one may stand inside another."""
+    return _LOCATION.sub("", _LOCATION.sub("", _ALIAS.sub("", text)))

@@ -1,0 +1,93 @@
+"""Whether memory or arithmetic bounds a kernel on one GPU, and how long it takes at least. An estimate: nothing ran.
+
+Bytes and operations are Inductor's own estimate, recorded while it wrote the kernel (``estimate_kernel_num_bytes`` and
+``estimate_flops``). The model is the roofline of Williams, Waterman and Patterson (2009): the longer of moving the bytes and
+doing the operations.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer.model import Gpu
+
+Bound = Literal["memory", "arithmetic", "unknown"]
+
+FLOPS_COUNTED = "Inductor counts the operations of matrix multiplications and convolutions only; others are taken as free."
+ESTIMATE = "An estimate from the data sheet: the time at full bandwidth or full arithmetic, whichever is longer. Nothing ran."
+NO_SIZES = "Inductor gave no estimate of the bytes this kernel moves, so there is no estimate of its time."
+NO_PEAK = "The data sheet of {gpu} has no number for {kind}, so only its memory is estimated."
+
+_MATRIX_TYPES = (
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.e[45]m[\d]\w*|v_mfma_\w*_(?:fp8|bf8)"), "fp8"),
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.(?:s8|u8)\b|v_mfma_i32\w*i8"), "int8"),
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.bf16\.bf16|v_mfma_\w*bf16"), "bf16"),
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.f16\.f16|v_mfma_\w*_f16"), "fp16"),
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.tf32|v_mfma_\w*_xf32"), "tf32"),
+    (re.compile(r"\bmma\.[\w.:]*\.f64|v_mfma_f64"), "fp64"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::(?:f8f6f4|mxf8f6f4)"), "fp8"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::f16"), "bf16"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::tf32"), "tf32"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::i8"), "int8"),
+)
+"""PTX of ``mma`` names the types of D, A, B and C; of ``wgmma`` those of D, A and B."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """All times in seconds, of one call."""
+
+    bound: Bound
+    memory_s: float
+    arithmetic_s: float
+    """0 when no operation is counted."""
+    kind: str
+    """Which of the GPU's peaks it was compared with: ``fp32``, ``bf16`` …"""
+    intensity: float
+    """Operations a byte."""
+    ridge: float
+    """Operations a byte from which arithmetic is the bound; 0 when the GPU has no number for this kind."""
+    notes: tuple[str, ...]
+
+    @property
+    def estimated_s(self) -> float:
+        return max(self.memory_s, self.arithmetic_s)
+
+
+def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roofline:
+    """``bytes_moved`` and ``flops`` of one call, below 0 when they are not known; ``kind`` from ``number_kind``."""
+    if bytes_moved < 0:
+        return Roofline("unknown", 0.0, 0.0, kind, 0.0, 0.0, (NO_SIZES,))
+    peak = gpu.peak_flops.get(kind, 0.0)
+    memory_s = bytes_moved / gpu.memory_bandwidth
+    arithmetic_s = max(0, flops) / peak if peak else 0.0
+    notes = [ESTIMATE] if peak or flops <= 0 else [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
+    return Roofline(
+        "arithmetic" if arithmetic_s > memory_s else "memory",
+        memory_s,
+        arithmetic_s,
+        kind,
+        max(0, flops) / bytes_moved if bytes_moved else 0.0,
+        peak / gpu.memory_bandwidth,
+        tuple([*notes, FLOPS_COUNTED] if flops <= 0 else notes),
+    )
+
+
+def number_kind(assembly: str) -> str:
+    """What the kernel's matrix instructions compute with, read off its PTX or AMDGCN; ``fp32`` when it has none."""
+    return next((kind for pattern, kind in _MATRIX_TYPES if pattern.search(assembly)), "fp32")
+
+
+def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
+    """``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
+    if found.bound == "unknown":
+        return NO_SIZES
+    return f"bound by {found.bound} on {gpu.title}; at least {microseconds(found.estimated_s)} (estimate, not run)"
+
+
+def microseconds(duration_s: float) -> str:
+    """``0.15 µs``, ``23.1 µs``, ``1,204 µs``: kernels are compared in one unit."""
+    value = duration_s * 1e6
+    return f"{value:.2f} µs" if value < 10 else f"{value:.1f} µs" if value < 100 else f"{value:,.0f} µs"

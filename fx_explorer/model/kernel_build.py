@@ -1,0 +1,126 @@
+"""A generated kernel compiled further, down to the machine's code: one row a configuration that the autotuner would try."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from fx_explorer.model.checked import checked
+
+BuildState = Literal["candidate", "built", "failed"]
+"""``candidate``: nobody has asked for it yet."""
+
+BuildOrigin = Literal["heuristic", "smaller_block", "template"]
+"""Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind. ``smaller_block``: tried too,
+because the first ones use many registers. ``template``: another choice for the same matrix multiplication or attention."""
+
+Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
+"""A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs, ``amdgcn`` on AMD's."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+NOT_KNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuild:
+    """One kernel in one configuration for one GPU."""
+
+    id: int
+    kernel: int
+    position: int
+    """In the order the autotuner would try them, from 0."""
+    options: dict[str, object]
+    """``{"XBLOCK": 1024, "num_warps": 4, "num_stages": 1}``."""
+    gpu: str
+    """Name of the GPU it is for."""
+    state: BuildState = "candidate"
+    origin: BuildOrigin = "heuristic"
+    source: int = 0
+    """Text of a Triton source of its own (a template writes each configuration anew); 0: the kernel's."""
+    name: str = ""
+    """Name of the function in that source; empty: the kernel's."""
+    toolchain: str = ""
+    """``triton 3.7.1, ptxas 12.9``."""
+    file: str = ""
+    """Base name of the module it was compiled from, as the texts name it."""
+    lines_before: int = 0
+    """Lines of that module in front of the source."""
+    threads: int = NOT_KNOWN
+    """In a block."""
+    registers: int = NOT_KNOWN
+    """Of a thread."""
+    spill_bytes: int = NOT_KNOWN
+    """Of a thread: registers that did not fit, stored and loaded again."""
+    stack_bytes: int = NOT_KNOWN
+    shared_bytes: int = NOT_KNOWN
+    """Of a block."""
+    levels: dict[str, int] = field(default_factory=dict)
+    """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text."""
+    passes: int = 0
+    """Text with the IR before each MLIR pass, when somebody asked for it."""
+    error: str = ""
+    """What stopped it, in full: ptxas's own message, or the kernel's fault with its line."""
+    duration_s: float = 0.0
+    """The compile; 0 when it came from the cache on disk."""
+
+    @property
+    def shown_options(self) -> str:
+        """``XBLOCK 1024 · 4 warps · 1 stage``."""
+        own = [f"{name} {value}" for name, value in self.options.items() if name not in ("num_warps", "num_stages")]
+        return " · ".join(
+            [*own, *(_counted(self.options, name) for name in ("num_warps", "num_stages") if name in self.options)]
+        )
+
+
+def _counted(options: dict[str, object], name: str) -> str:
+    noun = name.removeprefix("num_").removesuffix("s")
+    return f"{options[name]} {noun}" + ("" if options[name] == 1 else "s")
+
+
+BuildTask = Literal["candidates", "build", "passes", "quit"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What a builder is asked, one JSON line."""
+
+    number: int
+    """Comes back in every answer."""
+    task: BuildTask
+    session: str = ""
+    """Path of the session the kernel is in, and that rows are added to."""
+    kernel: int = 0
+    position: int = 0
+    """Which configuration; of no use for ``candidates``."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BuildRequest:
+        """Raises ValueError or TypeError for anything else."""
+        return checked(cls(**json.loads(text)))
+
+
+BuildAnswerKind = Literal["ready", "candidates", "built", "failed", "refused"]
+"""``ready``: it is warm. ``failed``: the row says why. ``refused``: nothing could be done, ``text`` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildAnswer:
+    number: int
+    kind: BuildAnswerKind
+    build: int = 0
+    """Id of the KernelBuild, when there is one."""
+    text: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BuildAnswer:
+        fields: dict[str, Any] = json.loads(text)
+        return checked(cls(**fields))

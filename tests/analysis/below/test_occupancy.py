@@ -1,0 +1,49 @@
+"""Occupancy against NVIDIA's own calculator (tests/data/below/occupancy.cpp), for AMD by hand from LLVM's rules."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+
+from fx_explorer.analysis.below.occupancy import LIMITS, occupancy, occupancy_in_words
+from fx_explorer.gpus.reading import find_gpu
+from tests.analysis.below.samples import DATA, sample
+
+NVIDIA_LIMITS = {1: "warps", 2: "registers", 4: "shared", 8: "blocks"}
+"""``OCC_LIMIT_…`` of cuda_occupancy.h."""
+
+
+@pytest.mark.parametrize("gpu", ["a100", "l4", "h100", "b200"])
+def test_blocks_and_limits_are_those_of_nvidias_calculator(gpu: str) -> None:
+    rows = [row for row in json.loads(gzip.decompress((DATA / "occupancy.json.gz").read_bytes())) if row[0] == gpu]
+    assert len(rows) == 980
+    for _, threads, registers, shared_bytes, blocks, bits in rows:
+        found = occupancy(find_gpu(gpu), threads, registers, shared_bytes)
+        limits = {name for bit, name in NVIDIA_LIMITS.items() if bits & bit}
+        assert found.blocks == blocks, (threads, registers, shared_bytes)
+        assert not blocks or set(found.limited_by) == limits, (threads, registers, shared_bytes)
+
+
+def test_a_wavefront_that_needs_more_than_128_registers_leaves_half_the_slots_empty() -> None:
+    gpu = find_gpu("mi300x")
+    shares = {registers: occupancy(gpu, 256, registers, 0).share for registers in (64, 65, 128, 129, 256, 512)}
+    assert shares == {64: 1.0, 65: 7 / 8, 128: 0.5, 129: 3 / 8, 256: 0.25, 512: 0.125}
+
+
+def test_a_block_that_is_too_large_does_not_fit() -> None:
+    found = occupancy(find_gpu("a100"), 128, 32, 200_000)
+    assert found.blocks == 0
+    assert occupancy_in_words(found) == "does not fit: a block needs more than this GPU has (shared memory)"
+    assert occupancy(find_gpu("a100"), 2048, 32, 0).limited_by == ("warps",)
+    assert occupancy(find_gpu("a100"), 128, 256, 0).limited_by == ("registers",)
+
+
+def test_what_limits_is_said_in_words() -> None:
+    one = sample("a100_matmul")
+    registers = int(re.findall(r"Used (\d+) registers", one.fields["ptxas"])[0])
+    found = occupancy(find_gpu("a100"), one.fields["threads"], registers, one.fields["shared_bytes"])
+    assert occupancy_in_words(found) == "56 %: 18 blocks of 2 warps on a multiprocessor, limited by registers"
+    assert set(found.by_limit) == set(LIMITS)

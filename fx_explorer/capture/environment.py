@@ -20,13 +20,14 @@ from fx_explorer.model import CaptureRequest
 def environment(request: CaptureRequest) -> dict[str, object]:
     """For ``meta["environment"]``; the GPU is known once the program has used it."""
     # Asking earlier would initialise CUDA in the user's process, which must not happen before the program itself does it.
-    cuda = torch.cuda.is_initialized()
+    cuda = torch.cuda.is_initialized() and not request.gpu
     return {
         "torch": torch.__version__,
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
-        "device": request.device or "cpu",
+        "device": "cuda" if request.gpu else request.device or "cpu",
+        "virtual_gpu": request.gpu.title if request.gpu else None,
         "gpu": torch.cuda.get_device_name() if cuda else None,
         "cuda": torch.version.cuda,
         "cxx": shutil.which("g++") or shutil.which("clang++"),

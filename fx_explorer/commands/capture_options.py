@@ -28,6 +28,11 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
     )
     what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
     add_gpu_argument(what, several=several_gpus)
+    what.add_argument(
+        "--no-weights",
+        action="store_true",
+        help="with --gpu: tensors have shapes and no content, so that no model is too large",
+    )
     add_compile_arguments(parser, build=False)
     add_worker_arguments(parser)
 
@@ -132,6 +137,8 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         raise UsageError(
             "--mode and --option cannot be combined (torch.compile takes one of them); give the mode's entries with --option"
         )
+    gpu = _gpu(getattr(arguments, "gpu", ""))
+    _check_gpu(gpu, arguments)
     return CaptureRequest(
         target=arguments.target,
         session=session,
@@ -150,7 +157,8 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         fullgraph=arguments.fullgraph,
         stance=arguments.stance,
         settings=dict(arguments.setting),
-        gpu=_gpu(getattr(arguments, "gpu", "")),
+        gpu=gpu,
+        no_weights=getattr(arguments, "no_weights", False),
     )
 
 
@@ -161,3 +169,20 @@ def _gpu(name: str) -> Gpu | None:
     from fx_explorer.gpus import find_gpu
 
     return find_gpu(name)
+
+
+GPU_BACKENDS = ("inductor", "regional_inductor")
+
+
+def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
+    """Raises UsageError for what cannot be done without the device."""
+    if gpu is None:
+        if getattr(arguments, "no_weights", False):
+            raise UsageError("--no-weights needs --gpu: tensors without content can only be compiled for, and nothing is run")
+        return
+    if arguments.build:
+        raise UsageError("--build cannot be combined with --gpu: nothing can be run on a virtual GPU")
+    if arguments.use_caches:
+        raise UsageError("--use-caches cannot be combined with --gpu: torch's caches are kept away from a virtual GPU")
+    if arguments.backend not in GPU_BACKENDS:
+        raise UsageError(f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run its graphs")

@@ -69,6 +69,8 @@ class CaptureRequest:
     """Call the target once more when it has run, and record what Dynamo's bytecode does (BytecodeRun)."""
     gpu: Gpu | None = None
     """A GPU that is not there, to generate code for; nothing can be run on it."""
+    no_weights: bool = False
+    """With ``gpu``: what the program makes has shapes and no content from the beginning, so that no model is too large."""
 
     @property
     def compile_arguments(self) -> dict[str, Any]:
@@ -116,7 +118,9 @@ class Outcome:
         return cls(**fields)
 
 
-CommandKind = Literal["go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "what_if", "steps", "quit"]
+CommandKind = Literal[
+    "go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "what_if", "steps", "quit"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fx_explorer.worker.other_inputs import CalledTarget
     from fx_explorer.worker.target import Target
     from fx_explorer.worker.verifying import Original
+    from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
 def main(notices: int, commands: int) -> None:
@@ -73,6 +74,8 @@ class Job:
         self._outcome_so_far = Outcome("finished")
         self.original: Original | None = None
         """The program that this one is compared with."""
+        self.gpu: VirtualGpu | None = None
+        """The virtual one that code is made for."""
         self.stop_recording: Callable[[], None] = lambda: None
         self.recording: Recording | None = None
         self.finish_steering: Callable[[], None] = lambda: None
@@ -115,6 +118,7 @@ class Job:
 
     def _capture(self) -> Outcome:
         self.place = locate(self.request)
+        self._begin_gpu()
         with contextlib.ExitStack() as recording:
             self.stop_recording = recording.close
             if self.place.is_script:
@@ -129,6 +133,8 @@ class Job:
                 self._record(recording)
                 self.say("ready")
             self.ended = outcome = self._explained(self._run_program)
+            if self.gpu:
+                self.gpu.finish()
             if outcome.kind in ("finished", "raised", "cancelled") and not self.is_cancelled and os.getpid() == self.process:
                 self._drive(outcome)
             if self.place.is_script:
@@ -151,6 +157,8 @@ class Job:
 
     def _record(self, until: contextlib.ExitStack) -> None:
         """Record whatever is compiled from now on, until the stack is closed."""
+        if self.gpu:
+            self.gpu.install()
         self.say("importing the compiler")
         import torch._inductor.compile_fx  # noqa: F401
 
@@ -255,6 +263,13 @@ class Job:
         if self.recording:
             self.recording.call_again = CalledOnce(ready, self.request, users_modules(self.place, self.request))
 
+    def _begin_gpu(self) -> None:
+        if self.request.gpu:
+            from fx_explorer.worker.virtual_gpu import VirtualGpu
+
+            self.gpu = VirtualGpu(self.request.gpu, self)
+            self.gpu.before_torch()
+
     def _begin_original(self) -> None:
         """Have the program as its files are run beside this one, for a comparison."""
         if self.request.verify:
@@ -292,6 +307,8 @@ class Job:
         message = plain or message
         if ran_out_of_memory(error):
             message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
+        if self.gpu and (advice := self.gpu.advice(error)):
+            message += f". {advice}. It happened"
         return Outcome("raised", f"{message} while {self.activity}", 130 if isinstance(error, KeyboardInterrupt) else 1)
 
     def _own_fault(self, error: BaseException) -> Outcome:

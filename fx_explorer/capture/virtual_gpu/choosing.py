@@ -1,0 +1,64 @@
+"""Whether a program has to be fed with fake tensors from its beginning, read from its file: looking must not run it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def needs_fake(file: Path | None, train: bool | None) -> str:
+    """Why everything must be on the GPU from the beginning; empty when it need not be."""
+    tree = _parsed(file)
+    if tree is None:
+        return ""
+    name = file.name if file else ""
+    for line in _kernels(tree):
+        return f"the program has Triton kernels of its own ({name}:{line}), which run on a GPU only"
+    if train is not False:
+        for line in _named(tree, "flex_attention"):
+            return f"flex attention has no backward on the CPU ({name}:{line})"
+    return ""
+
+
+def insists_on_gpu(file: Path | None) -> str:
+    """Where the program stops if there is no GPU; empty when it does not."""
+    tree = _parsed(file)
+    for node in ast.walk(tree) if tree else ():
+        test = node.test if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body)) else None
+        if test is not None and "cuda.is_available()" in ast.unparse(test):
+            return f"the program stops without a GPU ({file.name if file else ''}:{test.lineno})"
+    return ""
+
+
+def _parsed(file: Path | None) -> ast.Module | None:
+    try:
+        return ast.parse(file.read_bytes()) if file else None
+    except (OSError, SyntaxError, ValueError):
+        return None  # running it says it better
+
+
+def _kernels(tree: ast.Module) -> Iterator[int]:
+    """Lines with a function under ``@triton.jit``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            decorators = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
+            if decorators & {"triton.jit", "jit", "triton.autotune"} and _imports(tree, "triton"):
+                yield node.lineno
+
+
+def _imports(tree: ast.Module, package: str) -> bool:
+    names = (alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    modules = (node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return any(name.partition(".")[0] == package for name in (*names, *modules))
+
+
+def _named(tree: ast.Module, name: str) -> Iterator[int]:
+    """Lines that call ``name``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
+            yield node.lineno
+
+
+def _gives_up(body: list[ast.stmt]) -> bool:
+    return any(isinstance(one, ast.Raise) or (isinstance(one, ast.Expr) and "exit(" in ast.unparse(one.value)) for one in body)

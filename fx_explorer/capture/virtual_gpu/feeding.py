@@ -1,0 +1,65 @@
+"""How the program meets the virtual GPU, which changes at most once: from *transplant* to *fake*.
+
+*transplant*: the program runs on the CPU, for real; each graph that Dynamo takes of it is moved to the GPU and lowered there.
+*fake*: what the program puts on ``cuda`` has a shape and a type and no content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fx_explorer.model import Gpu
+
+Kind = Literal["transplant", "fake"]
+
+IN_WORDS: dict[Kind, str] = {
+    "transplant": "the program runs on the CPU, and its graphs are moved to the virtual GPU",
+    "fake": "tensors on the virtual GPU have shapes and no content",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something the user's code asks about the device, with another answer on the GPU."""
+
+    what: str
+    """``torch.cuda.is_available()``, ``.is_cuda``, ``.device.type``."""
+    file: str
+    line: int
+
+
+Choice = dict[str, object]
+"""What autotuning would have chosen from on the device (choices.py)."""
+
+
+@dataclass
+class Feeding:
+    gpu: Gpu
+    kind: Kind = "transplant"
+    reason: str = ""
+    """Why it is ``fake``."""
+    questions: dict[Question, None] = field(default_factory=dict)
+    """Asked while it was ``transplant``, in order."""
+    choices: list[Choice] = field(default_factory=list)
+    on_change: Callable[[Feeding], None] = lambda feeding: None
+
+    def become_fake(self, reason: str) -> None:
+        if self.kind != "fake":
+            self.kind, self.reason = "fake", reason
+            self.on_change(self)
+
+    def ask(self, question: Question) -> None:
+        if self.kind == "transplant" and question not in self.questions:
+            self.questions[question] = None
+            self.on_change(self)
+
+    def choose(self, choice: Choice) -> None:
+        self.choices.append(choice)
+        self.on_change(self)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``meta["virtual_gpu"]``."""
+        asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
+        return {"gpu": self.gpu.name, "feeding": self.kind, "reason": self.reason, "questions": asked, "choices": self.choices}

@@ -1,0 +1,95 @@
+"""The order of things. ``before_torch`` and ``install`` hold for the process, for good."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fx_explorer.capture.virtual_gpu import shim
+from fx_explorer.capture.virtual_gpu.places import keep_apart
+from fx_explorer.errors import WorkerError
+from fx_explorer.model import Gpu
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+
+
+def before_torch(gpu: Gpu) -> None:
+    """What must be there when torch is imported. Raises WorkerError."""
+    if importlib.util.find_spec("triton") is None:
+        raise WorkerError(
+            f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there ({sys.executable} -m pip "
+            "install triton; there are wheels for Linux only), or choose another interpreter with --python."
+        )
+    keep_apart(gpu)
+    shim.load()
+
+
+def install(gpu: Gpu) -> Feeding:
+    """Once torch is imported, and before its compiler is. Raises WorkerError where this torch or triton lacks something."""
+    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+
+    feeding, doing = Feeding(gpu), ""
+    try:
+        for what, step in steps(feeding):
+            doing = what
+            step()
+    except Exception as error:
+        raise WorkerError(f"the virtual GPU cannot be set up with {versions()}: {doing} failed ({error})") from error
+    return feeding
+
+
+def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
+    """What is hooked into, in words, and how."""
+    from fx_explorer.capture.virtual_gpu import choices, constants, fake_feeding, operators, questions, torch_cuda, transplant
+    from fx_explorer.capture.virtual_gpu.triton_driver import use_driver
+
+    gpu = feeding.gpu
+    return [
+        ("C++ device guard", shim.use_guard),
+        ("answers of torch.cuda", lambda: torch_cuda.answer(feeding)),
+        ("fake tensors without a device", leave_device_alone),
+        ("operators of a CUDA build", lambda: quietly(lambda: operators.add_operators(gpu))),
+        ("tensors on cuda", lambda: quietly(lambda: fake_feeding.allow_cuda_tensors(feeding))),
+        ("Triton's driver", lambda: use_driver(gpu)),
+        ("constant folding", constants.fold_on_cpu),
+        ("options of Inductor", set_options),
+        ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
+        ("choices that are not timed", lambda: choices.note_choices(feeding)),
+        ("questions about the device", lambda: questions.listen_to_dynamo(feeding)),
+    ]
+
+
+def leave_device_alone() -> None:
+    """FakeTensorMode must not initialise a device that it believes to be there (torch/_subclasses/fake_tensor.py)."""
+    from fx_explorer.capture.versions import part
+
+    mode = part("torch._subclasses.fake_tensor", "FakeTensorMode")
+    assert hasattr(mode, "avoid_device_init"), "FakeTensorMode.avoid_device_init"
+    mode.avoid_device_init = property(lambda self: True)
+    part("torch._subclasses.fake_tensor", "init_gpu_context")
+    sys.modules["torch._subclasses.fake_tensor"].init_gpu_context = lambda *args, **kwargs: None  # type: ignore[attr-defined]
+
+
+def set_options() -> None:
+    """Compile processes would not have any of this; whether to pad a matmul is decided by a benchmark on the device."""
+    from torch._inductor import config
+
+    config.compile_threads = 1
+    config.shape_padding = False
+
+
+def quietly(action: Callable[[], None]) -> None:
+    """torch warns where a kernel of a CUDA build is replaced."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        action()
+
+
+def versions() -> str:
+    from importlib import metadata
+
+    return " and ".join(f"{name} {metadata.version(name)}" for name in ("torch", "triton"))

@@ -1,0 +1,119 @@
+"""What the program asks about the device and would be told otherwise on the GPU.
+
+Three ways to hear of it: ``torch.cuda.is_available()`` is ours; Dynamo tells of ``is_cuda`` and ``device`` of tensors that it
+traces; and in the user's own files conditions on them are read from the syntax, since what runs outside Dynamo tells nobody.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fx_explorer.capture.versions import part
+from fx_explorer.capture.virtual_gpu.feeding import Feeding, Question
+
+_MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
+"""Packages that need to hear of the GPU."""
+
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")})
+
+CONDITIONS = (".is_cuda", ".device.type", ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
+
+
+def asked_by_program(feeding: Feeding, what: str) -> bool:
+    """Whether the caller of our caller is the program that runs on the CPU; its question is kept, if it is the user's own."""
+    if feeding.kind == "fake":
+        return False
+    frame = sys._getframe(2)
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if package in _MACHINERY:
+        return False
+    if is_users(frame.f_code.co_filename):
+        feeding.ask(Question(what, frame.f_code.co_filename, frame.f_lineno))
+    return True
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is neither of an installed package nor of Python."""
+    return file.endswith(".py") and not file.startswith(_LIBRARIES) and "site-packages" not in file
+
+
+# what Dynamo is asked
+
+
+def listen_to_dynamo(feeding: Feeding) -> None:
+    """Hook: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py)."""
+    variable = part("torch._dynamo.variables.tensor", "TensorVariable")
+    for attribute in ("is_cuda", "device"):
+        name = f"method_attr_{attribute}"
+        if hasattr(variable, name):
+            setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
+
+
+def _listening(feeding: Feeding, original: Callable[..., Any], what: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method_attr(variable: Any, tx: Any) -> Any:
+        answer = original(variable, tx)
+        frame = tx.frame_summary()
+        if feeding.kind == "transplant" and _is_condition(frame.filename, frame.lineno or 0, what):
+            feeding.ask(Question(what, frame.filename, frame.lineno or 0))
+        return answer
+
+    return method_attr
+
+
+def _is_condition(file: str, line: int, what: str) -> bool:
+    """Whether that line of the file decides on ``what``: most code only hands a device on."""
+    return any(question.line == line and question.what.startswith(what) for question in conditions(file))
+
+
+# what the user's files say
+
+
+def read_users_files(feeding: Feeding) -> None:
+    """Every condition on a device in the user's own modules that were loaded."""
+    loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for file in sorted(file for file in loaded if file and is_users(file)):
+        for question in conditions(file):
+            feeding.ask(question)
+
+
+@functools.lru_cache(maxsize=256)
+def conditions(file: str) -> tuple[Question, ...]:
+    """Empty for a file that cannot be read or parsed."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    found = {(node.lineno, what): None for test in _tests(tree) for node, what in _asked(test)}
+    return tuple(Question(what, file, line) for line, what in sorted(found))
+
+
+def _tests(tree: ast.AST) -> Iterator[ast.expr]:
+    """Expressions that decide something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield from node.values
+        elif isinstance(node, ast.Compare):
+            yield node
+        elif isinstance(node, ast.Match):
+            yield node.subject
+
+
+def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute | ast.Call):
+            text = ast.unparse(node)
+            if what := next((one for one in CONDITIONS if _ends_with(text, one)), None):
+                yield node, what
+
+
+def _ends_with(text: str, what: str) -> bool:
+    return text.endswith(what) if what.startswith(".") else text in (what, what.removeprefix("torch."))

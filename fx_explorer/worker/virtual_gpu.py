@@ -1,0 +1,76 @@
+"""A capture for a GPU that is not there: sets it up at the right moment, and says how the program is fed (feeding.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
+from fx_explorer.capture.virtual_gpu.feeding import IN_WORDS, Feeding
+from fx_explorer.capture.virtual_gpu.installing import before_torch, install
+from fx_explorer.model import CaptureRequest, Gpu
+
+if TYPE_CHECKING:
+    from fx_explorer.worker.guarded_writer import GuardedWriter
+    from fx_explorer.worker.place import Place
+
+
+class Job(Protocol):
+    request: CaptureRequest
+    writer: GuardedWriter
+    place: Place
+
+    def say(self, activity: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class VirtualGpu:
+    """What a job does for its virtual GPU."""
+
+    def __init__(self, gpu: Gpu, job: Job) -> None:
+        self._gpu = gpu
+        self._job = job
+        self._feeding: Feeding | None = None
+        self._told = ""
+
+    def before_torch(self) -> None:
+        """Raises WorkerError when something that it needs is not there."""
+        self._job.say(f"setting up a virtual {self._gpu.title}")
+        before_torch(self._gpu)
+
+    def install(self) -> None:
+        """Between torch and its compiler. Raises WorkerError."""
+        self._feeding = install(self._gpu)
+        self._feeding.on_change = self._record
+        self._choose(self._feeding)
+        self._record(self._feeding)
+
+    def _choose(self, feeding: Feeding) -> None:
+        file, request = self._job.place.file, self._job.request
+        everything = "without weights, as asked for (--no-weights)" if request.no_weights else needs_fake(file, request.train)
+        if everything:
+            from fx_explorer.capture.virtual_gpu.fake_feeding import without_weights
+
+            without_weights(feeding, everything)
+        elif reason := insists_on_gpu(file):
+            feeding.become_fake(reason)
+
+    def finish(self) -> None:
+        """Once the program has run: what its files say about devices."""
+        if self._feeding and self._feeding.kind == "transplant":
+            from fx_explorer.capture.virtual_gpu.questions import read_users_files
+
+            read_users_files(self._feeding)
+
+    def advice(self, error: BaseException) -> str:
+        """What to say of an error that a program without a GPU would not have had; empty when there is nothing."""
+        from fx_explorer.capture.virtual_gpu.fake_feeding import ADVICE, is_missing_value
+
+        return ADVICE if is_missing_value(error) else ""
+
+    def _record(self, feeding: Feeding) -> None:
+        self._job.writer.set_meta("virtual_gpu", feeding.to_json())
+        told = IN_WORDS[feeding.kind] + (f": {feeding.reason}" if feeding.reason else "")
+        if told != self._told:
+            self._told = told
+            self._job.note(f"virtual {self._gpu.title}: {told}")

@@ -74,8 +74,10 @@ def documents(reader: SessionReader) -> list[Document]:
 
 
 def read_sources(reader: SessionReader) -> list[Document]:
-    """Source files somebody will want to read: the user's own, and those that some node was computed in (a library's model)."""
-    innermost = "SELECT json_extract(frames, '$[#-1][0]') FROM stack"  # a frame is [file, line, function, code]
+    """Source files somebody will want to read: the user's own, and those that a node or break is in (a library's model)."""
+    # Guards have stacks too, through files nobody asked for. A frame is [file, line, function, code].
+    used = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {table}.stack=stack.id)" for table in ("node", "graph_break"))
+    innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"
     wanted = {row[0] for row in reader.query(f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})")}
     return [document for document in source_documents(reader) if document.id in wanted]
 

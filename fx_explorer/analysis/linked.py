@@ -95,9 +95,21 @@ class _Selection:
 
     @cached_property
     def instructed(self) -> list[SourceLine]:
-        """The source line that the selected instruction belongs to."""
-        rows = self._reader.rows(model.LineSource, artifact=self._place.document.id, line=self._place.line + 1)
-        return [(row.file, row.source_line) for row in rows]
+        """The source line that the selected instruction belongs to; of a call of the compiled graph, all lines of the graph."""
+        artifact, line = self._place.document.id, self._place.line + 1
+        rows = self._reader.rows(model.LineSource, artifact=artifact, line=line)
+        called = [row.node for row in self._reader.nodes_of_line(artifact, line)]
+        return [(row.file, row.source_line) for row in rows] + self._innermost(self._stacks_of(called))
+
+    def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
+        """Of each stack, the innermost frame in every file."""
+        files = self._file_ids
+        innermost = ({frame.file: frame.line for frame in stack} for stack in stacks)
+        return [(files[file], line) for lines in innermost for file, line in lines.items() if file in files]
+
+    @cached_property
+    def _file_ids(self) -> dict[str, int]:
+        return dict(self._reader.query("SELECT path, id FROM source_file"))
 
     # artifacts
 
@@ -128,10 +140,9 @@ class _Selection:
             return frozenset(lines.get((self._place.document.id, self._place.line + 1), ()))
         if self._place.document.language == "bytecode":
             return frozenset(row for line in self.instructed for row in lines.get(line, ()))
-        files = dict(self._reader.query("SELECT path, id FROM source_file"))
         wanted: set[int] = set()
         for stack in self.stacks:
-            frames = ((files.get(frame.file, 0), frame.line) for frame in reversed(stack))
+            frames = ((self._file_ids.get(frame.file, 0), frame.line) for frame in reversed(stack))
             wanted |= next((lines[frame] for frame in frames if frame in lines), set())
         return frozenset(wanted)
 

@@ -18,8 +18,10 @@ from torch._dynamo import convert_frame
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.breaks import RESUME
+from fx_explorer.capture.graph_calls import call_offsets, graph_of, in_words, link_calls, source_lines
 from fx_explorer.capture.instructions import Instruction, handled, instructions
 from fx_explorer.capture.jumps import gutter
+from fx_explorer.capture.made_code import KnownCode
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.model import ArtifactKind, LineSource
@@ -37,6 +39,8 @@ class Row:
     text: str
     line: int
     """The source line it belongs to; 0 for none."""
+    offset: int = -1
+    """Of the instruction; -1 where there is none."""
 
 
 def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -71,7 +75,7 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
             name = recording.compilation_name()
             recording.change_compilation(name, function=getattr(original, "co_qualname", original.co_name))
             _add_bytecode(recording, "bytecode_original", original)
-            _add_bytecode(recording, "bytecode_modified", modified)
+            _add_modified(recording, original, modified)
 
     handle = convert_frame.register_bytecode_hook(hook)
     try:
@@ -80,18 +84,31 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
         handle.remove()
 
 
-def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType) -> None:
-    rows = listing(code, recording.compilation_name(), recording.resume_names)
+def _add_modified(recording: Recording, original: types.CodeType, modified: types.CodeType) -> None:
+    graph = graph_of(recording, modified)
+    lines = in_words(source_lines(recording, graph, original)) if graph else ""
+    known = _add_bytecode(recording, "bytecode_modified", modified, lines)
+    recording.made_code.add(original, modified, known)
+    if graph:
+        link_calls(recording, known.artifact, [known.line_of[offset] for offset in call_offsets(modified)], graph)
+
+
+def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = "") -> KnownCode:
+    rows = listing(code, recording.compilation_name(), recording.resume_names, graph_lines)
     title = f"{kind.removeprefix('bytecode_')} bytecode of {code.co_name}"
     artifact = recording.add_artifact(kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode")
     file = recording.sources.file(code.co_filename)
     recording.writer.add_all(LineSource(artifact, i, file, row.line) for i, row in enumerate(rows, 1) if row.line)
+    return KnownCode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
 
 
-def listing(code: types.CodeType, compilation: str = "", resume_names: dict[str, str] | None = None) -> list[Row]:
+def listing(
+    code: types.CodeType, compilation: str = "", resume_names: dict[str, str] | None = None, graph_lines: str = ""
+) -> list[Row]:
     """The rows to show: one for each instruction, and one for the source line where another line begins.
 
-    ``resume_names``: global of Dynamo's → name of the resume function in it.
+    ``resume_names``: global of Dynamo's → name of the resume function in it. ``graph_lines``: what the compiled graph stands
+    for, in words.
     """
     shown = list(_with_lines(instructions(code)))
     row_of = {one.offset: row for row, one in enumerate(shown) if isinstance(one, Instruction)}
@@ -99,14 +116,14 @@ def listing(code: types.CodeType, compilation: str = "", resume_names: dict[str,
     widths = _Widths(len(str(max(row_of))), min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, Instruction))))
     handlers = handled(code)
     rows = _heading(code)
-    explained = _Explained(compilation, resume_names or {})
+    explained = _Explained(compilation, resume_names or {}, graph_lines)
     for drawn, one in zip(gutter(len(shown), jumps), shown, strict=True):
         if isinstance(one, int):
             source = linecache.getline(code.co_filename, one).strip()
             rows.append(Row(f"{'':{widths.offset}} {drawn} # {one}  {source}".rstrip(), one))
             continue
         remarks = [explained.once(one.argument), _handles(handlers.get(one.offset, []))]
-        rows.append(Row(_instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))), one.line))
+        rows.append(Row(_instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))), one.line, one.offset))
     return rows
 
 
@@ -133,21 +150,27 @@ def _heading(code: types.CodeType) -> list[Row]:
 
 
 def _instruction_text(one: Instruction, drawn: str, widths: _Widths, remarks: str) -> str:
-    argument = _UUID.sub(r"\1", one.argument)
+    argument = without_uuid(one.argument)
     text = f"{one.offset:>{widths.offset}} {drawn} {one.opname:<{widths.opname}} {argument}".rstrip()
     return f"{text}  # {remarks}" if remarks else text
+
+
+def without_uuid(text: str) -> str:
+    """``__compiled_fn_1_f81d4fae_…`` → ``__compiled_fn_1``."""
+    return _UUID.sub(r"\1", text)
 
 
 class _Explained:
     """Says what each made-up name stands for where it is first met."""
 
-    def __init__(self, compilation: str, resume_names: dict[str, str]) -> None:
+    def __init__(self, compilation: str, resume_names: dict[str, str], graph_lines: str) -> None:
         self._compilation = compilation
         self._resume_names = resume_names
+        self._graph_lines = graph_lines
         self._told = {""}
 
     def once(self, argument: str) -> str:
-        found = remark(argument, self._compilation, self._resume_names)
+        found = remark(argument, self._compilation, self._resume_names, self._graph_lines)
         if found in self._told:
             return ""
         self._told.add(found)
@@ -158,12 +181,12 @@ def _handles(stretches: list[tuple[int, int]]) -> str:
     return "on an error in " + ", ".join(f"{first}-{last}" for first, last in stretches) if stretches else ""
 
 
-def remark(argument: str, compilation: str, resume_names: dict[str, str]) -> str:
+def remark(argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = "") -> str:
     """What a name that Dynamo made up stands for; empty for other names."""
     found = _MADE_UP.search(argument)
     name = found[0] if found and argument[:1] not in "'\"" else ""
     if name.startswith("__compiled_fn_"):
-        return f"the compiled graph [{compilation}]"
+        return f"the compiled graph [{compilation}]{graph_lines and f': {graph_lines}'}"
     if name in resume_names:
         return f"{resume_names[name]}: {plain_resume(resume_names[name])}"
     if name.startswith("__import_"):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def instructions(code: types.CodeType) -> Iterator[Instruction]:
     line = 0
     for instruction in dis.get_instructions(code):
         line = _own_line(instruction) or line
-        target = int(instruction.argval) if instruction.opcode in _JUMPS else None
+        target = int(instruction.argval) if instruction.opcode in JUMPS else None
         yield Instruction(instruction.offset, instruction.opname, _argument(instruction, target), line, target)
 
 

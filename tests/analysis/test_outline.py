@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.documents import read_sources
 from fx_explorer.analysis.outline import outline, plain_function
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
@@ -102,16 +103,35 @@ def test_the_rest_of_a_function_after_a_break_is_called_by_its_line(function: st
     assert plain_function(function) == plain
 
 
+def write_with_packages(path: Path) -> None:
+    """A node in the user's file, one in a package's, a break in another's, and a guard that a third one asked for."""
+    with SessionWriter(path) as writer:
+        stacks = {}
+        for name in ("/site/lib.py", "/p/mine.py", "/site/breaks.py", "/lib/typing.py"):
+            file = writer.add(model.SourceFile(0, name, writer.text("x\n"), 1, is_user=name.startswith("/p/")))
+            stacks[name] = writer.add_stack(model.Stack(0, (model.Frame(name, 1, "f"),)), {name: file})
+        nodes = [
+            model.Node(0, 0, 0, f"n{i}", "call_function", "f", "", stack=stacks[name])
+            for i, name in enumerate(("/site/lib.py", "/p/mine.py"))
+        ]
+        writer.add_graph(model.Graph(0, 1, "dynamo", ""), nodes, [])
+        writer.add(model.GraphBreak(0, 1, "", "r", "", (), "/site/breaks.py", 1, "", stack=stacks["/site/breaks.py"]))
+
+
+def test_a_file_that_only_guards_come_from_is_not_listed(tmp_path: Path) -> None:
+    write_with_packages(tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert [one.title for one in read_sources(reader)] == ["mine.py", "lib.py", "breaks.py"]
+
+
 def test_files_of_packages_stand_below_the_users_own(tmp_path: Path) -> None:
     path = tmp_path / "s.fxs"
-    with SessionWriter(path) as writer:
-        for name, is_user in (("/site/lib.py", False), ("/p/mine.py", True)):
-            file = writer.add(model.SourceFile(0, name, writer.text("x\n"), 1, is_user=is_user))
-            writer.add_stack(model.Stack(0, (model.Frame(name, 1, "f"),)), {name: file})
+    write_with_packages(path)
     with SessionReader(path) as reader:
         assert [(e.depth, e.title) for e in outline(reader)] == [
             (0, "Source"),
             (1, "mine.py"),
             (1, "of packages"),
             (2, "lib.py"),
+            (2, "breaks.py"),
         ]

@@ -12,7 +12,10 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from fx_explorer.analysis.documents import Place, document_of
+from fx_explorer.analysis.linked import linked_places
 from fx_explorer.capture.bytecode import Row, listing, remark
+from fx_explorer.capture.graph_calls import in_words
 from fx_explorer.capture.instructions import handled, instructions
 from fx_explorer.capture.jumps import MAX_COLUMNS, gutter
 from fx_explorer.model import Artifact, Compilation, LineSource, ResumeFunction, SourceFile
@@ -239,9 +242,34 @@ def test_a_resume_function_says_which_line_it_goes_on_from(broken: SessionReader
     assert broken.text(original.text).splitlines()[0] == said
 
 
-def test_the_compiled_graph_is_named_by_its_compilation(broken: SessionReader) -> None:
+def test_the_compiled_graph_is_named_by_its_compilation_and_its_lines(broken: SessionReader) -> None:
+    first = breaks_twice.__code__.co_firstlineno
+    lines = {"0/0": first + 1, "1/0": first + 4, "2/0": first + 6}
     for name, text in modified(broken).items():
-        assert re.findall(r"__compiled_fn_\d+(?: \+ NULL)?  # (.*)", text) == [f"the compiled graph [{name}]"]
+        said = f"the compiled graph [{name}]: line {lines[name]}"
+        assert re.findall(r"__compiled_fn_\d+(?: \+ NULL)?  # (.*)", text) == [said]
+
+
+def test_lines_that_follow_each_other_are_said_as_one_stretch() -> None:
+    assert in_words([3, 4, 5, 9]) == "lines 3-5, 9"
+    assert in_words([3]) == "line 3"
+    assert in_words([]) == ""
+
+
+def test_a_line_that_went_into_the_graph_lights_its_call_and_the_call_lights_the_line(broken: SessionReader) -> None:
+    line = breaks_twice.__code__.co_firstlineno + 4
+    (file,) = (row for row in broken.rows(SourceFile) if row.path == __file__)
+    (resumed,) = (row for row in broken.rows(Compilation) if row.name == "1/0")
+    (artifact,) = broken.rows(Artifact, kind="bytecode_modified", compilation=resumed.id)
+    text = broken.text(artifact.text).splitlines()
+    source, code = document_of(broken, "source", file.id), document_of(broken, "artifact", artifact.id)
+    lit = linked_places(broken, Place(source, line - 1), [code])[code]
+    (loads,) = (i for i, row in enumerate(text) if "__compiled_fn_" in row)
+    stored = next(i for i, row in enumerate(text) if "graph_out_" in row and "STORE_FAST" in row)
+    calls = max(i for i, row in enumerate(text[:stored]) if " CALL " in row)
+    assert {loads, calls} <= lit
+    for row in (loads, calls):
+        assert line - 1 in linked_places(broken, Place(code, row), [source])[source]
 
 
 def test_resume_functions_that_share_variables_are_named(tmp_path: Path) -> None:

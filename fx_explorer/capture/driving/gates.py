@@ -109,7 +109,7 @@ class Gates:
             while not self._is_over and (command := self._commands.get()).kind != "quit":
                 if command.kind in ("skip", "abort"):
                     self._answer("refused", "Nothing is being compiled: there is nothing to skip or to abort.")
-                elif command.kind in ("set", "again", "measure", "what_if"):
+                elif command.kind in ("set", "again", "measure", "what_if", "steps"):
                     self._moves_on(command)
                     self._obey(command, obey)
                 else:

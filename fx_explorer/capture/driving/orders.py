@@ -54,6 +54,8 @@ def obey_for_all(steering: Steering, command: Command) -> str:
         _take_another_way(steering, kept, kept.ways[0], command)
     if command.kind == "what_if":
         return steering.what_if(command.expression)
+    if command.kind == "steps":
+        return steering.record_steps()
     if command.kind not in ("mark", "pass"):
         raise _no_command(command)
     _check_lines(steering, command)
@@ -65,6 +67,8 @@ def _no_command(command: Command) -> UsageError:
         return UsageError("A way can be built and measured once the program has ended: go on first.")
     if command.kind == "what_if":
         return UsageError("Other inputs can be asked about when the program has run and all guards are made: go on first.")
+    if command.kind == "steps":
+        return UsageError("What the bytecode does can be recorded when the program has run: go on first.")
     return UsageError(f"{command.kind!r} is no command for a gate.")
 
 
@@ -92,6 +96,8 @@ def obey_at_the_end(steering: Steering, command: Command) -> str:
         return steering.measure(command.compilation)
     if command.kind == "what_if":
         return steering.what_if(command.expression)
+    if command.kind == "steps":
+        return steering.record_steps()
     way = steering.again(command)
     if way.row.status == "failed":
         raise UsageError(f"[{way.row.name}] failed: {way.row.error}")

@@ -30,6 +30,15 @@ from fx_explorer.model.kernel_build import (
     KernelBuild,
     Level,
 )
+from fx_explorer.model.kernel_launch import (
+    Argument,
+    BenchAnswer,
+    BenchRequest,
+    CardCeiling,
+    CeilingKind,
+    KernelLaunch,
+    KernelTime,
+)
 from fx_explorer.model.link import LineNode, LineSource, Link
 from fx_explorer.model.observation import (
     ConsoleLine,
@@ -90,8 +99,11 @@ __all__ = [
     "TWICE_THE_BATCH",
     "WHOLE_CAPTURE",
     "Answer",
+    "Argument",
     "Artifact",
     "ArtifactKind",
+    "BenchAnswer",
+    "BenchRequest",
     "BreakTime",
     "BuildAnswer",
     "BuildOrigin",
@@ -102,6 +114,8 @@ __all__ = [
     "BytecodeStep",
     "CallTime",
     "CaptureRequest",
+    "CardCeiling",
+    "CeilingKind",
     "Changes",
     "Command",
     "CommandKind",
@@ -126,6 +140,8 @@ __all__ = [
     "KernelBuild",
     "KernelCall",
     "KernelLanguage",
+    "KernelLaunch",
+    "KernelTime",
     "Level",
     "LineNode",
     "LineSource",

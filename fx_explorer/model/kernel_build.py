@@ -11,9 +11,11 @@ from fx_explorer.model.checked import checked
 BuildState = Literal["candidate", "built", "failed"]
 """``candidate``: nobody has asked for it yet."""
 
-BuildOrigin = Literal["heuristic", "smaller_block", "template"]
+BuildOrigin = Literal["heuristic", "smaller_block", "template", "tuned", "cached"]
 """Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind. ``smaller_block``: tried too,
-because the first ones use many registers. ``template``: another choice for the same matrix multiplication or attention."""
+because the first ones use many registers. ``template``: another choice for the same matrix multiplication or attention.
+On a real GPU only, ``tuned``: found from there, step by step (``coordinate_descent_tuning``); ``cached``: the pick of an
+earlier run, from Inductor's cache on disk, which leaves nothing to time."""
 
 Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
 """A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs, ``amdgcn`` on AMD's."""
@@ -64,6 +66,10 @@ class KernelBuild:
     """What stopped it, in full: ptxas's own message, or the kernel's fault with its line."""
     duration_s: float = 0.0
     """The compile; 0 when it came from the cache on disk."""
+    timing_s: float = 0.0
+    """One call, as Inductor's autotuner measured it on a real GPU; 0 when it did not."""
+    is_picked: bool = False
+    """Whether the program ran this one."""
 
     @property
     def shown_options(self) -> str:

@@ -41,6 +41,9 @@ TABLES: dict[type, str] = {
     model.Kernel: "kernel",
     model.KernelCall: "kernel_call",
     model.KernelBuild: "kernel_build",
+    model.KernelLaunch: "kernel_launch",
+    model.KernelTime: "kernel_time",
+    model.CardCeiling: "card_ceiling",
     model.WithoutKernel: "without_kernel",
     model.Link: "link",
     model.LineNode: "line_node",
@@ -92,6 +95,7 @@ CREATE INDEX kernel_artifact ON kernel(artifact);
 CREATE INDEX kernel_output_code ON kernel(output_code, first_line);
 CREATE INDEX kernel_call_kernel ON kernel_call(kernel);
 CREATE INDEX kernel_build_kernel ON kernel_build(kernel, position);
+CREATE INDEX kernel_launch_kernel ON kernel_launch(kernel);
 CREATE INDEX link_parent ON link(parent);
 CREATE INDEX line_node_node ON line_node(node);
 CREATE INDEX line_source_source ON line_source(file, source_line);

@@ -81,7 +81,7 @@ def _find(reader: SessionReader, found: Found) -> None:
     found.why_not_tried = why_not_tried(reader, found.request)
     found.before = mending.figures(reader)
     found.recompiles = recompiles_of(reader)
-    found.breaks = [(one, mending.proposals(reader, one), mending.obstacle(reader, one)) for one in distinct_breaks(reader)]
+    found.breaks = [(one, mending.proposals(reader, one), mending.why_none(reader, one)) for one in distinct_breaks(reader)]
 
 
 async def _list(found: Found, arguments: argparse.Namespace) -> None:

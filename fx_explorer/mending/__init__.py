@@ -8,8 +8,7 @@ torch, is imported here.
 from fx_explorer.mending.accepting import accept
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.offers import Offer, TryMend, offer
-from fx_explorer.mending.proposals import proposals
-from fx_explorer.mending.sites import obstacle
+from fx_explorer.mending.proposals import proposals, why_none
 from fx_explorer.mending.trial import Figures, Trial, Verdict, figures, request_of, try_mend
 
 __all__ = [
@@ -21,9 +20,9 @@ __all__ = [
     "Verdict",
     "accept",
     "figures",
-    "obstacle",
     "offer",
     "proposals",
     "request_of",
     "try_mend",
+    "why_none",
 ]

@@ -25,6 +25,8 @@ class Mend:
     r"""Text of the whole file, with ``\n`` at the ends of lines."""
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
+    keeps_prints: bool = False
+    """Whether it is about when something is printed: other text, or another order, is then a reason to refuse it."""
 
     @property
     def diff(self) -> str:

@@ -52,13 +52,17 @@ def read(node: cst.CSTNode) -> list[str]:
 
 
 def _read(node: cst.CSTNode) -> Iterator[str]:
+    return (name.value for name in _names_read(node))
+
+
+def _names_read(node: cst.CSTNode) -> Iterator[cst.Name]:
     if isinstance(node, cst.Name):
-        yield node.value
+        yield node
     elif isinstance(node, cst.Attribute | cst.Arg):
-        yield from _read(node.value)
-    else:
+        yield from _names_read(node.value)
+    elif not (isinstance(node, cst.AssignTarget) and bound_by(node.target)):
         for child in node.children:
-            yield from _read(child)
+            yield from _names_read(child)
 
 
 def bound_by(target: cst.CSTNode) -> set[str]:
@@ -89,6 +93,21 @@ def _bound_here(node: cst.CSTNode) -> set[str]:
     if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
         return {alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in node.names}
     return {node.name.value} if isinstance(node, cst.FunctionDef | cst.ClassDef) else set()
+
+
+def bound_in(node: cst.CSTNode) -> list[str]:
+    """Names that the statements inside bind, each once, in the order in which they first do."""
+    return list(dict.fromkeys(name for one in walk(node) for name in sorted(_bound_here(one))))
+
+
+def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
+    """Names that the function around the statement reads in the lines behind it; in a loop around it also in those before."""
+    function = code.function(statement)
+    first, last = code.lines(statement)
+    around = code.around(statement, cst.For) or code.around(statement, cst.While)
+    begin = code.lines(around)[0] if around else last
+    names = _names_read(function.body) if function else iter(())
+    return {name.value for name in names if begin <= code.lines(name)[0] and not first <= code.lines(name)[0] <= last}
 
 
 def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:

@@ -9,8 +9,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.mending.mend import Mend
-from fx_explorer.mending.proposals import proposals
-from fx_explorer.mending.sites import obstacle
+from fx_explorer.mending.proposals import proposals, why_none
 from fx_explorer.mending.trial import Figures, Trial, figures, request_of
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
@@ -39,7 +38,7 @@ def offer(path: Path, broken: DistinctBreak) -> Offer:
         return Offer(
             broken,
             mends,
-            "" if mends else obstacle(reader, broken) or _hinted(broken),
+            "" if mends else why_none(reader, broken) or _hinted(broken),
             request,
             figures(reader),
             why_not_tried(reader, request),

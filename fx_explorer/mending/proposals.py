@@ -5,16 +5,21 @@ from __future__ import annotations
 import libcst as cst
 
 from fx_explorer.analysis.breaks import DistinctBreak
-from fx_explorer.mending.causes import CAUSES
+from fx_explorer.mending.causes import CAUSES, loops
 from fx_explorer.mending.mend import Mend
-from fx_explorer.mending.sites import sites
+from fx_explorer.mending.sites import obstacle, sites
 from fx_explorer.session import SessionReader
 
 
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Mend]:
-    """Each mend once. None for a cause that nobody knows a mend for; ``sites.obstacle`` says when the source is why."""
+    """Each mend once. None for a cause that nobody knows a mend for; ``why_none`` says what is in the way."""
     stack = sites(reader, one_break)
     return _distinct([mend for cause in CAUSES for mend in cause(reader, one_break, stack) if _can_be_tried(mend)])
+
+
+def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
+    """What is in the way of an edit, where that is known; empty when nothing is."""
+    return obstacle(reader, one_break) or loops.why_not(sites(reader, one_break))
 
 
 def _can_be_tried(mend: Mend) -> bool:

@@ -100,7 +100,7 @@ async def try_mend(
         raise
     finally:
         capture.discard()
-    verdict, reason = judge(outcome, before, after, verification, failures)
+    verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=mend.keeps_prints)
     ended = outcome.kind == "finished"
     return Trial(mend, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
 
@@ -130,6 +130,8 @@ def judge(
     after: Figures,
     verification: Verification | None,
     failures: Sequence[model.Failure] = (),
+    *,
+    keeps_prints: bool = False,
 ) -> tuple[Verdict, str]:
     """(verdict, why)."""
     if outcome.kind != "finished":
@@ -140,7 +142,9 @@ def judge(
         return "refused", f"results differ: {verification.differences[0]}"
     if before.operations and not after.operations:
         return "refused", "nothing is compiled any more"
-    if (after.sites, after.skipped, after.hits) >= (before.sites, before.skipped, before.hits):
+    if keeps_prints and verification and _printed(verification):
+        return "refused", f"what is printed changes: {_printed(verification)}"
+    if not _gains(before, after):
         return "refused", "the break stays" if after.sites == before.sites else "other breaks come in its place"
     if failures:
         return "refused", f"the compiler fails: {failures[0].message}"
@@ -149,9 +153,15 @@ def judge(
     fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; a script has no one output to compare, so look at its results yourself"
-    if not verification.prints_equal:
+    if _printed(verification):
         return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}"
-    return "good", f"{fewer}; equal in {_times(len(verification.calls), 'call')}"
+    return "good", f"{fewer}; equal in {_times(len(verification.calls), 'call')}{_left_out(verification)}"
+
+
+def _gains(before: Figures, after: Figures) -> bool:
+    """Fewer breaks, or functions left to Python; or as many that cut less: one graph that does what two did."""
+    counts, others = ((one.sites, one.skipped, one.hits) for one in (before, after))
+    return others < counts or (others == counts and after.graphs < before.graphs and after.operations >= before.operations)
 
 
 def _fewer(before: Figures, after: Figures) -> str:
@@ -159,13 +169,22 @@ def _fewer(before: Figures, after: Figures) -> str:
         return f"{_times(before.sites, 'break')} → {after.sites}"
     if after.skipped < before.skipped:
         return f"{_times(before.skipped, 'function')} left to Python → {after.skipped}"
-    return f"{_times(before.sites, 'break')}, hit {before.hits} times → {after.hits}"
+    if after.hits < before.hits:
+        return f"{_times(before.sites, 'break')}, hit {before.hits} times → {after.hits}"
+    return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"
 
 
 def _printed(verification: Verification) -> str:
+    """How it differs, in words; empty when it does not."""
     if verification.lost_lines:
         return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
-    return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
+    if verification.new_lines:
+        return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
+    return f"this is printed or logged earlier: {verification.moved_line!r}" if verification.moved_line else ""
+
+
+def _left_out(verification: Verification) -> str:
+    return f"; not compared: {', '.join(verification.not_compared)}" if verification.not_compared else ""
 
 
 def _times(count: int, noun: str) -> str:

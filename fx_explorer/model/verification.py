@@ -29,3 +29,7 @@ class Verification:
     """Printed or logged by the changed program alone, the first ones."""
     problem: str = ""
     """Why nothing could be compared; the other fields are then empty."""
+    moved_line: str = ""
+    """The first one that comes where the original printed another; empty when the order is the same, or the lines differ."""
+    not_compared: tuple[str, ...] = ()
+    """What was left out, in words; empty when everything that can be seen was compared."""

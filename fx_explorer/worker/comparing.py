@@ -39,6 +39,8 @@ class Comparison:
     where: str = ""
     lost: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
+    moved: str = ""
+    not_compared: list[str] = field(default_factory=list)
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
@@ -63,6 +65,8 @@ class Comparison:
     def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
         self.lost += (Counter(before) - Counter(after)).elements()
         self.new += (Counter(after) - Counter(before)).elements()
+        if not self.moved and Counter(after) == Counter(before):
+            self.moved = next((line for line, other in zip(after, before, strict=True) if line != other), "")
 
     def _add_value(self, before: Any, after: Any, where: str) -> None:
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
@@ -97,6 +101,8 @@ class Comparison:
             differences=tuple(self.differences[:MAX_DIFFERENCES]),
             lost_lines=tuple(self.lost[:MAX_DIFFERENCES]),
             new_lines=tuple(self.new[:MAX_DIFFERENCES]),
+            moved_line="" if self.lost or self.new else self.moved,
+            not_compared=tuple(self.not_compared),
         )
 
 

@@ -92,6 +92,10 @@ class Observer:
         self._take_down(seen, arguments)
         return seen
 
+    def leave_out(self) -> None:
+        """A call that is not made here: the ones behind it have the seeds they would have had."""
+        self._calls += 1
+
     def _restore(self) -> None:
         """A seed of its own for each call: a random number that was drawn once and kept must not look right."""
         self._calls += 1

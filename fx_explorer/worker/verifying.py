@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any, Protocol
 
 import torch
@@ -22,9 +24,13 @@ from fx_explorer.worker import calling
 from fx_explorer.worker.comparing import BUILT_FACTOR, Comparison
 from fx_explorer.worker.explaining import one_line
 from fx_explorer.worker.fresh_inputs import fresh_inputs
-from fx_explorer.worker.observing import Observer, seed
+from fx_explorer.worker.inputs import Arguments
+from fx_explorer.worker.observing import Observation, Observer, seed
 from fx_explorer.worker.place import Place
 from fx_explorer.worker.target import Target, find_target
+
+LONGER, LONG_S = 10, 5.0
+"""A call may take this many times as long as the first one, and so many seconds."""
 
 
 class Verifier(calling.Caller, Protocol):
@@ -92,11 +98,38 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
         observer = Observer(target, train, request.train is not False, users_modules(place, request))
         state = observer.state_at_first
         first, *others = fresh_inputs(target.arguments)
-        seen = [observer.first(target.callable, *first)]
-        seen += [observer.again(target.callable, *inputs) for inputs in others]
+        began = time.monotonic()
+        seen: list[Observation | None] = [observer.first(target.callable, *first)]
+        limit_s = LONGER * (time.monotonic() - began) + LONG_S
+        seen += [_unless_endless(observer, target, inputs, limit_s) for inputs in others]
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
         return {"problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"}
-    return {"state": state, "seen": [one.plain() for one in seen]}
+    return {"state": state, "seen": [one and one.plain() for one in seen], "is_compiled": calling.is_compiled(target.callable)}
+
+
+def _unless_endless(observer: Observer, target: Target, inputs: tuple[str, Arguments], limit_s: float) -> Observation | None:
+    """None when it takes much longer than the example inputs did: a loop that waits for a value may wait for ever."""
+    with _stopped_after(limit_s):
+        return observer.again(target.callable, *inputs)
+    return None
+
+
+class _TooLong(BaseException):
+    """Not an Exception, so that the program does not catch it."""
+
+
+@contextlib.contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _TooLong
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with contextlib.suppress(_TooLong):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def call_and_verify(target: Target, job: Verifier, original: Original) -> Verification:
@@ -107,22 +140,31 @@ def call_and_verify(target: Target, job: Verifier, original: Original) -> Verifi
     request = job.request
     target, train = calling.prepared(target, request)
     job.describe(target, train)
-    compiled = calling.compile_target(target, job)
     observer = Observer(target, train, request.train is not False, users_modules(job.place, request))
     before = original.result()
     if "problem" in before:
         return nothing_compared(before["problem"])
+    # What the original compiles by itself is left to the changed program too, which may compile another part of it.
+    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
     observer.set_state(before["state"])
     first, *others = fresh_inputs(target.arguments)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
     seen = [observer.first(compiled, *first)]
     job.stop_recording()
     with _as_captured(request):
-        for words, inputs in others:
+        for (words, inputs), one in zip(others, before["seen"][1:], strict=True):
+            if one is None:
+                observer.leave_out()
+                continue
             job.say(f"comparing: calling {target.name} with {words}")
             seen.append(observer.again(compiled, words, inputs))
     comparison = Comparison(BUILT_FACTOR if request.build else 1.0)
-    for one, other in zip(before["seen"], seen, strict=True):
+    comparison.not_compared += [
+        f"a call with {words}, which the original did not end in time"
+        for (words, _), one in zip(others, before["seen"][1:], strict=True)
+        if one is None
+    ]
+    for one, other in zip(filter(None, before["seen"]), seen, strict=True):
         comparison.add(one, other.plain())
     return comparison.row([one.call for one in seen])
 

@@ -17,11 +17,20 @@ WHERE = "choose with torch.where"
 COND = "choose with torch.cond"
 SIZE = "let the graph hold a size that is not known yet"
 ZEROS = "keep the size: put zeros where the mask is false"
+WHILE = "loop with torch.while_loop"
+OUTSIDE = "call backward() outside of what is compiled"
+BACKWARD = "let the graph hold the backward"
+AT_CALLER = "print where the compiled code is called"
 NOT_COMPILED = "do this only when not compiled"
 OUT = "take the line out of the compiled code"
 
 GOOD = [
     ("calls:printed", "let torch do the print after the graph"),
+    ("calls:printed_by_a_compiled_one", AT_CALLER),
+    ("calls:trained", OUTSIDE),
+    ("calls:trained", BACKWARD),
+    ("calls:trained_elsewhere", OUTSIDE),
+    ("values:grown", WHILE),
     ("calls:printed_with_a_shape", "let torch do the print after the graph"),
     ("values:item", IN_TENSOR),
     ("values:item", NUMBER),
@@ -60,6 +69,13 @@ PRINTS_DIFFER = [
 
 REFUSED = [
     ("calls:printed_while_changing", "take the print out of the compiled code", "results differ: the output"),
+    ("calls:printed_before_it_changes", AT_CALLER, "what is printed changes: this is no longer printed"),
+    ("calls:printed_among_others", "print at the end of the function", "this is printed or logged earlier: 'twice'"),
+    ("calls:trained_differently", OUTSIDE, "results differ: the output"),
+    ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
+    ("values:grown_with_the_input", WHILE, "results differ: the output"),
+    ("values:grown_by_a_number", WHILE, "the changed program did not get through"),
+    ("values:asserted", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
     ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
     ("values:item_that_decides", NUMBER, "the break stays"),
     ("values:branch_of_two_dtypes", WHERE, "its dtype was torch.float32 and is torch.float64"),
@@ -91,6 +107,23 @@ def test_the_mend_takes_the_break_away_and_changes_nothing(case: Callable[[str],
     assert after < before
     assert trial.verification is not None
     assert trial.verification.compared["output"] > 0
+
+
+def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable[[str], Case]) -> None:
+    found = case("calls:printed")
+    trial = found.tried(found.mend("print at the end of the function"))
+    assert (trial.verdict, trial.reason) == ("good", "the break stays, but 2 graphs → 1; equal in 7 calls")
+
+
+def test_a_call_that_the_original_does_not_end_is_left_out_and_named(case: Callable[[str], Case]) -> None:
+    found = case("values:endless_for_zeros")
+    trial = found.tried(found.mend(WHILE))
+    assert trial.verdict == "good"
+    assert trial.verification is not None
+    assert trial.verification.not_compared == (
+        "a call with the example inputs as zeros, which the original did not end in time",
+    )
+    assert trial.verification.not_compared[0] in trial.reason
 
 
 @pytest.mark.parametrize(("name", "title", "line"), PRINTS_DIFFER)

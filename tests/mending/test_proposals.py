@@ -108,6 +108,138 @@ def test_cond_is_not_proposed_for_a_name_that_one_branch_alone_makes(tmp_path: P
     assert "choose with torch.cond" not in [mend.title for mend in proposed(tmp_path / "s.fxs", source)]
 
 
+def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
+    source = """
+        import torch
+        def f(x, w):
+            a = x
+            b = x
+            while b.sum() < 100:  # here
+                # the next number
+                c = a
+                a = b
+                b += c * w
+            return b
+    """
+    (mend,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "loop with torch.while_loop")
+    assert mend.after == textwrap.dedent("""\
+        import torch
+        def f(x, w):
+            a = x
+            b = x
+            def keep_on(a, b):
+                return b.sum() < 100
+
+            def one_round(a, b):
+                # the next number
+                c = a
+                a = b
+                b = b + (c * w)
+                return a.clone(), b
+
+            a, b = torch.while_loop(keep_on, one_round, (a, b))
+            return b
+    """)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("if x.sum() > 9:\n    break", "break inside leaves or changes the function around it"),
+        ("x = x + 1\nself.rounds = 1", "'self.rounds = 1' changes something that is not a variable of the function"),
+        ("x = x + 1\nprint(x)", "'print(x)' does more than compute"),
+        ("x = s.pop()", "'s.pop()' does more than compute"),
+        ("x = x + 1\ny = x", "y is made inside and used behind it, where there may have been no round"),
+        ("z = 1", "nothing that was there before it changes inside"),
+    ],
+)
+def test_a_while_that_cannot_be_converted_says_why(tmp_path: Path, body: str, said: str) -> None:
+    source = "import torch\ndef f(self, x, s):\n    while x.sum() < 100:  # here\n" + textwrap.indent(body, " " * 8)
+    session = tmp_path / "s.fxs"
+    assert proposed(session, f"{source}\n    return x, y\n") == []
+    with SessionReader(session) as reader:
+        (found,) = distinct_breaks(reader)
+        assert mending.why_none(reader, found) == f"This while cannot become torch.while_loop: {said}."
+
+
+def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(tmp_path: Path) -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x, weight, *, scale):
+                \"\"\"One step.\"\"\"
+                loss = self.layer(x * scale).sum()
+
+                # now the gradients
+                (loss * 2).backward()  # here
+                return loss.detach(), weight
+    """
+    (mend,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title.startswith("call backward() outside"))
+    assert mend.after == textwrap.dedent("""\
+        import torch
+        class M(torch.nn.Module):
+            def forward_graph(self, x, scale):
+                loss = self.layer(x * scale).sum()
+                loss_2 = (loss * 2)
+                return loss, loss_2
+
+            @torch.compiler.disable(recursive=False)
+            def forward(self, x, weight, *, scale):
+                \"\"\"One step.\"\"\"
+                loss, loss_2 = self.forward_graph(x, scale)
+                # now the gradients
+                loss_2.backward()  # here
+                return loss.detach(), weight
+    """)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def f(x):\n    y = x.sum()\n    y.backward()  # here\n    return y\n",  # nothing tells where it is compiled
+        "@torch.compile\n@other\ndef f(x):\n    y = x.sum()\n    y.backward()  # here\n    return y\n",
+        "@torch.compile\ndef f(x):\n    if x is None:\n        return x\n    x.sum().backward()  # here\n    return x\n",
+        "@torch.compile\ndef f(x):\n    x.backward()  # here\n    return x\n",
+        "@torch.compile\ndef f(x):\n    y = x.sum()\n    yield y\n    y.backward()  # here\n",
+    ],
+)
+def test_a_function_that_cannot_be_split_is_not(tmp_path: Path, function: str) -> None:
+    titles = [mend.title for mend in proposed(tmp_path / "s.fxs", f"import torch\n{function}", "GB0123")]
+    assert titles == ["let the graph hold the backward"]
+
+
+def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
+    source = """
+        import torch
+        def f(x, names):
+            y = x + 1
+            print(f"{names[0]}: {y.sum().item():.2f}", x.shape, end="")  # here
+            y = y * 2
+            return y, x
+        g = torch.compile(f, dynamic=True)
+    """
+    (mend,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "print where the compiled code is called")
+    assert mend.keeps_prints
+    assert mend.after == textwrap.dedent("""\
+        import torch
+        @torch.compile(dynamic=True)
+        def f_graph(x, names):
+            y = x + 1
+            printed_1 = names[0]
+            printed_2 = y.sum()
+            printed_3 = x.shape
+            y = y * 2
+            return (y, x), printed_1, printed_2, printed_3
+
+
+        def f(x, names):
+            result, printed_1, printed_2, printed_3 = f_graph(x, names)
+            print(f"{printed_1}: {printed_2.item():.2f}", printed_3, end="")
+            return result
+        g = f
+    """)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

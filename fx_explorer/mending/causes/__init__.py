@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.mending.causes import (
     asked_for,
+    backward,
     branches,
     conditionals,
     constants,
@@ -13,9 +14,11 @@ from fx_explorer.mending.causes import (
     custom_ops,
     exceptions,
     iterating,
+    loops,
     numpy_calls,
     outward,
     printing,
+    printing_later,
     scalars,
     side_effects,
     sizes,
@@ -30,10 +33,13 @@ Cause = Callable[[SessionReader, DistinctBreak, list[Site]], Iterator[Mend]]
 CAUSES: tuple[Cause, ...] = (
     asked_for.mends,
     printing.mends,
+    printing_later.mends,
     scalars.mends,
     branches.mends,
     conditionals.mends,
+    loops.mends,
     sizes.mends,
+    backward.mends,
     numpy_calls.mends,
     constants.mends,
     custom_ops.mends,

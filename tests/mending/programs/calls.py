@@ -43,6 +43,60 @@ def logged(x):
     return x * 2
 
 
+@torch.compile(backend="eager")
+def printed_by_a_compiled_one(x):
+    x = x + 1
+    print("the sum is", x.sum().item(), f"of {x.shape}", sep="! ")
+    return x * 2
+
+
+@torch.compile(backend="eager")
+def printed_before_it_changes(x):
+    y = x + 1
+    print(y)
+    y.mul_(2)
+    return y
+
+
+def printed_among_others(x):
+    x = x + 1
+    print("the sum is", x.sum())
+    x = x * 2
+    print("twice")
+    return x
+
+
+@torch.compile(backend="eager")
+def trained(x):
+    """One step."""
+    y = (x * 2).sin()
+    loss = y.sum()
+    loss.backward()
+    return loss.detach()
+
+
+def trained_at_once(x):
+    y = (x * 2).sin()
+    y.pow(2).sum().backward()
+    return y.detach()
+
+
+trained_elsewhere = torch.compile(trained_at_once, backend="eager")
+
+
+@torch.compile(backend="eager")
+def trained_differently(x):
+    y = x * 2 if torch.compiler.is_compiling() else x.sin()
+    y.sum().backward()
+    return y.detach()
+
+
+def returns_what_it_trained(x):
+    loss = (x * 2).sin().sum()
+    loss.backward()
+    return loss
+
+
 def asked_for(x):
     x = x + 1
     torch._dynamo.graph_break()

@@ -83,3 +83,46 @@ def mask_of_rows(x):
 
 def unique(x):
     return torch.unique(x.detach()).sum() * x
+
+
+def grown(x):
+    rounds = torch.tensor(0)
+    while x.abs().sum() < 100:
+        step = x.abs() + 1
+        x = x + step
+        rounds += 1
+    return x * rounds
+
+
+def grown_by_a_number(x):
+    size = 1
+    while x.abs().sum() < 100:
+        x = x.abs() + size
+        size = size * 2.0
+    return x * 2
+
+
+def grown_in_place(x):
+    y = x.detach().clone()
+    while y.abs().sum() < 100:
+        y += 2
+    return x * y
+
+
+def grown_with_the_input(x):
+    y = x.detach()
+    while y.abs().sum() < 100:
+        y += 2
+    return x * y
+
+
+def endless_for_zeros(x):
+    y = x.detach().abs()
+    while y.sum() < 100:
+        y = y * 2
+    return x * y
+
+
+def asserted(x):
+    assert x.sum() > 0, f"the sum is {x.sum()}"
+    return x * 2

@@ -1,4 +1,4 @@
-"""What a graph break costs, counted from what was captured. Nothing here is an estimate.
+"""What a graph break costs, counted from what was captured, and timed where that was asked for. Nothing here is an estimate.
 
 *Graphs*: the functions that were compiled behind the cut (the rest of the cut function, once for each branch of an ``if``, and
 what Python called at that line), and the graph before it, would be one graph without it. Those beyond one are what it adds.
@@ -9,7 +9,7 @@ its compiled functions that have a graph, less those it began with.
 of that is read again; inside one graph it might have stayed in registers. What is passed to a function that Python calls at the
 cut counts as handed over only, since the compiler does not tell which argument it is. *Kernels*: those that write and read just
 these tensors; with no cut they might be fused. *Saved*: of these tensors, those that a graph behind keeps for its backward,
-because what comes in from outside cannot be computed again. Bytes are those of the example inputs.
+because what comes in from outside cannot be computed again. Bytes are those of the example inputs. *Run time*: see ``RunTime``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.call_tree import Called
 from fx_explorer.analysis.cut_tensors import NO_TENSORS, CutTensors, Tensors
+from fx_explorer.analysis.measured import RunTime
 from fx_explorer.analysis.words import counted
 
 
@@ -38,8 +39,8 @@ class BreakCost:
     """Those of ``read_again`` that a graph behind keeps for its backward."""
     kernels: int = 0
     """Kernels that write or read what is ``read_again``; 0 too when none were generated."""
-    run_s: float | None = None
-    """Seconds that a run takes longer for it; None: not measured."""
+    run: RunTime | None = None
+    """What a call spends there; None: not measured. No part of a sum."""
 
     def __add__(self, other: BreakCost) -> BreakCost:
         return BreakCost(
@@ -52,10 +53,17 @@ class BreakCost:
         )
 
     @property
-    def rank(self) -> tuple[int, int, int, int, int]:
-        """By this the costliest break comes first. What is not compiled at all comes before any number of bytes."""
+    def run_s(self) -> float | None:
+        """Seconds of one call."""
+        return self.run.median_s if self.run else None
+
+    @property
+    def rank(self) -> tuple[int, float, int, int, int, int]:
+        """By this the costliest break comes first. What is not compiled at all comes before any time, and time, where it was
+        measured, before what was counted."""
         moved = self.read_again.size_bytes + self.saved.size_bytes
-        return self.functions_in_python, self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels
+        graphs_and_bytes = (self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels)
+        return self.functions_in_python, self.run_s or 0.0, *graphs_and_bytes
 
     @property
     def in_short(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.break_cost import NO_COST, BreakCost, break_costs
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.cut_tensors import CutTensors
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
+from fx_explorer.analysis.measured import break_times
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
 
@@ -97,6 +98,7 @@ class _Known:
         self._resumes = reader.rows(model.ResumeFunction)
         self._books = CutTensors(reader)
         self._costs = break_costs(self._books, call_trees(reader))
+        self._times = break_times(reader)
 
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
         first = hits[0]
@@ -118,8 +120,12 @@ class _Known:
             carets=self._carets(first, place),
             chain=self._books.chain(first),
             resume_functions=tuple(dict.fromkeys(name for hit in hits for name in self._resumed(hit))),
-            cost=sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST),
+            cost=self._cost(hits),
         )
+
+    def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
+        counted = sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST)
+        return replace(counted, run=next((self._times[hit.id] for hit in hits if hit.id in self._times), None))
 
     def _carets(self, hit: model.GraphBreak, place: Place | None) -> str:
         lines = lines_of(self._reader, place.document) if place and hit.column else []

@@ -18,8 +18,10 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.curtain import curtain
 
 if TYPE_CHECKING:
+    from fx_explorer.client.break_times import BreakTimes, Told
     from fx_explorer.mending import Figures, Mend, Trial, TryMend
     from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +80,13 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     def make_capture() -> Capture:
         return Capture(request, arguments.python, arguments.timeout, output=arguments.output)
 
-    watched = watched_files(arguments.target)
     return ExplorerApp(
-        make_capture=make_capture, target=arguments.target, watched=watched, config=config, try_mend=_trial_of(arguments)
+        make_capture=make_capture,
+        target=arguments.target,
+        watched=watched_files(arguments.target),
+        config=config,
+        try_mend=_trial_of(arguments),
+        measure_breaks=_measuring(arguments),
     )
 
 
@@ -93,6 +99,17 @@ def _trial_of(arguments: argparse.Namespace) -> TryMend:
         return await trial.try_mend(request, mend, before, arguments.python, arguments.timeout or trial.TIMEOUT_S)
 
     return try_mend
+
+
+def _measuring(arguments: argparse.Namespace) -> MeasureBreaks:
+    """Graph breaks are measured with the interpreter that captures."""
+
+    async def measure_breaks(request: CaptureRequest, tell: Told) -> BreakTimes:
+        from fx_explorer.client import break_times
+
+        return await break_times.measure_breaks(request, tell, arguments.python, arguments.timeout or break_times.TIMEOUT_S)
+
+    return measure_breaks
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:

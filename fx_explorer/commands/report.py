@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.commands.measure_first import add_measure_argument, with_break_times
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 
@@ -17,11 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     parser.add_argument("--format", choices=["json"], default="json", help="json: the documented schema (default)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout")
+    add_measure_argument(parser)
     add_capture_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return answer_from(arguments, lambda reader: write_report(reader, arguments.output)) or 0
+    answer = with_break_times(arguments, lambda reader: write_report(reader, arguments.output))
+    return answer_from(arguments, answer) or 0
 
 
 def write_report(reader: SessionReader, output: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fx_explorer import model
 from fx_explorer.analysis.break_cost import BreakCost
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.analysis.call_tree import Called
@@ -39,6 +40,20 @@ def _cost(cost: BreakCost) -> Json:
         "saved": _tensors(cost.saved),
         "kernels": cost.kernels,
         "run_s": cost.run_s,
+        "run_iqr_s": cost.run.iqr_s if cost.run else None,
+        "run_calls": cost.run.call.runs if cost.run else None,
+    }
+
+
+def measured_call(call: model.CallTime | None) -> Json | None:
+    if call is None:
+        return None
+    return {
+        "median_s": call.median_s,
+        "iqr_s": call.iqr_s,
+        "graphs_s": call.graphs_s,
+        "calls": call.runs,
+        "device": call.device,
     }
 
 

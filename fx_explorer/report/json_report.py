@@ -18,7 +18,7 @@ from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.guards import guard_kinds
 from fx_explorer.analysis.kernels import kernel_nodes
-from fx_explorer.analysis.measured import measured
+from fx_explorer.analysis.measured import call_time, measured
 from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
@@ -26,7 +26,7 @@ from fx_explorer.analysis.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
-from fx_explorer.report.graph_breaks import called, fallback, graph_break
+from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/report/1"
@@ -48,6 +48,7 @@ def json_report(reader: SessionReader) -> Json:
             "branches": [_branch(reader, one) for one in branches(reader)],
             "interventions": [_intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [graph_break(one) for one in distinct_breaks(reader)],
+            "measured_call": measured_call(call_time(reader)),
             "left_to_python": [fallback(one) for one in left_to_python(reader)],
             "calls": [called(one) for one in call_trees(reader)],
             "recompiles": [_recompile(one) for one in recompiles(reader)],

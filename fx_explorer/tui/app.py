@@ -38,10 +38,12 @@ from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.theme import THEMES, default_theme
+from fx_explorer.tui.trying import TryingApp
 from fx_explorer.tui.watching import FileWatch
 
 if TYPE_CHECKING:
     from fx_explorer.mending import TryMend
+    from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
@@ -61,7 +63,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(MendingApp):
+class ExplorerApp(TryingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"
@@ -78,10 +80,11 @@ class ExplorerApp(MendingApp):
         watched: Iterable[Path] = (),
         config: Config | None = None,
         try_mend: TryMend | None = None,
+        measure_breaks: MeasureBreaks | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
         self.config = config or Config()
-        super().__init__(make_capture, self.config.keys, try_mend)
+        super().__init__(make_capture, self.config.keys, try_mend, measure_breaks)
         self._session = session
         self._told: tuple[object, ...] | None = None
         """What the header says already."""

@@ -86,18 +86,27 @@ class ChangingApp(SteppingApp):
 
     @work(name="measure", group="choose", description="choose what to build and run for its time")
     async def action_measure(self) -> None:
-        from fx_explorer.tui.measurable import LATER, NOTHING, measurable  # not needed for the first paint
+        from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable  # not for the first paint
 
         waiting, reader = self._at_rest(), self.stepped_session
         if waiting is None or reader is None:
             return
         found = [] if waiting.gate else measurable(reader)
+        if self.explorer.view == "breaks":
+            found = breaks_first(found)
         if not found:
             self.notify(LATER if waiting.gate else NOTHING)
             return
         names = await self.push_screen_wait(Chooser("Build and run, to see how long it takes", matching(found)))
+        if names == BREAKS:
+            self.measure_breaks()
+            return
         for name in names or ():
             self._send(Command("measure", compilation=name), f"building and running [{name}]")
+
+    def measure_breaks(self) -> object:
+        """Time what the program spends at its graph breaks."""
+        raise NotImplementedError
 
     @work(name="what if", group="choose", description="ask for other inputs")
     async def action_what_if(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.branches import way_in_words, ways_of
-from fx_explorer.analysis.measured import measured, run_time
+from fx_explorer.analysis.measured import call_time, measured, run_time
 from fx_explorer.analysis.ways import first_ways
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.screens.choose import Choice
 
 LATER = "A way is built and run once the program has ended: go on first, with c."
+BREAKS = ("graph breaks",)
+"""In place of names of ways."""
+
 NOTHING = "Nothing was compiled to its end, so there is nothing to run."
 
 
@@ -21,7 +24,19 @@ def measurable(reader: SessionReader) -> list[Choice[tuple[str, ...]]]:
         if len(ways) > 1:
             choices.append(Choice(f"all ways of [{compilation.name}]", "one after the other", tuple(way.name for way in ways)))
         choices += [Choice(f"[{way.name}]", _detail(reader, way), (way.name,)) for way in ways]
-    return choices
+    return [*choices, *_breaks(reader)]
+
+
+def _breaks(reader: SessionReader) -> list[Choice[tuple[str, ...]]]:
+    if not reader.count(model.GraphBreak):
+        return []
+    call = call_time(reader)
+    last = f" · measured: a call of {run_time(call.median_s)}" if call else ""
+    return [Choice("graph breaks", f"what a call spends at each{last}", BREAKS)]
+
+
+def breaks_first(choices: list[Choice[tuple[str, ...]]]) -> list[Choice[tuple[str, ...]]]:
+    return sorted(choices, key=lambda choice: choice.value != BREAKS)
 
 
 def _detail(reader: SessionReader, way: model.Compilation) -> str:

@@ -13,7 +13,7 @@ _STEPPING: tuple[Entry, ...] = (
     ("step.option", "O", "change_option", "options", "Change options of the compiler for what follows."),
     ("step.pass", "P", "apply_pass", "pass file", "Apply a Python file with a function pass_(gm) to the graph at this gate."),
     ("step.again", "A", "again_from", "again from", "Take another way: compile again from a stage that is finished."),
-    ("step.measure", "T", "measure", "run time", "Build ways that were compiled and run them, to see how long they take."),
+    ("step.measure", "T", "measure", "run time", "Build ways and run them, to see how long they take, or what each graph break takes."),
     ("step.what_if", "W", "what_if", "other inputs", "Ask which compiled code would take other inputs, without running them."),
     ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
     ("step.export", "M", "export_marking", "marks as diff", "Show what was marked by hand as an edit of your source: a diff."),

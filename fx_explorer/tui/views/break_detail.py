@@ -9,6 +9,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.fallbacks import LeftToPython
+from fx_explorer.analysis.measured import call_time
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
@@ -25,7 +26,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     measured = "" if found.cost.run_s is not None else " Run time: not measured."
     parts: list[Part] = [
         ("", marked_code(found.code, found.carets)),
-        ("What it costs", [f"{found.cost.in_words}.{measured}"]),
+        ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(found, call_time(reader))]),
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
@@ -35,6 +36,16 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
         ("torch's own report", reader.text(found.text).splitlines()),
     ]
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
+
+
+def run_time_lines(found: DistinctBreak, call: model.CallTime | None) -> list[str]:
+    """What it takes at run time, and what that is; or why it is not known, and what measures it."""
+    if found.cost.run:
+        what = "From leaving the graph before it to entering the graph behind it; what Python runs at that line is included."
+        return [f"Run time: {found.cost.run.in_words}.", what]
+    if call:
+        return ["Run time: not told apart. Its function is left to Python whole, or the calls did not come by this line."]
+    return ["Run time: not measured. T builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."]
 
 
 def left_text(reader: SessionReader, found: LeftToPython) -> str:

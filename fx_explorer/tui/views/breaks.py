@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.fallbacks import LeftToPython, left_to_python
+from fx_explorer.analysis.measured import call_time, run_time
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
@@ -16,11 +18,15 @@ from fx_explorer.tui.views.table import Column, Detail, Row, Table
 COLUMNS = (
     Column("what", "bad", min_width=11),
     Column("where", "link", min_width=16),
-    Column("adds", min_width=8),
+    Column("adds", min_width=9),
+    Column("takes", is_number=True, min_width=7),
     Column("times", is_number=True, priority=2),
     Column("why", min_width=34, max_width=60),
     Column("your line", "muted", min_width=16, max_width=90, priority=1),
 )
+
+TAKES = 3
+"""Position of the column that is there only when breaks were measured."""
 
 
 def breaks_table(reader: SessionReader) -> Table:
@@ -33,27 +39,32 @@ def breaks_table(reader: SessionReader) -> Table:
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch compile a function again.",
         notice=_notice(breaks, left, again),
         origin="torch's own graph break and recompile records",
-        columns=COLUMNS,
-        rows=rows,
+        columns=COLUMNS if call_time(reader) else (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :]),
+        rows=rows if call_time(reader) else [_untimed(row) for row in rows],
         empty=_why_empty(reader),
     )
 
 
+def _untimed(row: Row) -> Row:
+    return replace(row, cells=(*row.cells[:TAKES], *row.cells[TAKES + 1 :]))
+
+
 def _break_row(reader: SessionReader, found: DistinctBreak) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else "unknown"
-    cells = ("✗ break", where, found.cost.in_short, f"{found.count}×", found.in_words, found.code)
+    takes = run_time(found.cost.run_s) if found.cost.run_s is not None else "–"
+    cells = ("✗ break", where, found.cost.in_short, takes, f"{found.count}×", found.in_words, found.code)
     return Row(cells, found.place, lambda: Detail(break_text(reader, found)))
 
 
 def _left_row(reader: SessionReader, found: LeftToPython) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}"
-    cells = ("✗ left", where, "not compiled", f"{found.count}×", found.in_words, found.function)
+    cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, found.function)
     return Row(cells, found.place, lambda: Detail(left_text(reader, found)))
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> Row:
     where = f"{PurePath(found.file).name}:{found.line}" if found.file else found.function
-    cells = ("↻ recompile", where, "", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
+    cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
     return Row(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
 
@@ -92,7 +103,7 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    mending = " E shows what may take one away." if breaks else ""
+    mending = " E shows what may take one away, T how long each takes." if breaks else ""
     return f"{' · '.join(parts)}. Enter goes to your line.{mending}" if parts else ""
 
 

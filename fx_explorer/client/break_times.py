@@ -1,0 +1,94 @@
+"""How long a program spends at its graph breaks: a worker of its own builds it, and calls it again and again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fx_explorer.client.capture import Capture
+from fx_explorer.errors import UsageError
+from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak
+from fx_explorer.session import SessionReader, SessionWriter
+
+TIMEOUT_S = 600.0
+
+Cause = tuple[str, int, str]
+"""File, line, and torch's id or reason: what makes hits one break."""
+
+Told = Callable[[str], object]
+"""Hears what the worker is doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakTimes:
+    """What was measured, apart from any session."""
+
+    call: CallTime
+    at_breaks: tuple[tuple[Cause, BreakTime], ...]
+
+
+def why_not_measured(request: CaptureRequest | None) -> str:
+    """What is in the way; empty when nothing is known to be."""
+    if request is None:
+        return "The session does not say how it was captured. Open its target: fx-explorer TARGET."
+    if request.as_script:
+        return "A script cannot be called again and again: give the function or module it compiles as a target, FILE:OBJECT."
+    return "Nothing can be run on a GPU that is not there." if request.gpu else ""
+
+
+def request_of(reader: SessionReader) -> CaptureRequest | None:
+    """What the session was captured with; None for one that no worker captured."""
+    asked = reader.meta("request")
+    return CaptureRequest.from_json(json.dumps(asked)) if asked else None
+
+
+async def measure_breaks(
+    request: CaptureRequest, tell: Told = lambda activity: None, python: str = sys.executable, timeout_s: float = TIMEOUT_S
+) -> BreakTimes:
+    """``request`` is what the session of the breaks was captured with. Raises UsageError when there is nothing to measure, or
+    the program does not come through."""
+    problem = why_not_measured(request)
+    if problem:
+        raise UsageError(problem)
+    again = replace(request, session="", pause="", stay=False, verify=False, build=True, measure_breaks=True)
+    capture = Capture(again, python, timeout_s)
+    await capture.start()
+    try:
+        async for notice in capture.notices():
+            if notice.kind == "worker":
+                tell(notice.text)
+        outcome = await capture.wait()
+        with SessionReader(capture.session_path) as reader:
+            found = _found(reader)
+    except BaseException:
+        await capture.cancel()
+        raise
+    finally:
+        capture.discard()
+    if found is None or outcome.kind != "finished":
+        raise UsageError(f"Its breaks could not be measured: {outcome.message or 'nothing was compiled'}")
+    return found
+
+
+def _found(reader: SessionReader) -> BreakTimes | None:
+    calls = reader.rows(CallTime)
+    causes = {hit.id: _cause(hit) for hit in reader.rows(GraphBreak)}
+    return BreakTimes(calls[-1], tuple((causes[row.graph_break], row) for row in reader.rows(BreakTime))) if calls else None
+
+
+def _cause(hit: GraphBreak) -> Cause:
+    return hit.file, hit.line, hit.registry_id or hit.reason
+
+
+def add_break_times(session: Path, times: BreakTimes) -> int:
+    """Into the session that they were measured for. Returns how many breaks of it were measured. Raises SessionWriteError."""
+    with SessionReader(session) as reader:
+        first = {_cause(hit): hit.id for hit in reversed(reader.rows(GraphBreak))}
+    known = [(first[cause], row) for cause, row in times.at_breaks if cause in first]
+    with SessionWriter(session) as writer, writer.transaction():
+        call = writer.add(replace(times.call, id=0))
+        writer.add_all(replace(row, id=0, call=call, graph_break=hit) for hit, row in known)
+    return len(known)

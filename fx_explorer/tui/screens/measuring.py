@@ -1,0 +1,74 @@
+"""While graph breaks are measured: what the worker does, and the key that stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from fx_explorer.client.break_times import BreakTimes, Told
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.highlight import printable
+from fx_explorer.model import CaptureRequest
+from fx_explorer.tui.bindings import closing_bindings
+
+MeasureBreaks = Callable[[CaptureRequest, Told], Awaitable[BreakTimes]]
+"""``measure_breaks``, or what stands in for it."""
+
+WHAT = "A worker of its own builds the program and calls it again and again: what lies between two graphs is timed."
+
+READ_S = 20
+"""Why something was not done is read in peace."""
+
+
+class MeasuringScreen(ModalScreen[BreakTimes | None]):
+    """One line says what the worker does. Closes by itself with what was measured; escape gives None and ends the worker."""
+
+    DEFAULT_CSS = """
+    MeasuringScreen { align: center middle; }
+    MeasuringScreen > Vertical { width: 80%; max-width: 90; height: auto; background: $surface; border: round $border; }
+    MeasuringScreen Label { width: 1fr; padding: 0 1; }
+    MeasuringScreen #what { color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
+
+    def __init__(self, request: CaptureRequest, measure: MeasureBreaks) -> None:
+        super().__init__()
+        self._request = request
+        self._measure = measure
+        self._doing = Label("starting Python", markup=False)
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = "How long graph breaks take"
+            box.border_subtitle = "esc stops"
+            yield Label(WHAT, markup=False, id="what")
+            yield self._doing
+
+    def on_mount(self) -> None:
+        self._run()
+
+    @work(name="measure breaks", group="measure breaks", description="build the program, and time its graph breaks")
+    async def _run(self) -> None:
+        """The program runs in a process of its own, which ends when this is cancelled."""
+        try:
+            found = await self._measure(self._request, self._tell)
+        except FxExplorerError as error:
+            self.app.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+            self.dismiss(None)
+        else:
+            self.dismiss(found)
+
+    def _tell(self, activity: str) -> None:
+        self._doing.update(f"… {printable(activity)}")
+
+    def action_leave(self) -> None:
+        self.workers.cancel_node(self)
+        self.app.notify("Stopped: graph breaks were not measured.")
+        self.dismiss(None)

@@ -31,7 +31,6 @@ from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.live import LiveCapture, Waiting
-from fx_explorer.tui.mending import MendingApp
 from fx_explorer.tui.pipeline import pipeline
 from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask

@@ -23,7 +23,6 @@ CODE_WIDTH = 70
 
 def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     head = f"{found.registry_id}  {first_line(found.reason)}".strip()
-    measured = "" if found.cost.run_s is not None else " Run time: not measured."
     parts: list[Part] = [
         ("", marked_code(found.code, found.carets)),
         ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(found, call_time(reader))]),

@@ -37,7 +37,7 @@ def place_session(session: Path, output: Path) -> None:
             f"the session {session} is gone: something removed it while the capture ran (a clean-up of /tmp?)."
         )
     try:
-        _copy(session, output)
+        copy_session(session, output)
     except (OSError, sqlite3.Error) as error:
         try:
             finish_session(session)
@@ -52,7 +52,7 @@ def place_session(session: Path, output: Path) -> None:
             session.with_name(name).unlink(missing_ok=True)
 
 
-def _copy(session: Path, output: Path) -> None:
+def copy_session(session: Path, output: Path) -> None:
     """Copy through SQLite, which includes what is still in the write-ahead log."""
     beside = output.with_name(f".{output.name}.partial")
     try:

@@ -29,9 +29,10 @@ class WorkerProcess:
     """One worker, in a session and process group of its own. It is ended with everything in its group, whatever happens to us:
     also when the task that runs it is cancelled, and, by the closed command pipe, when this process is killed."""
 
-    def __init__(self, python: str, environment: Mapping[str, str] | None = None) -> None:
-        """``environment``: variables beside our own."""
+    def __init__(self, python: str, environment: Mapping[str, str] | None = None, job: str = "job") -> None:
+        """``environment``: variables beside our own. ``job``: the module of worker/ that does the work."""
         self.python = python
+        self._job = job
         self._environment = {**os.environ, **(environment or {})}
         self.stopped: StopReason = ""
         """Why we ended it; empty when we did not."""
@@ -51,7 +52,7 @@ class WorkerProcess:
             commands, commands_fd = await _writing_pipe(stack)
             try:
                 self._process = process = await asyncio.create_subprocess_exec(
-                    *(self.python, str(WORKER), str(notices_fd), str(commands_fd)),
+                    *(self.python, str(WORKER), str(notices_fd), str(commands_fd), self._job),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=stdout_fd,
                     stderr=stderr_fd,
@@ -113,6 +114,10 @@ class WorkerProcess:
                 await asyncio.wait_for(self._process.wait(), grace_s)
             except asyncio.TimeoutError:
                 self._kill_group()
+
+    def kill(self) -> None:
+        """End it and everything it started, at once."""
+        self._kill_group()
 
     def _time_out(self) -> None:
         self._timing_out = asyncio.create_task(self.stop("timed_out"), name="time out")

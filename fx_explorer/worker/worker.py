@@ -1,12 +1,13 @@
-"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS`` (two inherited pipe descriptors).
+"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS [JOB]`` (two inherited pipe descriptors).
 
 It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the package is loaded from where
-this file lies, and nothing is added to ``sys.path``. This file only opens the door; ``job.py`` does the work. It keeps to
-syntax that old interpreters read, so that even they get an explanation instead of a SyntaxError.
+this file lies, and nothing is added to ``sys.path``. This file only opens the door; ``job.py``, or the module that JOB names,
+does the work. It keeps to syntax that old interpreters read, so that even they get an explanation instead of a SyntaxError.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
@@ -50,9 +51,8 @@ def start() -> None:
             notices, f"{sys.executable} is Python {found}; fx-explorer needs 3.10 or newer. Choose another one with --python."
         )
     load_package()
-    from fx_explorer.worker.job import main
-
-    main(notices, commands)
+    job = sys.argv[3] if len(sys.argv) > 3 else "job"
+    importlib.import_module(f"fx_explorer.worker.{job}").main(notices, commands)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A kernel's Triton source → the configurations that would be tried, and each of them compiled down to the machine's code.
 
-The list is the one that Inductor's autotuner makes of the kernel's own decorator (torch/_inductor/runtime/triton_heuristics.py,
-``CachingAutotuner.configs``), and the compile is the call it would make (``_precompile_config``). ptxas, nvdisasm and cuobjdump are those that
-Triton carries.
+The list is the one that Inductor's autotuner makes of the kernel's own decorator (``CachingAutotuner.configs``,
+torch/_inductor/runtime/triton_heuristics.py), and the compile is the call it would make (``_precompile_config``). ptxas,
+nvdisasm and cuobjdump are those that Triton carries.
 """
 
 from __future__ import annotations
@@ -28,6 +28,14 @@ from fx_explorer.model.kernel_build import NOT_KNOWN
 TEXT_LEVELS: tuple[Level, ...] = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 BYTES_OF_A_REGISTER = 4
+
+
+NOTHING = """module {
+  tt.func public @nothing(%arg0: !tt.ptr<f32>) {
+    tt.return
+  }
+}
+"""
 
 
 class CannotBuild(Exception):
@@ -63,7 +71,7 @@ class TritonKernel:
 
     @property
     def options(self) -> list[dict[str, object]]:
-        """Of each configuration, as people write them. A template has its block sizes in the source and not in the configuration."""
+        """Of each configuration, as people write them. A template has its block sizes in the source, not in the configs."""
         written = self.autotuner.inductor_meta.get("config_args") or {}
         return [
             {**{name: _plain(value) for name, value in {**written, **config.kwargs}.items()}, **_sizes(config)}
@@ -85,7 +93,7 @@ def _sizes(config: Any) -> dict[str, object]:
 
 
 class Toolchain:
-    """torch and Triton, made ready for one GPU, in this process and for good. No C++ compiler is needed: nothing makes a tensor on it."""
+    """torch and Triton, made ready for one GPU, in this process and for good. No C++ compiler is needed: no tensor is made."""
 
     def __init__(self, gpu: Gpu) -> None:
         """Takes some seconds. Raises ImportError without torch or triton, WorkerError where the cache cannot be written."""
@@ -102,6 +110,19 @@ class Toolchain:
         import triton
 
         self.name = f"triton {triton.__version__}" + (f", ptxas {_ptxas_version(gpu)}" if gpu.vendor == "nvidia" else "")
+
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """The first compile of a process takes 0.3 s more than the next: better now than while somebody waits."""
+        import triton
+
+        from fx_explorer.capture.virtual_gpu.triton_driver import target_of
+
+        with _environment(TRITON_ALWAYS_COMPILE="1"), tempfile.NamedTemporaryFile("w", suffix=".ttir") as file:
+            file.write(NOTHING)
+            file.flush()
+            triton.compile(file.name, target=target_of(self.gpu))
 
     def load(self, name: str, source: str) -> TritonKernel:
         """Runs the kernel's module, which defines it and compiles nothing. Raises CannotBuild."""
@@ -146,7 +167,7 @@ class Toolchain:
             return kept.read().decode(errors="backslashreplace")
 
     def add_smaller_blocks(self, kernel: TritonKernel, registers: Sequence[int]) -> None:
-        """The configurations that Inductor would try too, once it has seen how many ``registers`` each of the first ones uses."""
+        """What Inductor would try too, once it has seen how many ``registers`` each of the first configurations uses."""
         autotuner = kernel.autotuner
         if not getattr(autotuner, "_could_rblock_scale", False):
             return

@@ -1,0 +1,256 @@
+"""Builders (worker/kernel_builder.py) from the outside: some warm processes, and requests that wait for one to be free.
+
+Each request is a task of its own. To cancel it kills the builder that works on it, which starts anew with the next request;
+what was built before is in the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from fx_explorer.client.placing import copy_session
+from fx_explorer.client.process import WorkerProcess
+from fx_explorer.errors import WorkerError
+from fx_explorer.model import BuildAnswer, BuildRequest, BuildTask, Gpu, KernelBuild
+from fx_explorer.session import SessionReader, SessionWriter
+
+MOST_BUILDERS = 2
+"""Each holds torch, some 500 MB."""
+
+QUIT_S = 1.0
+
+LAST_WORDS = 4000
+"""Bytes of what a builder printed last."""
+
+ToldOf = Callable[[BuildAnswer], None]
+
+
+class KernelBuilds:
+    """Builds kernels for one GPU. All methods are for the thread of the event loop."""
+
+    def __init__(self, gpu: Gpu, python: str = sys.executable, builders: int = 0) -> None:
+        """``builders``: at most so many processes, each started when it is first needed; 0 lets us choose."""
+        self.gpu = gpu
+        self._numbers = count(1)
+        self._builders = [Builder(gpu, python) for _ in range(builders or min(MOST_BUILDERS, os.cpu_count() or 1))]
+        # The one that was used last is warm.
+        self._idle: asyncio.LifoQueue[Builder] = asyncio.LifoQueue()
+        for builder in self._builders:
+            self._idle.put_nowait(builder)
+        self._tasks: set[asyncio.Task[BuildAnswer]] = set()
+
+    async def warm_up(self) -> BuildAnswer:
+        """Start one builder, so that the first request need not wait for it. Raises WorkerError when nothing can be built."""
+        async with self._builder() as builder:
+            return await builder.start()
+
+    def ask(self, task: BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]:
+        """Ask for something; cancel the task to stop it. A builder that dies of it is an answer too: ``failed``."""
+        request = BuildRequest(next(self._numbers), task, str(session), kernel, position)
+        asked = asyncio.create_task(self._ask(request), name=f"{task} of kernel {kernel}")
+        self._tasks.add(asked)
+        asked.add_done_callback(self._tasks.discard)
+        return asked
+
+    async def build(self, session: Path, kernel: int, position: int = 0) -> KernelBuild:
+        """One configuration, from the session when it is there. Raises WorkerError when nothing could be done."""
+        answer = await self.ask("build", session, kernel, position)
+        return _row(session, answer)
+
+    async def candidates(self, session: Path, kernel: int) -> list[KernelBuild]:
+        """Every configuration, built or not, in the order the autotuner would try them. Raises WorkerError."""
+        answer = await self.ask("candidates", session, kernel)
+        if answer.kind == "refused":
+            raise WorkerError(answer.text)
+        return rows_of(session, kernel, self.gpu.name)
+
+    async def build_all(self, session: Path, kernel: int, tell: ToldOf = lambda answer: None) -> list[KernelBuild]:
+        """Every configuration, in parallel; ``tell`` hears of each as it ends. Those that Inductor adds when it has seen the
+        registers of the first ones come last. Raises WorkerError."""
+        asked: set[int] = set()
+        while waiting := [row.position for row in await self.candidates(session, kernel) if row.position not in asked]:
+            asked.update(waiting)
+            for answer in asyncio.as_completed([self.ask("build", session, kernel, position) for position in waiting]):
+                tell(await answer)
+        return rows_of(session, kernel, self.gpu.name)
+
+    async def passes(self, session: Path, kernel: int, position: int = 0) -> str:
+        """What MLIR printed before each of its passes (``analysis.below.passes``). Raises WorkerError."""
+        answer = await self.ask("passes", session, kernel, position)
+        row = _row(session, answer)
+        if answer.kind == "failed":
+            raise WorkerError(answer.text)
+        with SessionReader(session) as reader:
+            return reader.text(row.passes)
+
+    def cancel(self) -> None:
+        """Stop everything that was asked for and has not ended."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End every builder."""
+        self.cancel()
+        await asyncio.gather(*(builder.end() for builder in self._builders))
+
+    async def __aenter__(self) -> KernelBuilds:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @contextlib.asynccontextmanager
+    async def _builder(self) -> AsyncIterator[Builder]:
+        builder = await self._idle.get()
+        try:
+            yield builder
+        finally:
+            self._idle.put_nowait(builder)
+
+    async def _ask(self, request: BuildRequest) -> BuildAnswer:
+        async with self._builder() as builder:
+            try:
+                return await builder.ask(request)
+            except BuilderDiedError as error:
+                return await asyncio.to_thread(_note_death, request, self.gpu, str(error))
+
+
+class BuilderDiedError(WorkerError):
+    """The process ended before it answered."""
+
+
+class Builder:
+    """One process, started when it is first asked, and again when it has ended."""
+
+    def __init__(self, gpu: Gpu, python: str) -> None:
+        self._gpu = gpu
+        self._python = python
+        self._process = WorkerProcess(python, job="kernel_builder")
+        self._running: asyncio.Task[int] | None = None
+        self._answers: asyncio.Queue[BuildAnswer] = asyncio.Queue()
+        self._said = b""
+
+    @property
+    def is_alive(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+    async def start(self) -> BuildAnswer:
+        """Returns when it is warm, some seconds later; at once when it is. Raises WorkerError when this interpreter or machine
+        cannot build, and BuilderDiedError."""
+        if self.is_alive:
+            return BuildAnswer(0, "ready")
+        self._process = WorkerProcess(self._python, job="kernel_builder")
+        self._answers = asyncio.Queue()
+        self._said = b""
+        gpu = json.dumps(self._gpu.to_json())
+        run = self._process.run(gpu, None, notices=self._read, stdout=self._hear, stderr=self._hear)
+        self._running = asyncio.create_task(run, name="kernel builder")
+        answer = await self._answer()
+        if answer.kind == "refused":
+            raise WorkerError(answer.text)
+        return answer
+
+    async def ask(self, request: BuildRequest) -> BuildAnswer:
+        """Raises what ``start`` raises. Cancelled, it kills the process."""
+        try:
+            await self.start()
+            self._process.send(request.to_json())
+            return await self._answer()
+        except asyncio.CancelledError:
+            self._process.kill()
+            if self._running is not None:
+                await asyncio.wait({self._running})
+            raise
+
+    async def end(self) -> None:
+        if self.is_alive and self._running is not None:
+            await self._process.dismiss(BuildRequest(0, "quit").to_json(), QUIT_S)
+            await asyncio.wait({self._running})
+
+    async def _answer(self) -> BuildAnswer:
+        assert self._running is not None
+        answering = asyncio.ensure_future(self._answers.get())
+        try:
+            await asyncio.wait({answering, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            if not self._answers.empty():
+                return self._answers.get_nowait()
+            raise BuilderDiedError(self._how_it_ended(self._running))
+        finally:
+            answering.cancel()
+
+    def _how_it_ended(self, running: asyncio.Task[int]) -> str:
+        if running.exception() is not None:
+            return f"cannot start {self._python}: {running.exception()}. Choose a Python interpreter with --python."
+        said = _telling_line(self._said.decode(errors="backslashreplace"))
+        return how_it_ended(running.result()) + (f": {said}" if said else "")
+
+    async def _read(self, notices: asyncio.StreamReader) -> None:
+        while line := await notices.readline():
+            self._answers.put_nowait(BuildAnswer.from_json(line.decode()))
+
+    async def _hear(self, output: asyncio.StreamReader) -> None:
+        while chunk := await output.read(65536):
+            self._said = (self._said + chunk)[-LAST_WORDS:]
+
+
+def how_it_ended(status: int) -> str:
+    """``the compiler crashed (SIGABRT)``; of an exit status, or minus a signal's number."""
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"the compiler crashed ({signal.Signals(-status).name})"
+    return f"the builder ended by itself with exit status {status}"
+
+
+def _telling_line(said: str) -> str:
+    """What LLVM or Python said of it: the first line that speaks of an error, else the last."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = (line for line in lines if "error" in line.lower() or "assert" in line.lower())
+    return next(telling, lines[-1] if lines else "")
+
+
+def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
+    """A row that says what happened. Without the name of a toolchain: it is tried again when somebody asks."""
+    if request.task == "passes":
+        return BuildAnswer(request.number, "refused", text=how)
+    rows = [row for row in rows_of(Path(request.session), request.kernel, gpu.name) if row.position == request.position]
+    with SessionWriter(request.session) as writer:
+        row = rows[0] if rows else KernelBuild(0, request.kernel, request.position, {}, gpu.name)
+        row = replace(row, state="failed", error=how, toolchain="")
+        if row.id:
+            writer.update(row)
+            return BuildAnswer(request.number, "failed", row.id, how)
+        return BuildAnswer(request.number, "failed", writer.add(row), how)
+
+
+def rows_of(session: Path, kernel: int, gpu: str) -> list[KernelBuild]:
+    """In the order the autotuner would try them."""
+    with SessionReader(session) as reader:
+        return sorted(reader.rows(KernelBuild, kernel=kernel, gpu=gpu), key=lambda row: row.position)
+
+
+def _row(session: Path, answer: BuildAnswer) -> KernelBuild:
+    if not answer.build:
+        raise WorkerError(answer.text)
+    with SessionReader(session) as reader:
+        return reader.get(KernelBuild, answer.build)
+
+
+def writable_session(session: Path) -> Path:
+    """The session itself, or a copy in a temporary directory when it cannot be written to: compare the two to know."""
+    if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
+        return session
+    copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name
+    copy_session(session, copy)
+    return copy

@@ -1,0 +1,236 @@
+"""The builder: a process like the worker, for one virtual GPU, that compiles kernels of sessions down to the machine's code.
+
+It is given the GPU as its first line, then a ``BuildRequest`` a line, and answers each with one ``BuildAnswer``. What it finds
+goes into the session. It runs no program, so it may stay for as long as somebody looks. LLVM may abort it at any request: the
+client sees that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.model import (
+    Artifact,
+    BuildAnswer,
+    BuildRequest,
+    Gpu,
+    Kernel,
+    KernelBuild,
+)
+from fx_explorer.session import SessionReader, SessionWriter
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.virtual_gpu.building import Built, Toolchain, TritonKernel
+
+QUOTED = "\n"
+"""Output code has a kernel's source in triple quotes with a line feed behind them: Inductor compiles it with that in front."""
+
+
+def main(notices: int, commands: int) -> None:
+    lines = _lines(commands)
+    try:
+        from fx_explorer.capture.virtual_gpu.building import Toolchain
+
+        builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))
+    except (ImportError, FxExplorerError) as error:
+        _say(notices, BuildAnswer(0, "refused", text=f"kernels cannot be built here: {error}"))
+        os._exit(4)
+    _say(notices, BuildAnswer(0, "ready", text=builder.toolchain.name))
+    for line in lines:
+        request = BuildRequest.from_json(line)
+        if request.task == "quit":
+            break
+        _say(notices, builder.answer(request))
+    os._exit(0)
+
+
+def _lines(descriptor: int) -> Iterator[str]:
+    with os.fdopen(descriptor, encoding="utf-8") as commands:
+        yield from commands
+
+
+def _say(descriptor: int, answer: BuildAnswer) -> None:
+    line = answer.to_json().encode() + b"\n"
+    while line:
+        line = line[os.write(descriptor, line) :]
+
+
+class KernelBuilder:
+    """Keeps the kernels it has loaded: the next configuration of the same one begins at once."""
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        self.toolchain = toolchain
+        self._loaded: dict[tuple[str, str], TritonKernel] = {}
+
+    def answer(self, request: BuildRequest) -> BuildAnswer:
+        """Never raises for what a kernel or a session may be like."""
+        began = time.monotonic()
+        try:
+            answer = self._answer(request)
+        except (FxExplorerError, KeyError, OSError) as error:
+            answer = BuildAnswer(request.number, "refused", text=str(error).strip("'\""))
+        return replace(answer, number=request.number, seconds=time.monotonic() - began)
+
+    def _answer(self, request: BuildRequest) -> BuildAnswer:
+        with SessionReader(request.session) as reader, SessionWriter(request.session) as writer:
+            work = _Work(self, reader, writer, reader.get(Kernel, request.kernel))
+            if request.task == "candidates":
+                return work.list_candidates()
+            if request.task == "passes":
+                return work.dump_passes(request.position)
+            return work.build(request.position)
+
+    def load(self, name: str, source: str) -> TritonKernel:
+        if (name, source) not in self._loaded:
+            self._loaded[name, source] = self.toolchain.load(name, source)
+        return self._loaded[name, source]
+
+
+class _Work:
+    """One request: a kernel of a session."""
+
+    def __init__(self, builder: KernelBuilder, reader: SessionReader, writer: SessionWriter, kernel: Kernel) -> None:
+        self._builder = builder
+        self._toolchain = builder.toolchain
+        self._reader = reader
+        self._writer = writer
+        self._kernel = kernel
+
+    def list_candidates(self) -> BuildAnswer:
+        """``text`` says how many there are."""
+        rows = self._candidates()
+        return BuildAnswer(0, "failed" if rows[0].error and not rows[0].options else "candidates", rows[0].id, f"{len(rows)}")
+
+    def build(self, position: int) -> BuildAnswer:
+        rows = self._candidates()
+        if not 0 <= position < len(rows):
+            return BuildAnswer(
+                0, "refused", text=f"{self._kernel.name} has {len(rows)} configurations, and none with number {position}"
+            )
+        row = rows[position]
+        if row.state == "candidate" or row.toolchain != self._toolchain.name:
+            row = self._built(row)
+            self._add_smaller_blocks()
+        return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
+
+    def dump_passes(self, position: int) -> BuildAnswer:
+        from fx_explorer.capture.virtual_gpu.building import CannotBuild
+
+        row = self._candidates()[position]
+        if not row.passes:
+            try:
+                kernel, index = self._loaded(row)
+                dump = self._toolchain.passes(kernel, index)
+            except CannotBuild as error:
+                return BuildAnswer(0, "failed", row.id, str(error))
+            row = self._kept(replace(row, passes=self._writer.text(dump)))
+        return BuildAnswer(0, "built", row.id)
+
+    def _rows(self) -> list[KernelBuild]:
+        found = self._reader.rows(KernelBuild, kernel=self._kernel.id, gpu=self._toolchain.gpu.name)
+        return sorted(found, key=lambda row: row.position)
+
+    def _candidates(self) -> list[KernelBuild]:
+        """Made once a session; another builder may have been first, which the transaction finds out."""
+        if not self._rows():
+            made = self._new_candidates()
+            with self._writer.transaction():
+                if not self._rows():
+                    for row in made:
+                        self._writer.add(row)
+        return self._rows()
+
+    def _new_candidates(self) -> list[KernelBuild]:
+        """What cannot even be loaded is one row that says why."""
+        from fx_explorer.capture.virtual_gpu.building import CannotBuild
+
+        first = KernelBuild(0, self._kernel.id, 0, {}, self._toolchain.gpu.name)
+        try:
+            kernel, _ = self._loaded(first)
+        except CannotBuild as error:
+            return [replace(first, state="failed", toolchain=self._toolchain.name, error=str(error))]
+        return [replace(first, position=i, options=options) for i, options in enumerate(kernel.options)]
+
+    def _loaded(self, row: KernelBuild) -> tuple[TritonKernel, int]:
+        """The kernel, and which of its configurations the row is. A template's other choices have a source of their own."""
+        if row.source:
+            return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source)), 0
+        artifact = self._reader.get(Artifact, self._kernel.artifact)
+        kernel = self._builder.load(self._kernel.name, QUOTED + self._reader.text(artifact.text))
+        own = [other for other in self._rows() if not other.source and other.origin != "template"]
+        self._complete(kernel, own)
+        return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
+
+    def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
+        """A builder that was started anew must find the smaller blocks that an earlier one has added."""
+        if len(rows) > len(kernel.configs):
+            first = [row for row in rows if row.origin == "heuristic"]
+            self._toolchain.add_smaller_blocks(kernel, [row.registers for row in first])
+
+    def _add_smaller_blocks(self) -> None:
+        rows = self._rows()
+        own = [row for row in rows if row.origin == "heuristic" and not row.source]
+        if len(own) < len(rows) or any(row.state != "built" for row in own):
+            return
+        kernel, _ = self._loaded(own[0])
+        if len(kernel.configs) == len(own):
+            self._toolchain.add_smaller_blocks(kernel, [row.registers for row in own])
+        with self._writer.transaction():
+            if len(self._rows()) == len(rows):
+                for position, options in list(enumerate(kernel.options))[len(own) :]:
+                    row = KernelBuild(0, self._kernel.id, position, options, self._toolchain.gpu.name, origin="smaller_block")
+                    self._writer.add(row)
+
+    def _built(self, row: KernelBuild) -> KernelBuild:
+        from fx_explorer.capture.virtual_gpu.building import CannotBuild
+
+        row = replace(row, toolchain=self._toolchain.name, lines_before=0 if row.source else len(QUOTED), error="")
+        try:
+            kernel, index = self._loaded(row)
+            built = self._toolchain.build(kernel, index)
+        except CannotBuild as error:
+            return self._kept(replace(row, state="failed", error=str(error)))
+        with self._writer.transaction():
+            done = replace(row, state="built", file=kernel.file, levels=self._add_levels(built))
+            return self._kept(with_resources(done, built))
+
+    def _add_levels(self, built: Built) -> dict[str, int]:
+        kernel = self._kernel
+        return {
+            level: self._writer.add(
+                Artifact(
+                    id=0,
+                    compilation=kernel.compilation,
+                    kind=level,
+                    stage="kernel",
+                    direction=kernel.direction,
+                    title=f"{kernel.name} · {level.upper()}",
+                    language=level,
+                    text=self._writer.text(text),
+                    line_count=text.removesuffix("\n").count("\n") + 1,
+                )
+            )
+            for level, text in built.texts.items()
+        }
+
+    def _kept(self, row: KernelBuild) -> KernelBuild:
+        self._writer.update(row)
+        return row
+
+
+def with_resources(row: KernelBuild, built: Built) -> KernelBuild:
+    return replace(
+        row,
+        threads=built.threads,
+        registers=built.registers,
+        spill_bytes=built.spill_bytes,
+        stack_bytes=built.stack_bytes,
+        shared_bytes=built.shared_bytes,
+        duration_s=built.duration_s,
+    )

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "mend": "propose changes that take graph breaks away, try them, write them to your file",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
+    "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }

@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fx_explorer import __version__
+from fx_explorer.capture.driving.settings import add_catalogue, in_force
 from fx_explorer.capture.recorder import recording
-from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.writer import finish_session
 
@@ -42,9 +43,11 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
     writer = new_session(path, request)
     try:
         writer.set_meta("target", {"name": program.name, "kind": "script", "file": str(program), "object": "", "train": False})
-        outcome = Outcome("finished")
+        outcome, before = Outcome("finished"), in_force()
         try:
-            with recording(writer, request, lambda notice: None):
+            with recording(writer, request, lambda notice: None) as state:
+                with state.noting("the options of the compiler"):
+                    add_catalogue(writer, before, only=CONSOLE)
                 yield path
         except BaseException as error:
             outcome = Outcome("raised", f"{type(error).__name__}: {error}", 1)

@@ -61,6 +61,7 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
     with curtain(f"fx-explorer  {arguments.target}  ▷ starting"):
         app = _make_app(arguments, session)
+    app.trial_worker = (arguments.python, arguments.timeout)
     app.run()
     return app.return_code or 0
 

@@ -19,6 +19,7 @@ from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.guards import guard_kinds
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.measured import call_time, measured
+from fx_explorer.analysis.options import console_options
 from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
@@ -26,6 +27,7 @@ from fx_explorer.analysis.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
+from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.session import SessionReader
 
@@ -58,6 +60,7 @@ def json_report(reader: SessionReader) -> Json:
             "regions": [_region(one) for one in regions(reader)],
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
+            "compile_options": [compile_option(one) for one in console_options(reader)],
         }
 
 

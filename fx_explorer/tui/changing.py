@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import work
 
-from fx_explorer.analysis.settings import read_settings
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
+from fx_explorer.tui.capturing import MakeCapture
+from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
@@ -17,6 +19,7 @@ from fx_explorer.tui.ways import Departure, departures, routes
 
 if TYPE_CHECKING:
     from fx_explorer.tui.marking import Markable
+    from fx_explorer.tui.views.options import Trial
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
@@ -25,6 +28,14 @@ NOTHING_MARKED = (
 
 class ChangingApp(SteppingApp):
     """Knows what can be changed of a compilation that waits, and asks for it."""
+
+    trial_worker: tuple[str, float | None] = (sys.executable, None)
+    """Interpreter and time limit of what is tried beside the capture."""
+
+    def __init__(self, make_capture: MakeCapture | None, keymap: Keymap) -> None:
+        super().__init__(make_capture, keymap)
+        self.option_trials: dict[Path, list[Trial]] = {}
+        """Other options that were tried, by session."""
 
     @work(name="apply pass", group="choose", description="choose a pass file")
     async def action_apply_pass(self) -> None:
@@ -58,19 +69,23 @@ class ChangingApp(SteppingApp):
             return None
         return path
 
-    @work(name="change option", group="choose", description="choose options for what follows")
+    @work(name="change option", group="choose", description="look at options, and choose some")
     async def action_change_option(self) -> None:
-        if self._at_rest() is None:
-            return
-        settings = await self._choose_settings()
+        """Works on a saved session too: values are explained, and others are tried by a worker of their own."""
+        live = self.captures.live
+        waits = live is not None and not live.is_over and live.waiting is not None
+        settings = await self._choose_settings(follows=waits)
         if settings:
             self._send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
 
-    async def _choose_settings(self) -> dict[str, object]:
-        from fx_explorer.tui.screens.settings import SettingsDialog  # not needed for the first paint
+    async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
+        """``follows``: the compiler waits, and can go on with them."""
+        from fx_explorer.tui.option_console import TrialWorker, options_dialog  # not needed for the first paint
 
         reader = self.stepped_session
-        return await self.push_screen_wait(SettingsDialog(read_settings(reader) if reader else []))
+        trials = self.option_trials.setdefault(reader.path if reader else Path(), [])
+        worker = TrialWorker(*self.trial_worker)
+        return await self.push_screen_wait(options_dialog(reader, worker, trials, self.explorer.keymap, follows=follows))
 
     @work(name="again from", group="choose", description="choose where to set out from")
     async def action_again_from(self) -> None:

@@ -37,8 +37,60 @@ _MENDS: tuple[Entry, ...] = (
     ("mends.other", "tab", "other_list", "diff", "Among mends, go from the list to the diff, and back."),
 )
 
+_STEPS: tuple[Entry, ...] = (
+    (
+        "steps.forward",
+        "right,l",
+        "go('forward')",
+        "next instruction",
+        "In recorded bytecode, go on by one instruction.",
+    ),
+    ("steps.back", "left,h", "go('back')", "instruction before", "In recorded bytecode, go back by one instruction."),
+    (
+        "steps.next_line",
+        "down,j",
+        "go('next_line')",
+        "next line",
+        "In recorded bytecode, go to the next line, over calls.",
+    ),
+    ("steps.line_before", "up,k", "go('line_before')", "line before", "In recorded bytecode, go back to the line before."),
+    ("steps.into", "i", "go('into')", "into", "In recorded bytecode, go into the resume function that is called next."),
+    ("steps.out", "o", "go('out')", "out of", "In recorded bytecode, go out of the function, to where its caller goes on."),
+    ("steps.caller", "u", "go('caller')", "caller", "In recorded bytecode, go back to the call of this function."),
+    (
+        "steps.next_graph",
+        "c",
+        "go('next_graph')",
+        "next graph",
+        "In recorded bytecode, go on to a compiled graph's call.",
+    ),
+    (
+        "steps.graph_before",
+        "C",
+        "go('graph_before')",
+        "graph before",
+        "In recorded bytecode, go back to the last such call.",
+    ),
+    ("steps.first", "g,home", "go('first')", "first step", "In recorded bytecode, go to the first step."),
+    ("steps.last", "G,end", "go('last')", "last step", "In recorded bytecode, go to the last step."),
+)
+
+_SETTINGS: tuple[Entry, ...] = (
+    (
+        "settings.try",
+        "ctrl+t",
+        "try_options",
+        "try",
+        "Among options, capture again with what was changed, or with the next value of the one under the cursor, and compare.",
+    ),
+    ("settings.words_down", "shift+down", "scroll_words(3)", "words down", "Among options, scroll what is said of one down."),
+    ("settings.words_up", "shift+up", "scroll_words(-3)", "words up", "Among options, scroll what is said of one up."),
+)
+
 DIALOG_COMMANDS = (
     *declared("dialog", "Dialogs", *_DIALOG),
     *declared("compare", "Dialogs", *_COMPARISON),
     *declared("mends", "Dialogs", *_MENDS),
+    *declared("steps", "Dialogs", *_STEPS),
+    *declared("settings", "Dialogs", *_SETTINGS),
 )

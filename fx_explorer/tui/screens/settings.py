@@ -1,77 +1,100 @@
-"""Change options of the compiler for what follows: find one by typing, read torch's own words, type a value that is checked."""
+"""The options of the compiler: what each does, its value in force, and another value, for what follows or to be tried."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+from textual.worker import Worker
 
-from fx_explorer.analysis.settings import is_changed, search
+from fx_explorer.analysis.option_trials import settings_in_words
+from fx_explorer.analysis.options import ConsoleOption
+from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.model import Setting
+from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of
-from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, next_value, row_of, trial_in_words
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 
 SEARCH_DELAY_S = 0.08
 """A word typed fast is looked for once, not letter by letter."""
 
-COLUMNS = (
-    Column("group", "muted", min_width=9, max_width=9, priority=2),
-    Column("option", "text", min_width=36, max_width=56),
-    Column("value", "text", min_width=8, max_width=18),
-    Column("default", "muted", min_width=8, max_width=18, priority=1),
-    Column("type", "type", min_width=4, max_width=40, priority=3),
-)
-
 NO_SETTINGS = "This session has no list of options: the capture ended before torch was asked for it, or is older than the list."
+NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
 FIND = "type to find a name or a word of the help"
+READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
+NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
+
+READ_S = 15
 
 Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""
 
+TryOptions = Callable[[Mapping[str, object]], Awaitable[Trial]]
+"""Captures the program once more with these options. Raises FxExplorerError when there is no room for it."""
+
 
 class SettingsDialog(ModalScreen[Chosen]):
-    """A line to type in, the options that match, and torch's help of the one under the cursor.
+    """A line to type in, the options that match, and all about the one under the cursor.
 
     Enter opens an option: its value can be typed, each letter is checked, and what is allowed is listed (↑ ↓ go through it).
-    Once a value is taken, the first line of the list hands all of them over: two times enter is enough. Escape goes one step
-    back, and from the list gives an empty dict: nothing is changed.
+    Once a value is taken, the first lines of the list say what can be done with all of them: use them for what follows (they
+    are handed over), or capture again with them beside this, and compare. Escape goes one step back, and from the list gives
+    an empty dict: nothing is changed.
     """
 
     DEFAULT_CSS = """
     SettingsDialog { align: center top; }
     SettingsDialog > Vertical {
-        width: 94%; max-width: 140; height: 90%; margin-top: 1; padding: 0 1;
+        width: 96%; max-width: 190; height: 94%; margin-top: 1; padding: 0 1;
         background: $surface; border: round $border;
     }
     SettingsDialog Input { background: $surface; margin-bottom: 1; }
     SettingsDialog RowList { height: 1fr; min-height: 4; background: $surface; }
-    SettingsDialog VerticalScroll { height: 30%; min-height: 3; max-height: 10; border-top: solid $border; }
+    SettingsDialog VerticalScroll { height: 45%; min-height: 3; max-height: 22; border-top: solid $border; }
     SettingsDialog Static { color: $foreground; }
     SettingsDialog OneLine { padding: 0; color: $text-muted; }
     SettingsDialog .-editing, SettingsDialog.-edits .-finding { display: none; }
     SettingsDialog.-edits .-editing { display: block; }
     SettingsDialog.-edits VerticalScroll { height: 1fr; max-height: 100%; border-top: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of("dialog")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_of("dialog"), *priority_bindings("settings")]
 
-    def __init__(self, settings: Sequence[Setting], chosen: Mapping[str, object] | None = None) -> None:
-        """``chosen``: values taken before and not sent yet; they come back with the others."""
+    def __init__(
+        self,
+        settings: Sequence[Setting],
+        chosen: Mapping[str, object] | None = None,
+        *,
+        options: Sequence[ConsoleOption] = (),
+        follows: bool = True,
+        try_options: TryOptions | None = None,
+        trials: list[Trial] | None = None,
+        keymap: Keymap | None = None,
+    ) -> None:
+        """``chosen``: values taken before and not sent yet; they come back with the others. ``follows``: something waits that
+        can go on with other options. ``trials``: what was tried before; the dialog adds to it, so that it is there again."""
         super().__init__()
         self._settings = settings
+        self._options = {option.name: option for option in options}
         self._chosen: Chosen = dict(chosen or {})
-        self._found: Sequence[Setting] = ()
+        self._follows = follows
+        self._try_options = try_options
+        self._trials = trials if trials is not None else []
+        self._keymap = keymap or {}
+        self._trial: Worker[None] | None = None
+        self._found: Sequence[Entry] = ()
         self._looked_for = ""
         self._edited: Setting | None = None
         self._input = Input(placeholder=FIND, compact=True, classes="-finding")
@@ -85,7 +108,7 @@ class SettingsDialog(ModalScreen[Chosen]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = "Options for what follows"
+            box.border_title = "Options: what they do, and their values in force"
             yield self._input
             yield self._list
             yield self._value
@@ -113,53 +136,76 @@ class SettingsDialog(ModalScreen[Chosen]):
 
     def _find(self) -> None:
         typed = self._looked_for = self._input.value
-        self._found = search(self._settings, typed, self._chosen)
+        self._found = entries(self._settings, typed, self._chosen)
         if self._settings:
-            self._list.placeholder = "Nothing matches. Try fewer letters, or a word that torch's help may have."
-        rows = [*self._row_of_all(), *map(self._row, self._found)]
-        self._list.load(Rows(rows), line=self._above if typed and self._found else 0)
+            self._list.placeholder = NOTHING_MATCHES
+        rows = [*self._rows_of_all(), *(row_of(entry, self._option(entry), self._chosen) for entry in self._found)]
+        self._list.load(Rows(rows), line=self._first_line(typed))
         self._show_help()
+
+    def _option(self, entry: Entry | None) -> ConsoleOption | None:
+        return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
+
+    def _first_line(self, typed: str) -> int:
+        """The first option; what can be done with all that was changed comes before it, when nothing is looked for."""
+        if self._chosen and not typed:
+            return 0
+        return self._above + int(bool(self._found) and isinstance(self._found[0], str))
+
+    @property
+    def _uses(self) -> list[tuple[str, Callable[[], object]]]:
+        """What can be done with what was changed."""
+        if not self._chosen:
+            return []
+        uses: list[tuple[str, Callable[[], object]]] = []
+        if self._follows and not any(name in WHOLE_CAPTURE for name in self._chosen):
+            uses.append(("uses what was changed for what follows", lambda: self.dismiss(self._chosen)))
+        if self._try_options:
+            uses.append(("captures again with what was changed, and compares", self.action_try_options))
+        return uses
 
     @property
     def _above(self) -> int:
-        """Lines before the first option: the one that hands over what was chosen."""
-        return 1 if self._chosen else 0
+        """Lines before the first option."""
+        return len(self._uses)
 
-    def _row_of_all(self) -> list[Row]:
-        if not self._chosen:
-            return []
-        return [(("use", "strong"), (f"⏎ uses what was changed: {len(self._chosen)}", "strong"))]
-
-    def _row(self, setting: Setting) -> Row:
-        is_chosen = setting.full_name in self._chosen
-        value = json.dumps(self._chosen[setting.full_name], ensure_ascii=False) if is_chosen else setting.value
-        kind = "warning" if is_chosen else "annotation" if is_changed(setting) else "text"
-        name = (setting.name, "text" if setting.type else "muted")
-        return (setting.group, name, (value, kind), setting.default, setting.type or "a Python object")
-
-    @property
-    def _all_chosen(self) -> str:
-        return "\n".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items())
+    def _rows_of_all(self) -> list[Row]:
+        return [((f"⏎ {words}: {len(self._chosen)}", "strong"),) for words, _ in self._uses]
 
     @property
     def _under_cursor(self) -> Setting | None:
         line = self._list.cursor - self._above
-        return self._found[line] if 0 <= line < len(self._found) else None
+        found = self._found[line] if 0 <= line < len(self._found) else None
+        return found if isinstance(found, Setting) else None
 
     def _show_help(self) -> None:
         setting = self._edited or self._under_cursor
-        self._help.update(printable_text(help_of(setting) if setting else self._all_chosen))
+        words = help_of(setting, self._option(setting)) if setting else self._words_of_all()
+        self._help.update(printable_text(words))
         self._scroll.scroll_home(animate=False)
         self._hint.show(*self._hints(setting))
 
+    def _words_of_all(self) -> str:
+        """What was changed, and what came of trying it."""
+        if self._list.cursor >= self._above and not self._trial:
+            return ""
+        lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items()]
+        if self._trial:
+            return "\n".join([*lines, "", "capturing again, in a process of its own …"])
+        tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
+        return "\n".join([*lines, "", trial_in_words(tried)] if tried else lines)
+
     def _hints(self, setting: Setting | None) -> tuple[Content, Content]:
+        if self._trial:
+            return Content("capturing again"), Content("esc stops it")
         if self._edited:
             keys = "↑ ↓ next value · ⏎ takes · esc back" if self._edited.choices else "⏎ takes · esc back"
             return Content(self._edited.full_name), Content(keys)
-        found = Content(f"{len(self._found):,} options" if self._found else "")
-        if setting is None and self._chosen:
-            return found, Content("⏎ uses these options · esc discards them")
-        return found, Content("⏎ edits · esc discards what was changed" if self._chosen else "⏎ edits · esc closes")
+        count = sum(isinstance(entry, Setting) for entry in self._found)
+        tries = f"{first_key(by_id('settings.try'), self._keymap)} tries · " if self._try_options else ""
+        opens = "⏎ edits · " if setting else "⏎ does it · " if self._chosen else ""
+        closes = "esc discards what was changed" if self._chosen else "esc closes"
+        return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
 
     # editing
 
@@ -167,15 +213,22 @@ class SettingsDialog(ModalScreen[Chosen]):
         if setting is None or not setting.type:
             self.app.bell()
             return
+        if not self._follows and not self._try_options:
+            self.notify(READ_ONLY, severity="warning", timeout=READ_S)
+            return
         self._edited = setting
-        value = self._chosen.get(setting.full_name, json.loads(setting.value))
-        self._value.value = text_of(setting, value)
+        self._value.value = text_of(setting, self._value_of(setting))
         self._value.placeholder = expected(setting)
         self.add_class("-edits")
         self._value.focus()
         self._value.action_end()
         self._check()
         self._show_help()
+
+    def _value_of(self, setting: Setting) -> object:
+        """What was chosen for it, else what is in force, the latest."""
+        option = self._option(setting)
+        return self._chosen.get(setting.full_name, json.loads(option.values[-1] if option else setting.value))
 
     def _check(self) -> None:
         """Say whether what is typed would be taken; without a problem, what else may be typed."""
@@ -195,14 +248,20 @@ class SettingsDialog(ModalScreen[Chosen]):
         except ValueError:
             self.app.bell()  # the line below it says why
             return
-        if json.dumps(value, sort_keys=True, ensure_ascii=False) == setting.value:
-            self._chosen.pop(setting.full_name, None)
-        else:
-            self._chosen[setting.full_name] = value
+        self._choose(setting, value)
         self._stop_editing()
         with self._input.prevent(Input.Changed):
             self._input.value = ""
         self._find()
+
+    def _choose(self, setting: Setting, value: object) -> None:
+        """A value that is in force everywhere is no change."""
+        option = self._option(setting)
+        values = option.values if option else (setting.value,)
+        if values == (json.dumps(value, sort_keys=True, ensure_ascii=False),):
+            self._chosen.pop(setting.full_name, None)
+        else:
+            self._chosen[setting.full_name] = value
 
     def _stop_editing(self) -> None:
         self._edited = None
@@ -210,7 +269,55 @@ class SettingsDialog(ModalScreen[Chosen]):
         self._input.focus()
         self._show_help()
 
+    # trying
+
+    def action_try_options(self) -> None:
+        """What was changed; without that, the next value of the option under the cursor."""
+        setting = self._edited or self._under_cursor
+        if self._try_options is None:
+            self.notify(READ_ONLY, severity="warning", timeout=READ_S)
+        elif self._trial:
+            self.notify("Other options are being tried: wait for it, or stop it first.")
+        elif self._edited:
+            self._take(self._edited)
+            self._begin_trial()
+        elif not self._chosen and (setting is None or not setting.choices):
+            self.notify(NOTHING_TO_TRY)
+        else:
+            if setting and not self._chosen:
+                self._choose(setting, next_value(setting, self._value_of(setting)))
+            self._begin_trial()
+
+    def _begin_trial(self) -> None:
+        if self._chosen and self._edited is None:
+            self._trial = self._run_trial(dict(self._chosen))
+            self._find_anew()
+
+    @work(name="try options", group="options", description="capture the program again with other options, and compare")
+    async def _run_trial(self, settings: Chosen) -> None:
+        """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
+        assert self._try_options is not None
+        try:
+            self._trials.append(await self._try_options(settings))
+        except FxExplorerError as error:
+            self.notify(f"{settings_in_words(settings)} could not be tried: {error}", severity="error", timeout=READ_S)
+        finally:
+            self._trial = None
+            if self.is_attached:
+                self._find_anew()
+
+    def _find_anew(self) -> None:
+        """To the lines that say what can be done, where what came of a trial is told."""
+        with self._input.prevent(Input.Changed):
+            self._input.value = ""
+        self._find()
+        self._list.move_to(max(0, self._above - 1))
+        self._show_help()
+
     # keys and mouse
+
+    def action_scroll_words(self, lines: int) -> None:
+        self._scroll.scroll_relative(y=lines, animate=False)
 
     def action_move(self, lines: int) -> None:
         if self._edited:
@@ -238,7 +345,7 @@ class SettingsDialog(ModalScreen[Chosen]):
 
     def _follow(self, line: int) -> None:
         if line < self._above:
-            self.dismiss(self._chosen)
+            self._uses[line][1]()
         else:
             self._edit(self._under_cursor)
 
@@ -255,17 +362,10 @@ class SettingsDialog(ModalScreen[Chosen]):
             self.dismiss({})
 
     def action_leave(self) -> None:
-        if self._edited:
+        if self._trial:
+            self._trial.cancel()
+            self.notify("Stopped: nothing was tried to its end.")
+        elif self._edited:
             self._stop_editing()
         else:
             self.dismiss({})
-
-
-def help_of(setting: Setting) -> str:
-    """The option's full name and type, what it takes, and torch's own words."""
-    head = f"{setting.full_name}: {setting.type or 'a Python object'}"
-    if not setting.type:
-        head += "\nIt cannot be set from here, only in your own program."
-    elif setting.choices:
-        head += f"\nAllowed: {', '.join(setting.choices)}"
-    return f"{head}\n\n{setting.help or 'torch has no words for it.'}"

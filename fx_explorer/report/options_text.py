@@ -1,0 +1,77 @@
+"""The console of options as plain text: what each does, its values in a session, and what came of trying others."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from fx_explorer.analysis.compare import Figure
+from fx_explorer.analysis.option_words import GROUPS, OptionWords
+from fx_explorer.analysis.options import ConsoleOption, meaning, origin_in_words
+from fx_explorer.highlight import printable
+
+WIDTH = 100
+
+
+def options_text(options: Sequence[ConsoleOption]) -> str:
+    """By group; below an option who set what is not the default."""
+    lines: list[str] = []
+    for group, found in groupby(options, key=lambda option: option.group):
+        lines += ["", group] if lines else [group]
+        for option in found:
+            lines += _lines(option)
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def _lines(option: ConsoleOption) -> Iterator[str]:
+    yield f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(option.values)}"
+    yield f"      {option.words.does}"
+    if option.is_changed:
+        for row in option.in_force:
+            yield f"      {row.value}: {origin_in_words(option, row, Path.cwd())}"
+
+
+def option_text(option: ConsoleOption) -> str:
+    """Everything about one option."""
+    lines = [option.name, *_wrapped(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
+    lines += [f"  in force   {row.value}: {origin_in_words(option, row, Path.cwd())}" for row in option.in_force]
+    lines += [f"  default    {option.setting.default}"]
+    lines += [f"  choice     {value:<28} {meaning(option, value)}".rstrip() for value in option.setting.choices]
+    if option.setting.help:
+        lines += ["", "  torch says", *_wrapped(option.setting.help, "    ")]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def known_text() -> str:
+    """What is known without a session."""
+    lines: list[str] = []
+    for group, options in GROUPS.items():
+        lines += ["", group] if lines else [group]
+        for name, words in options.items():
+            lines += [f"  {name}", *_wrapped(f"{words.does} {words.more}".strip(), "      "), *_values(words)]
+    return "\n".join(lines) + "\n"
+
+
+def _values(words: OptionWords) -> list[str]:
+    return [f"        {value:<28} {means}" for value, means in words.values.items()]
+
+
+def figures_text(figures: Sequence[Figure]) -> str:
+    """What differs, before and after; a line for all that is as before."""
+    differing = [figure for figure in figures if figure.differs]
+    same = [figure.what for figure in figures if not figure.differs]
+    lines = [f"  {figure.what:<28} {figure.left:>10} → {figure.right}" for figure in differing]
+    lines += (
+        textwrap.wrap(f"as before: {', '.join(same)}", WIDTH, initial_indent="  ", subsequent_indent="    ") if same else []
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return [
+        line
+        for paragraph in text.splitlines()
+        for line in textwrap.wrap(paragraph, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    ]

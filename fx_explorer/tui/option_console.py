@@ -1,0 +1,55 @@
+"""The dialog of options for a session: what it says of each, and a worker that captures again with others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fx_explorer.analysis.option_trials import SessionFigures, figures_to_compare_with, request_of, session_figures
+from fx_explorer.analysis.options import console_options
+from fx_explorer.analysis.settings import read_settings
+from fx_explorer.client.option_trial import TIMEOUT_S, try_options
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.screens.settings import SettingsDialog, TryOptions
+from fx_explorer.tui.views.options import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class TrialWorker:
+    """Where trials run."""
+
+    python: str = sys.executable
+    timeout_s: float | None = None
+
+
+def options_dialog(
+    reader: SessionReader | None, worker: TrialWorker, trials: list[Trial], keymap: Keymap, *, follows: bool
+) -> SettingsDialog:
+    if reader is None:
+        return SettingsDialog([], follows=follows, keymap=keymap)
+    request = request_of(reader)
+    return SettingsDialog(
+        read_settings(reader),
+        options=console_options(reader),
+        follows=follows,
+        try_options=trying(request, figures_to_compare_with(reader), worker) if request else None,
+        trials=trials,
+        keymap=keymap,
+    )
+
+
+def trying(request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker) -> TryOptions:
+    """``before``: None has the program captured as it was, too, the first time."""
+    known = before
+
+    async def try_these(settings: Mapping[str, object]) -> Trial:
+        nonlocal known
+        limit = worker.timeout_s or TIMEOUT_S
+        trial = await try_options(request, settings, known, session_figures, worker.python, limit)
+        known = trial.before
+        return trial
+
+    return try_these

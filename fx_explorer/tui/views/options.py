@@ -1,0 +1,115 @@
+"""What the dialog of options says: its rows, the words for one option, and what came of trying another value. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from fx_explorer.analysis.option_trials import SessionFigures, compared, settings_in_words
+from fx_explorer.analysis.option_words import GROUPS
+from fx_explorer.analysis.options import ConsoleOption, explained, meaning, order_of, origin_in_words
+from fx_explorer.analysis.settings import is_changed, search
+from fx_explorer.client.option_trial import OptionTrial
+from fx_explorer.model import Setting
+from fx_explorer.tui.widgets.row_list import Column, Row
+
+COLUMNS = (
+    Column("option", "text", min_width=34, max_width=52),
+    Column("in force", "text", min_width=8, max_width=22),
+    Column("default", "muted", min_width=8, max_width=18, priority=1),
+    Column("set by", "annotation", min_width=8, max_width=22, priority=2),
+    Column("what it does", "muted", min_width=20, max_width=100, priority=3),
+)
+
+Entry = Setting | str
+"""A row of the list: an option, or the heading above some."""
+
+Trial = OptionTrial[SessionFigures]
+
+OTHERS = "all other options of torch"
+
+_GROUP_OF = {name: group for group, options in GROUPS.items() for name in options}
+
+
+def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[Entry]:
+    """What matches ``typed``, best first; with nothing typed everything under headings, what was changed on top."""
+    found = search(settings, typed, chosen)
+    if typed.strip():
+        return list(found)
+    picked = [setting for setting in found if setting.full_name in chosen]
+    rest = order_of(setting for setting in found if setting.full_name not in chosen)
+    rows: list[Entry] = [*picked]
+    for group, some in groupby(rest, key=lambda setting: _GROUP_OF.get(setting.full_name, OTHERS)):
+        rows += [group, *some]
+    return rows
+
+
+def row_of(entry: Entry, option: ConsoleOption | None, chosen: Mapping[str, object]) -> Row:
+    """``option``: its values in force, for one that the console explains."""
+    if isinstance(entry, str):
+        return ((f"── {entry}", "strong"),)
+    name = entry.full_name
+    value, kind = ", ".join(option.values) if option else entry.value, "text"
+    if (option.is_changed if option else is_changed(entry)) or name in chosen:
+        kind = "annotation"
+    if name in chosen:
+        value, kind = json.dumps(chosen[name], ensure_ascii=False), "warning"
+    set_by = option.set_by if option and option.in_force else "" if entry.value == entry.default else "not the default"
+    does = explained(entry).does if entry.type else "holds a Python object"
+    return (
+        (name, "text" if entry.type else "muted"),
+        (value, kind),
+        entry.default,
+        "" if set_by == "default" else set_by,
+        does,
+    )
+
+
+def help_of(setting: Setting, option: ConsoleOption | None = None) -> str:
+    """What the option does, its values in force and who set them, what it may be, and torch's own words."""
+    parts = [f"{setting.full_name}: {setting.type or 'a Python object'}"]
+    if option:
+        parts[0] += f"\n{option.words.does} {option.words.more}".rstrip()
+        parts += ["\n".join(_in_force(option)), *filter(None, ["\n".join(_choices(option))])]
+    elif setting.choices:
+        parts[0] += f"\nAllowed: {', '.join(setting.choices)}"
+    if not setting.type:
+        parts[0] += "\nIt cannot be set from here, only in your own program."
+    said = setting.help or ("" if option else "torch has no words for it.")
+    return "\n\n".join([*parts, f"torch says: {said}" if option and said else said]).rstrip()
+
+
+def _in_force(option: ConsoleOption) -> list[str]:
+    if not option.in_force:
+        return [f"When the capture began: {option.setting.value} · default: {option.setting.default}"]
+    rows = [f"In force: {row.value} · {origin_in_words(option, row, Path.cwd())}" for row in option.in_force]
+    return rows if option.values == (option.setting.default,) else [*rows, f"Default: {option.setting.default}"]
+
+
+def _choices(option: ConsoleOption) -> list[str]:
+    width = max((len(value) for value in option.setting.choices), default=0)
+    told = [value for value in option.setting.choices if meaning(option, value)]
+    others = [value for value in option.setting.choices if value not in told]
+    lines = [f"{value:<{min(width, 28)}}  {meaning(option, value)}" for value in told]
+    return [*lines, f"also: {', '.join(others)}"] if told and others else lines or ([", ".join(others)] if others else [])
+
+
+def trial_in_words(trial: Trial) -> str:
+    """What changed, before → after; and how it ended, when that is worth a word."""
+    lines = [f"tried {settings_in_words(trial.settings)} in {trial.took_s:.0f} s"]
+    if trial.outcome.kind != "finished" or trial.outcome.message:
+        lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
+    if trial.outcome.kind == "not_started":
+        return "\n".join(lines)
+    figures = compared(trial.before, trial.after)
+    lines += [f"  {one.what:<28} {one.left:>10} → {one.right}" for one in figures if one.differs]
+    return "\n".join([*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"])
+
+
+def next_value(setting: Setting, value: object) -> object:
+    """The choice after this one; the value itself where there are none to choose from."""
+    choices = [json.loads(choice) for choice in setting.choices]
+    at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
+    return choices[(at + 1) % len(choices)] if choices else value

@@ -34,6 +34,11 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
         help="with --gpu: tensors have shapes and no content, so that no model is too large",
     )
     add_compile_arguments(parser, build=False)
+    parser.add_argument(
+        "--record-bytecode",
+        action="store_true",
+        help="call the target once more, and record what Dynamo's bytecode does, instruction by instruction",
+    )
     add_worker_arguments(parser)
 
 
@@ -157,6 +162,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         fullgraph=arguments.fullgraph,
         stance=arguments.stance,
         settings=dict(arguments.setting),
+        record_bytecode=getattr(arguments, "record_bytecode", False),
         gpu=gpu,
         no_weights=getattr(arguments, "no_weights", False),
     )

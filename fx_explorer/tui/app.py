@@ -26,6 +26,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
+from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
@@ -37,7 +38,6 @@ from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.trying import TryingApp
 from fx_explorer.tui.watching import FileWatch
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(TryingApp):
+class ExplorerApp(BytecodeSteppingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"

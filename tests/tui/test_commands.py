@@ -21,6 +21,7 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.mends import MendScreen
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
+from fx_explorer.tui.screens.step_record import StepScreen
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
@@ -38,6 +39,7 @@ OWNERS = [
     CompareScreen,
     SourceEditScreen,
     MendScreen,
+    StepScreen,
 ]
 CLASSES = {
     "app": ExplorerApp,
@@ -46,6 +48,7 @@ CLASSES = {
     "dialog": Chooser,
     "compare": CompareScreen,
     "mends": MendScreen,
+    "steps": StepScreen,
 }
 
 

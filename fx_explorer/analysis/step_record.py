@@ -1,0 +1,156 @@
+"""The recorded steps of Dynamo's bytecode, and where each way of moving among them leads. Pure, but for reading the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.session import SessionReader
+
+Move = Literal[
+    "forward", "back", "next_line", "line_before", "into", "out", "caller", "next_graph", "graph_before", "first", "last"
+]
+
+COMPILED_GRAPH = "__compiled_fn_"
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """The last recorded run of a session."""
+
+    run: model.BytecodeRun
+    steps: Sequence[model.BytecodeStep]
+    lines: Mapping[tuple[int, int], tuple[int, int]]
+    """(artifact, its line) → (source file, its line)."""
+
+    def source_line(self, at: int) -> tuple[int, int]:
+        """(source file, line from 1) of a step; (0, 0) when it is not known."""
+        step = self.steps[at]
+        return self.lines.get((step.artifact, step.line), (0, 0))
+
+    def before(self, at: int) -> int | None:
+        """The step before in the same function call, errors aside."""
+        call = self.steps[at].call
+        earlier = range(at - 1, -1, -1)
+        return next((i for i in earlier if self.steps[i].call == call and self.steps[i].kind == "instruction"), None)
+
+    def calls_around(self, at: int) -> list[int]:
+        """The function calls that wait for this step's call, innermost first."""
+        parents = {step.call: step.parent for step in self.steps}
+        found = []
+        call = self.steps[at].parent
+        while call:
+            found.append(call)
+            call = parents.get(call, 0)
+        return found
+
+
+def read_record(reader: SessionReader) -> StepRecord | None:
+    """None when no run was recorded, or none of its steps."""
+    runs = reader.rows(model.BytecodeRun)
+    steps = reader.rows(model.BytecodeStep, run=runs[-1].id) if runs else []
+    if not steps:
+        return None
+    rows = (row for artifact in {step.artifact for step in steps} for row in reader.rows(model.LineSource, artifact=artifact))
+    return StepRecord(runs[-1], steps, {(row.artifact, row.line): (row.file, row.source_line) for row in rows})
+
+
+def moved(record: StepRecord, at: int, move: Move) -> int | None:
+    """The step that a move leads to; None when there is none."""
+    ahead, behind = range(at + 1, len(record.steps)), range(at - 1, -1, -1)
+    if move in ("first", "last"):
+        return 0 if move == "first" else len(record.steps) - 1
+    if move in ("forward", "back"):
+        return next(iter(ahead if move == "forward" else behind), None)
+    if move in ("next_line", "line_before"):
+        return next(_on_another_line(record, at, ahead if move == "next_line" else behind), None)
+    if move in ("next_graph", "graph_before"):
+        among = ahead if move == "next_graph" else behind
+        return next((i for i in among if record.steps[i].calls.startswith(COMPILED_GRAPH)), None)
+    if move == "into":
+        return next((i for i in ahead if record.steps[i].parent == record.steps[at].call), None)
+    around = record.calls_around(at)
+    return next((i for i in (ahead if move == "out" else behind) if record.steps[i].call in around), None)
+
+
+def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Iterator[int]:
+    """Over what is called; where the function begins or ends, its caller."""
+    call, line, around = record.steps[at].call, record.source_line(at), record.calls_around(at)
+    for i in among:
+        if record.steps[i].call in around or (record.steps[i].call == call and record.source_line(i) != line):
+            yield i
+
+
+# in words
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Something on the stack, or a variable."""
+
+    name: str
+    """``[0]`` on the stack, lowest first."""
+    text: str
+    is_changed: bool
+    """Since the step before in this function call."""
+    was: str = ""
+    """Its text before, when that differed."""
+    is_gone: bool = False
+
+
+def stack_of(record: StepRecord, at: int) -> list[Value]:
+    """The top first."""
+    step = record.steps[at]
+    before = record.before(at)
+    texts = record.steps[before].stack if before is not None else ()
+    values = []
+    for i, text in enumerate(step.stack):
+        was = texts[i] if i < len(texts) and texts[i] != text else ""
+        values.append(Value(f"[{i}]", text, f"[{i}]" in step.changed, was))
+    return values[::-1]
+
+
+def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[Value]:
+    """Variables as the function has them, and those that have just gone. Of an error, as they were when it was raised."""
+    shown = at if record.steps[at].kind == "instruction" else record.before(at)
+    if shown is None:
+        return []
+    step, before = record.steps[shown], record.before(shown)
+    now, then = _texts(reader, step), _texts(reader, record.steps[before]) if before is not None else {}
+    values = [Value(name, text, name in step.changed, _other(then.get(name, ""), text)) for name, text in now.items()]
+    gone = (name for name in step.changed if name in then and name not in now)
+    return values + [Value(name, then[name], is_changed=True, is_gone=True) for name in gone]
+
+
+def _texts(reader: SessionReader, step: model.BytecodeStep) -> dict[str, str]:
+    return dict(json.loads(reader.text(step.locals))) if step.locals else {}
+
+
+def _other(before: str, now: str) -> str:
+    return before if before != now else ""
+
+
+def happening(record: StepRecord, at: int) -> str:
+    """What is remarkable about a step; empty for most."""
+    step = record.steps[at]
+    if step.kind == "raised":
+        return f"raised {step.error}"
+    if step.calls.startswith(COMPILED_GRAPH):
+        return f"calls the compiled graph {step.calls}"
+    return f"calls {plain_function(step.calls)}" if step.calls else ""
+
+
+def ending(run: model.BytecodeRun) -> str:
+    """What comes after the last step."""
+    words = {
+        "returned": "The call returned.",
+        "raised": "",
+        "limit": f"The limit of {run.steps:,} steps is reached: the program went on unrecorded.",
+        "stopped": "",
+        "": "The worker ended here.",
+    }
+    return " ".join(filter(None, [words[run.ended], run.said]))

@@ -1,0 +1,64 @@
+"""Stepping through Dynamo's bytecode from the keyboard: has it recorded where that is not done yet, and shows the record."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import work
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.step_record import StepRecord, read_record
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.trying import TryingApp
+
+LOOK_S = 0.1
+"""While the worker records."""
+
+READ_S = 15
+
+NO_RECORD = (
+    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or open the target itself, and press this "
+    "key when its program has run."
+)
+
+
+class BytecodeSteppingApp(TryingApp):
+    """Steps forward and back through what Dynamo's bytecode did."""
+
+    @work(name="bytecode steps", group="choose", exclusive=True, description="step through the bytecode")
+    async def action_step_bytecode(self) -> None:
+        from fx_explorer.tui.screens.step_record import StepScreen  # not needed for the first paint
+
+        explorer = self.explorer
+        reader = explorer.reader
+        if reader is None:
+            return
+        record = await asyncio.to_thread(read_record, reader) or await self._record(reader)
+        if record is None:
+            return
+        screen = StepScreen(reader, record, explorer.keymap, first_at(record, explorer.place))
+        left = await self.push_screen_wait(screen)
+        if left and explorer.view == "source":
+            await explorer.go(left)
+
+    async def _record(self, reader: SessionReader) -> StepRecord | None:
+        """Have the worker call the program once more; its answer is told as any other."""
+        live = self.captures.live
+        if live is None or live.is_over or reader is not self.stepped_session:
+            self.notify(NO_RECORD, timeout=READ_S)
+            return None
+        if self._at_rest() is None:
+            return None
+        self._send(model.Command("steps"), "recording what the bytecode does")
+        while live.waiting is None and not live.is_over:
+            await asyncio.sleep(LOOK_S)
+        return None if live.is_over else await asyncio.to_thread(read_record, reader)
+
+
+def first_at(record: StepRecord, place: Place | None) -> int:
+    """The first step at a line of the bytecode; the very first, when none is there."""
+    if place is None or place.document.kind != "artifact":
+        return 0
+    wanted = place.document.id, place.line + 1
+    return next((i for i, step in enumerate(record.steps) if (step.artifact, step.line) == wanted), 0)

@@ -1,0 +1,165 @@
+"""Dynamo's bytecode step by step, forward and back: source and bytecode with their line lit, the stack and the variables."""
+
+from __future__ import annotations
+
+from typing import ClassVar, get_args
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from fx_explorer.analysis.documents import Document, Place, document_of, text_of
+from fx_explorer.analysis.linked import linked_places
+from fx_explorer.analysis.step_record import Move, StepRecord, moved
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.views.steps import COLUMNS, position, remarkable, state_rows
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import RowList, Rows
+
+WIDE_CELLS = 150
+"""From here on source and bytecode stand side by side, not one above the other."""
+
+NO_FURTHER: dict[Move, str] = {
+    "forward": "This is the last step.",
+    "back": "This is the first step.",
+    "next_line": "There is no other line behind this one.",
+    "line_before": "There is no other line before this one.",
+    "into": "Nothing that Dynamo made is called from here on.",
+    "out": "Nothing that Dynamo made has called this function, or it did not return there.",
+    "caller": "Nothing that Dynamo made has called this function.",
+    "next_graph": "No compiled graph is called behind this step.",
+    "graph_before": "No compiled graph is called before this step.",
+}
+
+
+class StepScreen(ModalScreen[Place | None]):
+    """Steps through a record; closes with the place in the bytecode where it stands."""
+
+    DEFAULT_CSS = """
+    StepScreen { align: center middle; }
+    StepScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    StepScreen #code { width: 3fr; }
+    StepScreen #source { height: 1fr; background: $surface; }
+    StepScreen #bytecode { height: 2fr; background: $surface; }
+    StepScreen #state { width: 2fr; background: $surface; margin: 0 0 0 1; }
+    StepScreen.wide #code { layout: horizontal; }
+    StepScreen.wide #source { width: 2fr; height: 1fr; }
+    StepScreen.wide #bytecode { width: 3fr; height: 1fr; }
+    StepScreen OneLine { padding: 0; }
+    StepScreen .title { background: $panel; }
+    StepScreen #keys { color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *priority_bindings("steps")]
+
+    def __init__(self, reader: SessionReader, record: StepRecord, keymap: Keymap, at: int = 0) -> None:
+        super().__init__()
+        self._reader = reader
+        self._record = record
+        self._keymap = keymap
+        self._at = at
+        self._shown: dict[str, Document] = {}
+        self._source = CodeView(id="source", placeholder="The source of this instruction is not known.")
+        self._bytecode = CodeView(id="bytecode", line_numbers=False, placeholder="This bytecode was made before the capture.")
+        self._state = RowList(COLUMNS, header=False, id="state")
+        self._position = OneLine(classes="title")
+        self._remark = OneLine()
+        self._keys = OneLine(id="keys")
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(f"Bytecode step by step · called with {self._record.run.inputs}")
+            yield self._position
+            yield self._remark
+            with Horizontal():
+                with Vertical(id="code"):
+                    yield self._source
+                    yield self._bytecode
+                yield self._state
+            yield self._keys
+
+    def on_mount(self) -> None:
+        self._state.focus()
+        self._show_keys()
+        self._show()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= WIDE_CELLS, "wide")
+        self.call_after_refresh(self._show)
+
+    @property
+    def at(self) -> int:
+        """The step that is shown, from 0."""
+        return self._at
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        """The main screen below has no part in this."""
+        event.stop()
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        event.stop()
+
+    # what is shown
+
+    def _show(self) -> None:
+        step, record = self._record.steps[self._at], self._record
+        file, line = record.source_line(self._at)
+        source = document_of(self._reader, "source", file) if file else None
+        bytecode = document_of(self._reader, "artifact", step.artifact) if step.artifact else None
+        self._light(self._source, source, line - 1)
+        self._light(self._bytecode, bytecode, step.line - 1)
+        if source and bytecode and step.calls:  # a compiled graph stands for more lines than one
+            self._source.marks = linked_places(self._reader, Place(bytecode, step.line - 1), [source])[source]
+        self._state.load(Rows(state_rows(self._reader, record, self._at)))
+        self._position.show(Content.styled(position(record, self._at, bytecode.owner if bytecode else ""), "bold"))
+        tone = "$text-error" if step.kind == "raised" else "$text-accent"
+        self._remark.show(Content.styled(remarkable(record, self._at), tone))
+
+    def _light(self, view: CodeView, document: Document | None, line: int) -> None:
+        """Read each text once, not at every step."""
+        name = str(view.id)
+        if document is None:
+            self._shown.pop(name, None)
+            view.load("")
+            return
+        if self._shown.get(name) != document:
+            self._shown[name] = document
+            view.load(text_of(self._reader, document), document.language, line=line)
+        view.move_to(line, center=True)
+        view.marks = frozenset([line])
+
+    def _show_keys(self) -> None:
+        def keys(*commands: str) -> str:
+            return " ".join(first_key(by_id(command), self._keymap) for command in commands)
+
+        words = (
+            (keys("steps.back", "steps.forward"), "instruction"),
+            (keys("steps.line_before", "steps.next_line"), "line"),
+            (keys("steps.into", "steps.out"), "into, out"),
+            (keys("steps.next_graph"), "graph"),
+            (keys("dialog.close"), "closes"),
+        )
+        self._keys.show(Content(" · ".join(f"{key} {what}" for key, what in words)))
+
+    # what can be asked
+
+    def action_go(self, move: str) -> None:
+        assert move in get_args(Move)
+        to = moved(self._record, self._at, move)  # type: ignore[arg-type]
+        if to is None:
+            self.notify(NO_FURTHER[move])  # type: ignore[index]
+        elif to != self._at:
+            self._at = to
+            self._show()
+
+    def action_leave(self) -> None:
+        step = self._record.steps[self._at]
+        document = self._shown.get("bytecode")
+        self.dismiss(Place(document, step.line - 1) if document else None)

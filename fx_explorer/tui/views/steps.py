@@ -1,0 +1,57 @@
+"""A step of the bytecode as rows: the stack and the variables, with what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer.analysis.step_record import StepRecord, Value, ending, happening, locals_of, stack_of
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.widgets.row_list import Cell, Column, Row
+
+COLUMNS = (Column("", "text", max_width=18), Column("", "text"))
+
+CHANGED = ("● ", "warning")
+UNCHANGED = ("  ", "muted")
+"""Colour is never alone."""
+
+ERROR_ON_ITS_WAY = "not known: an error is on its way"
+
+
+def state_rows(reader: SessionReader, record: StepRecord, at: int) -> list[Row]:
+    return [(("stack", "muted"), ("the top first", "muted")), *_stack(record, at), *_variables(reader, record, at)]
+
+
+def _stack(record: StepRecord, at: int) -> Iterator[Row]:
+    step = record.steps[at]
+    if not step.is_stack_known:
+        yield ("", (ERROR_ON_ITS_WAY if step.kind == "raised" else "not known", "muted"))
+    elif not step.stack:
+        yield ("", ("empty", "muted"))
+    yield from map(_row, stack_of(record, at))
+
+
+def _variables(reader: SessionReader, record: StepRecord, at: int) -> Iterator[Row]:
+    yield (("variables", "muted"), "")
+    yield from map(_row, locals_of(reader, record, at))
+
+
+def _row(value: Value) -> Row:
+    text: Cell = value.text
+    if value.is_gone:
+        text = [("gone", "warning"), (f"  was {value.text}", "muted")]
+    elif value.was:
+        text = [(value.text, "text"), (f"  was {value.was}", "muted")]
+    return ([CHANGED if value.is_changed else UNCHANGED, (value.name, "text")], text)
+
+
+def position(record: StepRecord, at: int, owner: str) -> str:
+    """``step 12 of 588 · forward [0/0]``."""
+    step = record.steps[at]
+    return printable(f"step {at + 1:,} of {len(record.steps):,} · {step.function}{owner and f' [{owner}]'}")
+
+
+def remarkable(record: StepRecord, at: int) -> str:
+    """What happens at this step, and behind the last one how the call ended."""
+    is_last = at == len(record.steps) - 1
+    return printable(" · ".join(filter(None, [happening(record, at), ending(record.run) if is_last else ""])))

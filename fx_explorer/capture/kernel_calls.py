@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from fx_explorer.capture.kernel_estimates import NOT_KNOWN, bytes_of_call, bytes_of_kernel, flops_of, is_for_gpu
 from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.template_choices import choices_for
 
 LineNodes = tuple[tuple[int, str], ...]
 
@@ -32,6 +34,8 @@ class CallInProgress:
     line_nodes: LineNodes = ()
     source: str = ""
     """What was generated, before its name was put in; empty for a library call."""
+    estimated_bytes: int = NOT_KNOWN
+    estimated_flops: int = NOT_KNOWN
     first_line: int = 0
     end_line: int = 0
 
@@ -78,6 +82,8 @@ class LoweringInProgress:
     _calls: list[CallInProgress] = field(default_factory=list)
     _defined: dict[str, tuple[list[Any], LineNodes, str]] = field(default_factory=dict)
     """Kernel → the scheduler nodes it was last generated for, the nodes of its lines, its source."""
+    _bytes: dict[str, int] = field(default_factory=dict)
+    """Kernel → what a call of it moves."""
     _extern: tuple[Any, list[CallInProgress]] | None = None
     _line_count: int = 0
 
@@ -93,13 +99,18 @@ class LoweringInProgress:
 
     # while code is generated
 
-    def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes, source: str) -> None:
+    def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes, source: str, code: object) -> None:
+        """``code``: Inductor's own object for the kernel, None when it gave none."""
         self._defined[kernel] = list(node_schedule), line_nodes, source
+        self._bytes[kernel] = self._estimate(bytes_of_kernel, code)
 
     def call(self, kernel: str) -> CallInProgress:
         """A call of a generated kernel: of the one just defined, else (user-written, multi-kernel) for the current node."""
         scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (self._current_nodes(), (), "")
-        call = CallInProgress(kernel, False, origins(scheduler_nodes), buffers(scheduler_nodes), line_nodes, source)
+        nodes = origins(scheduler_nodes)
+        call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
+        call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
+        call.estimated_flops = self._estimate(flops_of, nodes)
         self._calls.append(call)
         if self._extern:
             self._extern[1].append(call)
@@ -127,11 +138,24 @@ class LoweringInProgress:
         at = next((i for i in range(first, len(wrapper_lines)) if _is_call(wrapper_lines[i])), None)
         if at is None:
             return
-        call = CallInProgress(extern_name(ir_node), True, extern_origins(ir_node), buffers([scheduler_node]))
+        nodes = extern_origins(ir_node)
+        call = CallInProgress(extern_name(ir_node), True, nodes, buffers([scheduler_node]))
+        call.estimated_bytes = self._estimate(bytes_of_call, scheduler_node)
+        call.estimated_flops = self._estimate(flops_of, nodes)
         self._calls.append(call)
         # Right around the line and nowhere else: the wrapper drops memory lines at its end, and a mark there would keep them.
         wrapper_lines.insert(at + 1, mark(call, is_end=True))
         wrapper_lines.insert(at, mark(call, is_end=False))
+
+    def _estimate(self, estimate: Callable[[Any], int], of: Any) -> int:
+        """-1 where there is none, or where Inductor fails at it: that is said, and the kernel is kept."""
+        if of is None or not is_for_gpu(self.lowering):
+            return NOT_KNOWN
+        try:
+            return estimate(of)
+        except Exception as error:  # noqa: BLE001 - shown in the session
+            self.problems.append(f"Inductor could not estimate a kernel ({estimate.__name__}): {type(error).__name__}: {error}")
+            return NOT_KNOWN
 
     # when the code is complete
 
@@ -167,7 +191,7 @@ class LoweringInProgress:
             is_backward=bool(self.lowering.is_backward),
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
-            kernels=tuple(_kernels(self._calls, positions, text, shift)),
+            kernels=tuple(_kernels(self._calls, positions, text, shift, self.lowering)),
             without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
@@ -175,7 +199,7 @@ class LoweringInProgress:
 
 
 def _kernels(
-    calls: Sequence[CallInProgress], positions: dict[torch.fx.Node, int], text: str, shift: int
+    calls: Sequence[CallInProgress], positions: dict[torch.fx.Node, int], text: str, shift: int, lowering: Any
 ) -> Iterator[GeneratedKernel]:
     """Calls of one generated kernel come together; each library call stands alone."""
     defined = definitions(text)
@@ -187,11 +211,14 @@ def _kernels(
     for group in groups.values():
         generated = [_call(call, positions, node_names, lines, shift) for call in group]
         name = group[0].kernel
-        if group[0].is_extern:
-            yield GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
+        first = group[0]
+        if first.is_extern:
+            kernel = GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
         else:
-            definition = defined.get(name) or inlined(name, group[0].source, text)
-            yield GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))
+            definition = defined.get(name) or inlined(name, first.source, text)
+            kernel = GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))
+            kernel = replace(kernel, choices=choices_for(lowering, first.nodes))
+        yield replace(kernel, estimated_bytes=first.estimated_bytes, estimated_flops=first.estimated_flops)
 
 
 def _call(

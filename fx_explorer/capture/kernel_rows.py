@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.recording import RecordedGraph, Recording
-from fx_explorer.model import Artifact, Direction, Kernel, KernelCall, LineNode, WithoutKernel
+from fx_explorer.model import Artifact, Direction, Kernel, KernelBuild, KernelCall, LineNode, WithoutKernel
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
@@ -98,6 +98,7 @@ class _Rows:
             )
         )
         kernel_id = self._add_kernel(kernel, first_line=kernel.first_line, artifact=artifact)
+        self._add_choices(kernel_id, kernel)
         for position, call in enumerate(kernel.calls):
             call_id = self._add_call(kernel_id, position, call)
             self._writer.add_all(self._code_lines(artifact, call, call_id))
@@ -114,9 +115,22 @@ class _Rows:
             output_code=self._output_code,
             first_line=first_line,
             subgraph=self._subgraph,
+            estimated_bytes=kernel.estimated_bytes,
+            estimated_flops=kernel.estimated_flops,
         )
         self._position += 1
         return self._writer.add(row)
+
+    def _add_choices(self, kernel_id: int, kernel: GeneratedKernel) -> None:
+        """A template's configurations; the first is the kernel itself."""
+        gpu = self._recording.request.gpu
+        if gpu is None:
+            return
+        for position, choice in enumerate(kernel.choices):
+            source = self._writer.text(choice.source) if position else 0
+            name = choice.name if position else ""
+            row = KernelBuild(0, kernel_id, position, choice.options, gpu.name, origin="template", source=source, name=name)
+            self._writer.add(row)
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
         call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))

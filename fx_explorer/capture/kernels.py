@@ -182,7 +182,8 @@ def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> 
         name: str = original(scheduling, src_code, node_schedule, *args, **kwargs)
         if recording.current:
             with recording.noting(f"kernel {name}"):
-                recording.current.define(name, node_schedule, lines.lines_of(src_code), src_code)
+                code = args[0] if args else kwargs.get("kernel")
+                recording.current.define(name, node_schedule, lines.lines_of(src_code), src_code, code)
         return name
 
     return define_kernel

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from fx_explorer.capture.template_choices import TemplateChoice
 from fx_explorer.model.kernel import KernelLanguage
 
 
@@ -37,6 +38,11 @@ class GeneratedKernel:
     first_line: int
     """Line of the output code where ``source`` starts; for ``extern`` the line of the call."""
     calls: tuple[GeneratedCall, ...]
+    estimated_bytes: int = -1
+    """What one call reads and writes; -1 where Inductor was not asked."""
+    estimated_flops: int = -1
+    choices: tuple[TemplateChoice, ...] = ()
+    """Of a template: every configuration, the one that was taken first."""
 
 
 @dataclass(frozen=True, slots=True)

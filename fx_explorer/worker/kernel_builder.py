@@ -163,14 +163,14 @@ class _Work:
             return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source)), 0
         artifact = self._reader.get(Artifact, self._kernel.artifact)
         kernel = self._builder.load(self._kernel.name, QUOTED + self._reader.text(artifact.text))
-        own = [other for other in self._rows() if not other.source and other.origin != "template"]
+        own = [other for other in self._rows() if not other.source]
         self._complete(kernel, own)
         return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
 
     def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
         """A builder that was started anew must find the smaller blocks that an earlier one has added."""
         if len(rows) > len(kernel.configs):
-            first = [row for row in rows if row.origin == "heuristic"]
+            first = [row for row in rows if row.origin != "smaller_block"]
             self._toolchain.add_smaller_blocks(kernel, [row.registers for row in first])
 
     def _add_smaller_blocks(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch._guards import CompileContext
 
+from fx_explorer.capture.template_choices import keep_choices
 from fx_explorer.capture.versions import part
 from fx_explorer.capture.virtual_gpu.feeding import Choice, Feeding
 
@@ -17,6 +18,7 @@ def note_choices(feeding: Feeding) -> None:
         ordered = sorted(candidates, key=is_library)
         if len(ordered) > 1:
             feeding.choose(_choice(ordered))
+        keep_choices(ordered)
         return ordered
 
     part("torch._inductor.select_algorithm", "get_algorithm_selector_cache")().preprocessing_fns.append(templates_first)

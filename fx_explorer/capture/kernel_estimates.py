@@ -1,0 +1,34 @@
+"""What Inductor itself estimates of a kernel: bytes moved and operations done. Asked for while it generates code for a GPU.
+
+Bytes: ``estimate_kernel_num_bytes`` (torch/_inductor/codegen/simd.py) and ``get_read_write_buffers_sizes`` (scheduler.py).
+Operations: ``count_flops_fx`` (fx_utils.py), which knows matrix multiplications, convolutions and attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+NOT_KNOWN = -1
+
+
+def is_for_gpu(lowering: Any) -> bool:
+    """On a CPU nobody asks, and to count takes a millisecond for each matrix multiplication."""
+    return bool(set(getattr(lowering, "device_types", ())) - {"cpu", "meta"})
+
+
+def bytes_of_kernel(kernel: Any) -> int:
+    """Of a kernel that code was just generated for; -1 for a kind that does not say."""
+    return int(kernel.estimate_kernel_num_bytes()) if hasattr(kernel, "estimate_kernel_num_bytes") else NOT_KNOWN
+
+
+def bytes_of_call(scheduler_node: Any) -> int:
+    return int(scheduler_node.get_read_write_buffers_sizes())
+
+
+def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
+    from torch._inductor.fx_utils import count_flops_fx
+
+    return sum(int(count_flops_fx(node) or 0) for node in nodes if node.op == "call_function")

@@ -215,7 +215,7 @@ class Job:
         activity = self.activity
         try:
             self._record(until)
-        except UsageError as error:  # the script is not run with other options than were asked for
+        except (UsageError, WorkerError) as error:  # the script is not run with other options than were asked for
             raise TargetError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
             self.fault = self._told_fault(error)
@@ -302,13 +302,11 @@ class Job:
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> Outcome:
-        plain = in_plain_words(error)
+        plain = in_plain_words(error) or (self.gpu.in_plain_words(error) if self.gpu else "")
         message = self._report("program", error.with_traceback(without_our_frames(error.__traceback__)))
         message = plain or message
         if ran_out_of_memory(error):
             message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
-        if self.gpu and (advice := self.gpu.advice(error)):
-            message += f". {advice}. It happened"
         return Outcome("raised", f"{message} while {self.activity}", 130 if isinstance(error, KeyboardInterrupt) else 1)
 
     def _own_fault(self, error: BaseException) -> Outcome:

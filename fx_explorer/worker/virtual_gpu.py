@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Protocol
 
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
@@ -56,17 +57,21 @@ class VirtualGpu:
             feeding.become_fake(reason)
 
     def finish(self) -> None:
-        """Once the program has run: what its files say about devices."""
+        """Once the program has run: what could not be chosen without the device, and what its files ask about devices."""
+        if self._feeding and self._feeding.choices:
+            self._job.writer.set_meta("virtual_gpu_choices", self._feeding.choices)
         if self._feeding and self._feeding.kind == "transplant":
             from fx_explorer.capture.virtual_gpu.questions import read_users_files
 
             read_users_files(self._feeding)
 
-    def advice(self, error: BaseException) -> str:
-        """What to say of an error that a program without a GPU would not have had; empty when there is nothing."""
-        from fx_explorer.capture.virtual_gpu.fake_feeding import ADVICE, is_missing_value
+    def in_plain_words(self, error: BaseException) -> str:
+        """What to say of an error that the program would not have had on a real GPU; empty for any other."""
+        if "torch" not in sys.modules:
+            return ""
+        from fx_explorer.capture.virtual_gpu.fake_feeding import missing_value
 
-        return ADVICE if is_missing_value(error) else ""
+        return missing_value(error)
 
     def _record(self, feeding: Feeding) -> None:
         self._job.writer.set_meta("virtual_gpu", feeding.to_json())

@@ -12,14 +12,14 @@ from fx_explorer.capture.virtual_gpu.feeding import Choice, Feeding
 
 
 def note_choices(feeding: Feeding) -> None:
-    """From now on. What inspecting filters comes after it (inspecting.py): the first one is taken."""
+    """From now on the first is taken of each choice."""
 
     def templates_first(candidates: list[Any]) -> list[Any]:
         ordered = sorted(candidates, key=is_library)
         if len(ordered) > 1:
-            feeding.choose(_choice(ordered))
+            feeding.choices.append(_choice(ordered))
         keep_choices(ordered)
-        return ordered
+        return ordered[:1]
 
     part("torch._inductor.select_algorithm", "get_algorithm_selector_cache")().preprocessing_fns.append(templates_first)
 

@@ -6,7 +6,10 @@ shape and a type alone. What needs a value of it (``.item()``, an ``if`` on it) 
 
 from __future__ import annotations
 
+import functools
 import sys
+import traceback
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,12 +22,6 @@ from fx_explorer.capture.virtual_gpu.questions import is_users
 
 NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
 """What torch raises when the content of a fake tensor is asked for (torch/_subclasses/fake_tensor.py)."""
-
-ADVICE = (
-    "A tensor on the virtual GPU has a shape and no content: what depends on its values (.item(), an if on it, printing a "
-    "number of it) cannot go on. What was compiled until then is kept. Leave it out for this run, or keep the program on the "
-    "CPU: then its values are real, and its graphs are moved to the virtual GPU"
-)
 
 _kept: list[Any] = []
 
@@ -41,7 +38,32 @@ def allow_cuda_tensors(feeding: Feeding) -> None:
     library.impl("copy_", maker.copy_, "CUDA")
     mode = CudaIsFake(maker)
     mode.__enter__()
+    torch.utils.swap_tensors = _swapping_referenced(part("torch.utils", "swap_tensors"))
     _kept.extend((library, mode))
+
+
+class _NoReferences:
+    """In place of the module ``weakref``."""
+
+    @staticmethod
+    def getweakrefs(tensor: torch.Tensor) -> list[object]:
+        return []
+
+
+def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
+    """``Module.to()`` swaps fake parameters, and torch refuses that when its own converter holds weak references to them."""
+
+    @functools.wraps(original)
+    def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
+        if not isinstance(one, part("torch._subclasses.fake_tensor", "FakeTensor")):
+            return original(one, other)
+        before, torch.utils.weakref = torch.utils.weakref, _NoReferences
+        try:
+            return original(one, other)
+        finally:
+            torch.utils.weakref = before
+
+    return swap_tensors
 
 
 class Maker:
@@ -120,13 +142,24 @@ def without_weights(feeding: Feeding, reason: str) -> None:
     torch.set_default_device("cuda")
 
 
-def is_missing_value(error: BaseException) -> bool:
-    """Whether the program stopped because it asked for the content of a fake tensor."""
-    seen: set[int] = set()
+def missing_value(error: BaseException) -> str:
+    """In plain words, when the program stopped because it asked for the content of a fake tensor; empty for another error."""
+    if not any(type(one).__name__ in NO_VALUE for one in _chain(error)):
+        return ""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
+    return (
+        f"the value of a tensor on the virtual GPU was asked for{place}: it has a shape and no content, so what depends on "
+        "values cannot go on, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
+        "on the CPU, where its values are real and its graphs are moved to the virtual GPU. It happened"
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came from."""
+    seen: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        if type(current).__name__ in NO_VALUE:
-            return True
+    while current is not None and current not in seen:
+        seen.append(current)
+        yield current
         current = current.__cause__ or current.__context__
-    return False

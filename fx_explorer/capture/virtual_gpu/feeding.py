@@ -55,11 +55,7 @@ class Feeding:
             self.questions[question] = None
             self.on_change(self)
 
-    def choose(self, choice: Choice) -> None:
-        self.choices.append(choice)
-        self.on_change(self)
-
     def to_json(self) -> dict[str, object]:
         """For ``meta["virtual_gpu"]``."""
         asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
-        return {"gpu": self.gpu.name, "feeding": self.kind, "reason": self.reason, "questions": asked, "choices": self.choices}
+        return {"gpu": self.gpu.name, "feeding": self.kind, "reason": self.reason, "questions": asked}

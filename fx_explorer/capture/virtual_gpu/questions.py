@@ -22,7 +22,13 @@ _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pyt
 
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")})
 
-CONDITIONS = (".is_cuda", ".device.type", ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
+_OURS = str(Path(__file__).parents[2])
+
+ASKS = (".is_cuda", ".device.type", ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
+"""What a condition may ask."""
+
+_TYPES = ("cuda", "cpu", "gpu")
+"""Words of which a condition on a device has one, unless it only compares two tensors."""
 
 
 def asked_by_program(feeding: Feeding, what: str) -> bool:
@@ -39,8 +45,8 @@ def asked_by_program(feeding: Feeding, what: str) -> bool:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is neither of an installed package nor of Python."""
-    return file.endswith(".py") and not file.startswith(_LIBRARIES) and "site-packages" not in file
+    """Whether a file is neither of an installed package, nor of Python, nor ours."""
+    return file.endswith(".py") and not file.startswith((*_LIBRARIES, _OURS)) and "site-packages" not in file
 
 
 # what Dynamo is asked
@@ -60,16 +66,13 @@ def _listening(feeding: Feeding, original: Callable[..., Any], what: str) -> Cal
     def method_attr(variable: Any, tx: Any) -> Any:
         answer = original(variable, tx)
         frame = tx.frame_summary()
-        if feeding.kind == "transplant" and _is_condition(frame.filename, frame.lineno or 0, what):
-            feeding.ask(Question(what, frame.filename, frame.lineno or 0))
+        if feeding.kind == "transplant":  # most code only hands a device on
+            for question in conditions(frame.filename):
+                if question.line == frame.lineno and question.what.startswith(what):
+                    feeding.ask(question)
         return answer
 
     return method_attr
-
-
-def _is_condition(file: str, line: int, what: str) -> bool:
-    """Whether that line of the file decides on ``what``: most code only hands a device on."""
-    return any(question.line == line and question.what.startswith(what) for question in conditions(file))
 
 
 # what the user's files say
@@ -90,7 +93,8 @@ def conditions(file: str) -> tuple[Question, ...]:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ()
-    found = {(node.lineno, what): None for test in _tests(tree) for node, what in _asked(test)}
+    found = {(node.lineno, what) for test in _tests(tree) for node, what in _asked(test)}
+    found -= {(line, ".device") for line, what in found if what == ".device.type"}
     return tuple(Question(what, file, line) for line, what in sorted(found))
 
 
@@ -108,10 +112,12 @@ def _tests(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    if not any(word in ast.unparse(test).lower() for word in _TYPES):
+        return
     for node in ast.walk(test):
         if isinstance(node, ast.Attribute | ast.Call):
             text = ast.unparse(node)
-            if what := next((one for one in CONDITIONS if _ends_with(text, one)), None):
+            if what := next((one for one in ASKS if _ends_with(text, one)), None):
                 yield node, what
 
 

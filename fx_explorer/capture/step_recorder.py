@@ -27,7 +27,7 @@ MAX_LOCALS = 200
 """Of one function call: generated functions can have thousands."""
 
 BATCH = 500
-"""Steps that are written together: as many a killed worker loses."""
+"""Steps that are written together."""
 
 NOT_RECORDED = KnownCode(0, {})
 
@@ -78,6 +78,8 @@ class StepRecorder:
     def instruction(self, frame: types.FrameType, offset: int) -> None:
         if not self.is_over:
             self._add("a step of the bytecode", lambda: self._step(frame, offset))
+            if self._is_call(frame, offset):
+                self.flush()  # should the call end the process, it is the last that stands in the session
 
     def raised(self, frame: types.FrameType, offset: int, error: BaseException) -> None:
         call = self._calls.get(frame)
@@ -94,8 +96,9 @@ class StepRecorder:
 
     def flush(self) -> None:
         """Write what is held back."""
-        self._recording.writer.add_all(self._rows)
-        self._rows = []
+        with self._recording.noting("steps of the bytecode", "dynamo"):
+            self._recording.writer.add_all(self._rows)
+            self._rows = []
 
     # what it makes of it
 
@@ -108,6 +111,10 @@ class StepRecorder:
             if len(self._rows) >= BATCH:
                 self.flush()
         self.is_over = row is None or self.is_full
+
+    def _is_call(self, frame: types.FrameType, offset: int) -> bool:
+        call = self._calls.get(frame)
+        return call is not None and call.instructions[offset].opname.startswith("CALL")
 
     @property
     def is_full(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fx_explorer.client import Capture
-from fx_explorer.model import CaptureRequest, Command, Compilation, Notice, Outcome, Pause
+from fx_explorer.model import BytecodeRun, CaptureRequest, Command, Compilation, Notice, Outcome, Pause
 from fx_explorer.session import SessionReader
 
 Line = Command | str | Callable[[], Command]
@@ -22,6 +22,7 @@ class Conversation:
     gates: list[str] = field(default_factory=list)
     """Where the worker waited; ``end`` when the program had ended."""
     compilations: list[Compilation] = field(default_factory=list)
+    runs: list[BytecodeRun] = field(default_factory=list)
 
 
 async def converse(
@@ -44,6 +45,7 @@ async def converse(
         conversation.outcome = await capture.cancel()
         with SessionReader(capture.session_path) as reader:
             conversation.compilations = reader.rows(Compilation)
+            conversation.runs = reader.rows(BytecodeRun)
     finally:
         capture.discard()
     return conversation
@@ -69,7 +71,7 @@ async def _follow(capture: Capture, said: Iterator[Line], conversation: Conversa
 def _is_asked(notice: Notice, gate: str, last: str) -> bool:
     """Whether the worker waits for the next line after this notice; what moves on is followed by another one."""
     if notice.kind == "done":
-        return gate == "end" or last in ("set", "mark", "pass", "what_if")
+        return gate == "end" or last in ("set", "mark", "pass", "what_if", "steps")
     return notice.kind in ("gate", "refused")
 
 

@@ -54,4 +54,6 @@ def position(record: StepRecord, at: int, owner: str) -> str:
 def remarkable(record: StepRecord, at: int) -> str:
     """What happens at this step, and behind the last one how the call ended."""
     is_last = at == len(record.steps) - 1
-    return printable(" · ".join(filter(None, [happening(record, at), ending(record.run) if is_last else ""])))
+    is_told = is_last and record.run.ended == "raised" and record.steps[at].kind == "raised"
+    parts = ["" if is_told else happening(record, at), ending(record.run) if is_last else ""]
+    return printable(" · ".join(filter(None, parts)))

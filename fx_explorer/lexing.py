@@ -92,6 +92,93 @@ _JSON = (
 
 _IR = r"(?P<label>^(?:op|buf)\d+(?:_\w+)*(?=[:.]))|" + _PYTHON
 
+# below a kernel (model.Level); what moves memory or feeds the matrix units stands out
+
+_MLIR = (
+    r"(?P<comment>//.*)"
+    r"|(?P<variable>%[\w$.#-]+)"
+    r"|(?P<label>[#^][A-Za-z_]\w*)"
+    r"|(?P<type>!\w+(?:\.\w+)*|\b(?:tensor|vector|memref|index|none|bf16|tf32|[su]?i\d+|f\d\w*)\b|(?<=\d)x(?:bf16|tf32|[su]?i\d+|f\d\w*)\b)"
+    r"|(?P<decorator>\bloc(?=\()|@[\w$.]+)"
+    rf"|(?P<constant>{_words('true false dense unit unknown')})"
+    r"|(?P<builtin>\b(?:tt|ttg|ttng|amdg|amdgpu)\.(?:load|store|descriptor_\w+|async_\w+|local_\w+|buffer_\w+|dot\w*|warp_group_dot\w*|tc_gen5_mma\w*)\b)"
+    r"|(?P<keyword>\b(?:scf|cf|llvm)\.\w+|\b(?:tt|func)\.(?:func|return|call)\b|\b(?:module|attributes|public|private|to|step|iter_args|else|callsite|fused|at)\b)"
+    r"|(?P<function>\"[a-z_]\w*\.[\w.]+\"(?=\()|\b[a-z_]\w*\.[a-z_][\w.]*)"
+    r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
+    r"|(?P<number>(?<![\w.])-?\d+\.\d+(?:[eE][+-]?\d+)?|\b0x[\da-fA-F]+|\b\d+(?:x\d+)*(?=x)|(?<![\w.])-?\d+\b)"
+    r"|(?:[^\W\d]\w*)"
+)
+
+_LLVM_KEYWORDS = (
+    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br catch cc comdat constant "
+    "convergent declare define distinct dso_local exact external fast fastcc global inbounds inreg internal invoke "
+    "monotonic nnan nonnull noundef nounwind nsw nuw nneg private ptx_kernel amdgpu_kernel readnone readonly release "
+    "ret samesign section seq_cst sideeffect source_filename switch syncscope tail target datalayout triple to "
+    "unnamed_addr local_unnamed_addr unreachable volatile willreturn x disjoint contract"
+)
+_LLVM_INSTRUCTIONS = (
+    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd fcmp fdiv fmul fneg fpext "
+    "fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement insertvalue inttoptr lshr mul or phi "
+    "ptrtoint sdiv select sext shl shufflevector sitofp srem sub trunc udiv uitofp urem xor zext"
+)
+_LLVM = (
+    r"(?P<comment>;.*)"
+    r"|(?P<label>^[-\w$.]+:)"
+    r"|(?P<string>\bc?\"[^\"]*\"?|\"[^\"]*\"?)"
+    r"|(?P<variable>%(?:\"[^\"]*\"|[-\w$.]+))"
+    rf"|(?P<builtin>@llvm\.(?:nvvm|amdgcn)\.[\w.]+|{_words('load store atomicrmw cmpxchg fence')})"
+    r"|(?P<decorator>@(?:\"[^\"]*\"|[-\w$.]+)|![\w.]+|#\d+)"
+    r"|(?P<type>\b(?:void|half|bfloat|float|double|fp128|ptr|label|metadata|token|i\d+)\b)"
+    rf"|(?P<constant>{_words('true false null undef poison none zeroinitializer')})"
+    rf"|(?P<keyword>{_words(_LLVM_KEYWORDS)})"
+    r"|(?P<number>(?<![\w.])-?\d+\.\d+(?:[eE][+-]?\d+)?|\b0x[\da-fA-F]+|(?<![\w.])-?\d+\b)"
+    rf"|(?P<function>{_words(_LLVM_INSTRUCTIONS)})"
+    r"|(?:[^\W\d][\w.]*)"
+)
+
+_PTX_NAME = r"(?:^\s*(?:\{\s*)?|(?<=%p\d )|(?<=%p\d\d )|(?<=%p\d\d\d ))"
+_PTX = (
+    r"(?P<comment>//.*|/\*.*?\*/)"
+    r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
+    r"|(?P<label>^\$?[\w$]+:|\$L_\w+)"
+    r"|(?P<decorator>(?<![\w.])\.[a-z]\w*)"
+    rf"|(?P<builtin>{_PTX_NAME}(?:ld|st|cp|atom|red|mma|wgmma|wmma|tcgen05|ldmatrix|stmatrix|prefetch)\.[\w.:]+)"
+    rf"|(?P<keyword>@!?%p\d+|{_PTX_NAME}(?:bra|ret|exit|call|trap|bar|barrier|mbarrier|fence|membar|brx)\b[\w.:]*)"
+    rf"|(?P<function>{_PTX_NAME}[a-z]\w*(?:[.:]+\w+)*(?=[\s;]))"
+    r"|(?P<variable>%\w+(?:\.\w+)?)"
+    r"|(?P<number>\b0[fFdD][\da-fA-F]{8,16}\b|\b0x[\da-fA-F]+|(?<![\w.%])-?\d+(?:\.\d+)?U?\b)"
+    r"|(?:[^\W\d][\w$]*)"
+)
+
+_SASS = (
+    r"(?P<offset>/\*[\da-f]{4,}\*/)"
+    r"|(?P<comment>//.*|/\*.*?\*/)"
+    r"|(?P<string>\"[^\"]*\"?)"
+    r"|(?P<label>^\.?[\w.$]+:|`\([^)]*\))"
+    r"|(?P<decorator>^\s*\.[a-z]\w*)"
+    r"|(?P<variable>\b(?:U?R(?:\d+|Z)|U?P(?:\d|T)|SR_\w+|SRZ|SB\d|B\d+)\b(?:\.\w+)*)"
+    r"|(?P<builtin>\b(?:LD[GSLC]?|ST[GSL]?|LDSM|STSM|LDGSTS|ATOM\w*|RED\w*|UTMA\w+|UBLK\w+|LDTM|STTM|[HIQDBO]MMA|[HIQ]GMMA|UTC\w*MMA)\b(?:\.\w+)*)"
+    r"|(?P<keyword>@!?U?P[\dT]\b|\b(?:BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|BAR|B2R|SYNCS|WARPSYNC|DEPBAR|LDGDEPBAR|MEMBAR|FENCE|WARPGROUP\w*|NOP|YIELD|JMP|BRX)\b(?:\.\w+)*)"
+    r"|(?P<constant>\b(?:cx?(?=\[)|desc|gdesc|INF|QNAN)\b)"
+    r"|(?P<function>\b[A-Z][A-Z\d]+\b(?:\.[\w.]+)?)"
+    r"|(?P<number>-?\b0x[\da-f]+|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)"
+    r"|(?:[^\W\d]\w*)"
+)
+
+_AMDGCN = (
+    r"(?P<comment>;.*|//.*|/\*.*?\*/)"
+    r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
+    r"|(?P<label>^\.?[\w.$]+:|\.LBB\w+)"
+    r"|(?P<decorator>^\s*\.[a-z]\w*)"
+    r"|(?P<builtin>\b(?:(?:global|buffer|flat|scratch|s_buffer)_(?:load|store|atomic)\w*|ds_(?:read|write|load|store)\w*|s_load\w*|v_s?mfma\w*|v_wmma\w*)\b)"
+    r"|(?P<keyword>\b(?:s_c?branch\w*|s_endpgm|s_barrier|s_waitcnt\w*|s_setpc\w*|s_nop)\b)"
+    r"|(?P<function>\b(?:[sv]|ds|buffer|global|flat|scratch)_[a-z\d_]+\b)"
+    r"|(?P<variable>\b[sva]\d+\b|\b[sva]\[\d+:\d+\]|\b(?:vcc|exec|flat_scratch)(?:_lo|_hi)?\b|\b(?:scc|m0)\b)"
+    rf"|(?P<constant>{_words('off lds offen idxen glc slc nt sc0 sc1')})"
+    r"|(?P<number>-?\b0x[\da-f]+|(?<![\w.])-?\d+(?:\.\d+)?\b)"
+    r"|(?:[^\W\d]\w*)"
+)
+
 _TRIPLE_QUOTES = {"'''": ("'''", "string"), '"""': ('"""', "string")}
 
 _GRAMMARS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
@@ -101,6 +188,12 @@ _GRAMMARS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "bytecode": (_BYTECODE, {}),
     "ir": (_IR, {}),
     "json": (_JSON, {}),
+    "ttir": (_MLIR, {}),
+    "ttgir": (_MLIR, {}),
+    "llir": (_LLVM, {}),
+    "ptx": (_PTX, {}),
+    "amdgcn": (_AMDGCN, {}),
+    "sass": (_SASS, {}),
     "text": ("", {}),
 }
 

@@ -23,6 +23,7 @@ def answer(feeding: Feeding) -> None:
     properties = device_properties(gpu)
     answers = {
         "is_initialized": True,
+        "is_current_stream_capturing": False,
         "current_device": 0,
         "synchronize": None,
         "set_device": None,

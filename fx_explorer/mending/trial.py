@@ -28,7 +28,7 @@ TIMEOUT_S = 300.0
 Verdict = Literal["good", "prints differ", "refused", "not compared"]
 """``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
 printed or logged; whether that is wanted only the user knows. ``refused``: it fails, changes results, or gains nothing.
-``not compared``: it gains something, but there was nothing to compare (a script has no one output)."""
+``not compared``: it gains something, but no results could be compared (a script whose calls return nothing in both)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ async def try_mend(
     finally:
         capture.discard()
     verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=mend.keeps_prints)
-    ended = outcome.kind == "finished"
+    ended = _got_through(outcome, verification)
     return Trial(mend, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
 
 
@@ -118,7 +118,9 @@ def request_to_try(request: CaptureRequest, mend: Mend) -> CaptureRequest:
         session="",
         pause="",
         stay=False,
-        verify=not request.as_script,
+        measure_breaks=False,
+        record_bytecode=False,
+        verify=True,
         settings={**request.settings, **mend.settings},
         overlay={**request.overlay, mend.path: mend.after} if mend.path else request.overlay,
     )
@@ -134,7 +136,7 @@ def judge(
     keeps_prints: bool = False,
 ) -> tuple[Verdict, str]:
     """(verdict, why)."""
-    if outcome.kind != "finished":
+    if not _got_through(outcome, verification):
         return "refused", f"the changed program did not get through: {outcome.message or outcome.kind}"
     if verification and verification.problem:
         return "refused", f"{verification.problem}, so there is nothing to compare with"
@@ -152,10 +154,39 @@ def judge(
         return "refused", f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs"
     fewer = _fewer(before, after)
     if verification is None:
-        return "not compared", f"{fewer}; a script has no one output to compare, so look at its results yourself"
+        return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
     if _printed(verification):
         return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}"
-    return "good", f"{fewer}; equal in {_times(len(verification.calls), 'call')}{_left_out(verification)}"
+    equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
+    if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
+        return "not compared", f"{equal}; no results were, so look at them yourself"
+    return "good", equal
+
+
+def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
+    """A script may leave with sys.exit, as the original did: its status has been compared."""
+    return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
+
+
+_RESULTS = ("output", "state", "gradient", "global")
+
+_OF_A_SCRIPT = {
+    "output": ("value that compiled calls return", "values that compiled calls return"),
+    "state": ("parameter", "parameters and buffers"),
+    "gradient": ("gradient", "gradients"),
+    "global": ("global tensor", "global tensors"),
+    "printed line": ("printed line", "printed lines"),
+}
+"""Kind of value → one of it, several of it."""
+
+
+def _compared(verification: Verification) -> str:
+    """``equal in 7 calls``; of a script what its two runs have in common."""
+    if verification.calls:
+        return f"equal in {_times(len(verification.calls), 'call')}"
+    counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
+    parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
+    return f"equal: {', '.join(['exit status', *parts])}"
 
 
 def _gains(before: Figures, after: Figures) -> bool:

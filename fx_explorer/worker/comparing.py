@@ -63,6 +63,7 @@ class Comparison:
                 self.differences += [f"{name} is new, {call}" for name in others if name not in values]
 
     def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
+        self.compared["printed line"] += len(before)
         self.lost += (Counter(before) - Counter(after)).elements()
         self.new += (Counter(after) - Counter(before)).elements()
         if not self.moved and Counter(after) == Counter(before):

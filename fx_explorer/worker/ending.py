@@ -52,13 +52,16 @@ def ignore_cancel() -> None:
 
 def exit_code(leaving: SystemExit) -> int:
     """The status ``python`` ends with for this SystemExit; text goes to stderr, as ``python`` does it."""
-    code = leaving.code
-    if code is None:
+    if not isinstance(leaving.code, int | None):
+        print(leaving.code, file=sys.stderr)
+    return status(leaving)
+
+
+def status(leaving: SystemExit) -> int:
+    """The same, and nothing is written."""
+    if leaving.code is None:
         return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
+    return leaving.code & 0xFF if isinstance(leaving.code, int) else 1
 
 
 def finish_as_python() -> None:

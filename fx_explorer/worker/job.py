@@ -27,6 +27,7 @@ from fx_explorer.worker.guarded_writer import GuardedWriter
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.place import Place, locate, nothing_compiled
 from fx_explorer.worker.refusals import in_plain_words
+from fx_explorer.worker.verifying_script import OriginalScript, ScriptRun
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording import Recording
@@ -74,6 +75,9 @@ class Job:
         self._outcome_so_far = Outcome("finished")
         self.original: Original | None = None
         """The program that this one is compared with."""
+        self.original_script: OriginalScript | None = None
+        """The same of a script."""
+        self.script_run = ScriptRun()
         self.gpu: VirtualGpu | None = None
         """The virtual one that code is made for."""
         self.stop_recording: Callable[[], None] = lambda: None
@@ -122,6 +126,7 @@ class Job:
         with contextlib.ExitStack() as recording:
             self.stop_recording = recording.close
             if self.place.is_script:
+                self._begin_original_script()
                 overlay.install(self.request.overlay)
                 after_import("torch", lambda: self._record_script(recording))
             else:
@@ -215,6 +220,8 @@ class Job:
         activity = self.activity
         try:
             self._record(until)
+            if self.original_script:
+                self.script_run.begin(until)
         except (UsageError, WorkerError) as error:  # the script is not run with other options than were asked for
             raise TargetError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
@@ -277,12 +284,31 @@ class Job:
 
             self.original = Original(self.place, self.request)
 
+    def _begin_original_script(self) -> None:
+        """Before anything of the script's is imported."""
+        if self.request.verify:
+            self.original_script = OriginalScript(self.place, self.request)
+
     def _run_script(self, place: Place) -> None:
         assert place.file is not None
         name = Path(place.shown).name
         self._describe(name, "script", train=False)
+        script = functools.partial(loading.run_script, place.file, self.request.target, self.request.arguments)
+        if self.original_script:
+            self._verify_script(self.original_script, name, script)
+            return
         self.say(f"running {name}")
-        loading.run_script(place.file, self.request.target, self.request.arguments)
+        script()
+
+    def _verify_script(self, original: OriginalScript, name: str, script: Callable[[], None]) -> None:
+        with original:
+            self.say(f"running {name} as it is, without torch.compile")
+            original.wait()
+            self.say(f"running {name}")
+            try:
+                self.script_run.run(script)
+            finally:
+                self.writer.add(original.compared_with(self.script_run))
 
     def _explained(self, program: Callable[[], Outcome]) -> Outcome:
         """Whatever the user's program does, an outcome comes back; the traceback of one that raised is printed and stored."""

@@ -110,7 +110,7 @@ class Observer:
     def _call(self, function: Callable[..., Any], arguments: Arguments, seen: Observation) -> None:
         with contextlib.nullcontext() if self._grad else torch.no_grad():
             output = function(*arguments.args, **arguments.keywords)
-        seen.values["output"] = {name: _own(value) for name, value in _leaves(output, "the output")}
+        seen.values["output"] = {name: own(value) for name, value in leaves(output, "the output")}
         loss = find_loss(output) if self._train else None
         if loss is not None:
             loss.backward()
@@ -120,11 +120,11 @@ class Observer:
         held = {**dict(self._parameters()), **inputs}
         leaves = {name: value for name, value in held.items() if isinstance(value, torch.Tensor) and value.is_leaf}
         seen.values["gradient"] = {
-            f"the gradient of {name}": _own(leaf.grad) for name, leaf in leaves.items() if leaf.requires_grad
+            f"the gradient of {name}": own(leaf.grad) for name, leaf in leaves.items() if leaf.requires_grad
         }
-        seen.values["input"] = {f"{name} after the call": _own(value) for name, value in inputs.items()}
-        seen.values["state"] = {name: _own(value) for name, value in [*self.state().items(), *self._attributes()]}
-        seen.values["global"] = {name: _own(value) for module in self._modules for name, value in _globals(module)}
+        seen.values["input"] = {f"{name} after the call": own(value) for name, value in inputs.items()}
+        seen.values["state"] = {name: own(value) for name, value in [*self.state().items(), *self._attributes()]}
+        seen.values["global"] = {name: own(value) for module in self._modules for name, value in _globals(module)}
         seen.values["environment"] = {
             f"os.environ[{name!r}]": value for name, value in os.environ.items() if self._environment.get(name) != value
         }
@@ -153,7 +153,7 @@ def _networks(target: Target, modules: list[ModuleType]) -> dict[str, torch.nn.M
 
 def _inputs(arguments: Arguments) -> Iterator[tuple[str, Any]]:
     for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:
-        yield from _leaves(value, f"input {name}")
+        yield from leaves(value, f"input {name}")
 
 
 def _globals(module: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -168,28 +168,28 @@ def _globals(module: ModuleType) -> Iterator[tuple[str, Any]]:
 def _plain(value: object, name: str) -> Iterator[tuple[str, Any]]:
     """What is data; nothing of an object that we do not know."""
     if isinstance(value, (*_PLAIN, list, tuple, dict)):
-        yield from ((leaf, found) for leaf, found in _leaves(value, name) if isinstance(found, _PLAIN))
+        yield from ((leaf, found) for leaf, found in leaves(value, name) if isinstance(found, _PLAIN))
 
 
-def _leaves(value: object, name: str) -> Iterator[tuple[str, Any]]:
+def leaves(value: object, name: str) -> Iterator[tuple[str, Any]]:
     """Everything in nested containers, with its path."""
     if isinstance(value, _PLAIN):
         yield name, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, f"{name}[{key!r}]")
+            yield from leaves(inner, f"{name}[{key!r}]")
     elif isinstance(value, tuple | list):
         yield f"the length of {name}", len(value)
         for position, inner in enumerate(value):
-            yield from _leaves(inner, f"{name}[{position}]")
+            yield from leaves(inner, f"{name}[{position}]")
     elif is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
         for key, inner in vars(value).items():
-            yield from _leaves(inner, f"{name}.{key}")
+            yield from leaves(inner, f"{name}.{key}")
     else:
         yield name, value
 
 
-def _own(value: Any) -> Any:
+def own(value: Any) -> Any:
     """A copy that nobody else can change, on the CPU; of an object that we do not know, its type."""
     if not isinstance(value, _PLAIN):
         return f"a {type(value).__qualname__}"

@@ -110,15 +110,15 @@ _MLIR = (
 )
 
 _LLVM_KEYWORDS = (
-    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br catch cc comdat constant  "
-    "convergent declare define distinct dso_local exact external fast fastcc global inbounds inreg internal invoke  "
-    "monotonic nnan nonnull noundef nounwind nsw nuw nneg private ptx_kernel amdgpu_kernel readnone readonly release  "
-    "ret samesign section seq_cst sideeffect source_filename switch syncscope tail target datalayout triple to  "
+    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br catch cc comdat constant "
+    "convergent declare define distinct dso_local exact external fast fastcc global inbounds inreg internal invoke "
+    "monotonic nnan nonnull noundef nounwind nsw nuw nneg private ptx_kernel amdgpu_kernel readnone readonly release "
+    "ret samesign section seq_cst sideeffect source_filename switch syncscope tail target datalayout triple to "
     "unnamed_addr local_unnamed_addr unreachable volatile willreturn x disjoint contract"
 )
 _LLVM_INSTRUCTIONS = (
-    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd fcmp fdiv fmul fneg fpext  "
-    "fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement insertvalue inttoptr lshr mul or phi  "
+    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd fcmp fdiv fmul fneg fpext "
+    "fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement insertvalue inttoptr lshr mul or phi "
     "ptrtoint sdiv select sext shl shufflevector sitofp srem sub trunc udiv uitofp urem xor zext"
 )
 _LLVM = (

@@ -75,12 +75,12 @@ class KernelBuilds:
         return rows_of(session, kernel, self.gpu.name)
 
     async def build_all(self, session: Path, kernel: int, tell: ToldOf = lambda answer: None) -> list[KernelBuild]:
-        """Every configuration, in parallel; ``tell`` hears of each as it ends. Those that Inductor adds when it has seen the
-        registers of the first ones come last. Raises WorkerError."""
+        """The resources of every configuration, in parallel; ``tell`` hears of each as it ends. Those that Inductor adds once
+        it has seen the registers of the first ones come last. SASS comes with ``build``. Raises WorkerError."""
         asked: set[int] = set()
         while waiting := [row.position for row in await self.candidates(session, kernel) if row.position not in asked]:
             asked.update(waiting)
-            for answer in asyncio.as_completed([self.ask("build", session, kernel, position) for position in waiting]):
+            for answer in asyncio.as_completed([self.ask("resources", session, kernel, position) for position in waiting]):
                 tell(await answer)
         return rows_of(session, kernel, self.gpu.name)
 

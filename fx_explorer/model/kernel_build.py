@@ -85,7 +85,9 @@ def _counted(options: dict[str, object], name: str) -> str:
     return f"{options[name]} {noun}" + ("" if options[name] == 1 else "s")
 
 
-BuildTask = Literal["candidates", "build", "passes", "quit"]
+BuildTask = Literal["candidates", "resources", "build", "passes", "quit"]
+"""``candidates`` lists the configurations. ``resources`` compiles one: everything but the SASS, which ``build`` adds, and which
+takes as long again. ``passes`` keeps what MLIR prints before each of its passes."""
 
 
 @dataclass(frozen=True, slots=True)

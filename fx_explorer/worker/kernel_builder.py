@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fx_explorer.errors import FxExplorerError
+from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     Artifact,
     BuildAnswer,
@@ -22,6 +22,7 @@ from fx_explorer.model import (
     Gpu,
     Kernel,
     KernelBuild,
+    Level,
 )
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -70,10 +71,12 @@ class KernelBuilder:
 
     def answer(self, request: BuildRequest) -> BuildAnswer:
         """Never raises for what a kernel or a session may be like."""
+        from fx_explorer.capture.virtual_gpu.building import CannotBuild
+
         began = time.monotonic()
         try:
             answer = self._answer(request)
-        except (FxExplorerError, KeyError, OSError) as error:
+        except (FxExplorerError, CannotBuild, KeyError, OSError) as error:
             answer = BuildAnswer(request.number, "refused", text=str(error).strip("'\""))
         return replace(answer, number=request.number, seconds=time.monotonic() - began)
 
@@ -84,7 +87,10 @@ class KernelBuilder:
                 return work.list_candidates()
             if request.task == "passes":
                 return work.dump_passes(request.position)
-            return work.build(request.position)
+            row = work.resources(request.position)
+            if request.task == "build" and row.state == "built":
+                row = work.add_sass(row)
+            return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
 
     def load(self, name: str, source: str) -> TritonKernel:
         if (name, source) not in self._loaded:
@@ -107,30 +113,38 @@ class _Work:
         rows = self._candidates()
         return BuildAnswer(0, "failed" if rows[0].error and not rows[0].options else "candidates", rows[0].id, f"{len(rows)}")
 
-    def build(self, position: int) -> BuildAnswer:
-        rows = self._candidates()
-        if not 0 <= position < len(rows):
-            return BuildAnswer(
-                0, "refused", text=f"{self._kernel.name} has {len(rows)} configurations, and none with number {position}"
-            )
-        row = rows[position]
+    def resources(self, position: int) -> KernelBuild:
+        """The row, compiled unless it was with the same toolchain. Raises UsageError."""
+        row = self._row(position)
         if row.state == "candidate" or row.toolchain != self._toolchain.name:
             row = self._built(row)
             self._add_smaller_blocks()
-        return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
+        return row
+
+    def add_sass(self, row: KernelBuild) -> KernelBuild:
+        if "sass" in row.levels or "ptx" not in row.levels:
+            return row
+        text = self._toolchain.sass(*self._loaded(row))
+        with self._writer.transaction():
+            return self._kept(replace(row, levels={**row.levels, **self._add_levels({"sass": text})}))
 
     def dump_passes(self, position: int) -> BuildAnswer:
         from fx_explorer.capture.virtual_gpu.building import CannotBuild
 
-        row = self._candidates()[position]
+        row = self._row(position)
         if not row.passes:
             try:
-                kernel, index = self._loaded(row)
-                dump = self._toolchain.passes(kernel, index)
+                dump = self._toolchain.passes(*self._loaded(row))
             except CannotBuild as error:
                 return BuildAnswer(0, "failed", row.id, str(error))
             row = self._kept(replace(row, passes=self._writer.text(dump)))
         return BuildAnswer(0, "built", row.id)
+
+    def _row(self, position: int) -> KernelBuild:
+        rows = self._candidates()
+        if not 0 <= position < len(rows):
+            raise UsageError(f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; there is no {position}")
+        return rows[position]
 
     def _rows(self) -> list[KernelBuild]:
         found = self._reader.rows(KernelBuild, kernel=self._kernel.id, gpu=self._toolchain.gpu.name)
@@ -197,10 +211,10 @@ class _Work:
         except CannotBuild as error:
             return self._kept(replace(row, state="failed", error=str(error)))
         with self._writer.transaction():
-            done = replace(row, state="built", file=kernel.file, levels=self._add_levels(built))
+            done = replace(row, state="built", file=built.file, levels=self._add_levels(built.texts))
             return self._kept(with_resources(done, built))
 
-    def _add_levels(self, built: Built) -> dict[str, int]:
+    def _add_levels(self, texts: Mapping[Level, str]) -> dict[str, int]:
         kernel = self._kernel
         return {
             level: self._writer.add(
@@ -216,7 +230,7 @@ class _Work:
                     line_count=text.removesuffix("\n").count("\n") + 1,
                 )
             )
-            for level, text in built.texts.items()
+            for level, text in texts.items()
         }
 
     def _kept(self, row: KernelBuild) -> KernelBuild:

@@ -45,6 +45,8 @@ class CannotBuild(Exception):
 @dataclass(frozen=True)
 class Built:
     texts: dict[Level, str]
+    file: str
+    """Base name of the module as the texts have it. From the cache they may be of another module with an equal kernel."""
     threads: int
     shared_bytes: int
     registers: int = NOT_KNOWN
@@ -66,7 +68,7 @@ class TritonKernel:
 
     autotuner: Any
     file: str
-    """Base name of that module, as the compilers write it into their texts."""
+    """Base name of that module."""
     configs: list[Any] = field(default_factory=list)
 
     @property
@@ -136,24 +138,36 @@ class Toolchain:
         return TritonKernel(autotuner, Path(str(module.__file__)).name, list(autotuner.configs))
 
     def build(self, kernel: TritonKernel, position: int) -> Built:
-        """Compile one configuration, or take it from the cache on disk. Raises CannotBuild."""
+        """Compile one configuration, or take it from the cache on disk; all but the SASS. Raises CannotBuild."""
         log = io.StringIO()
         began = time.monotonic()
         with _environment(TRITON_DUMP_PTXAS_LOG="1"), contextlib.redirect_stdout(log):
             compiled = self._compile(kernel, kernel.configs[position])
         took = time.monotonic() - began
         texts: dict[Level, str] = {level: compiled.asm[level] for level in TEXT_LEVELS if level in compiled.asm}
-        if "cubin" in compiled.asm:
-            with tempfile.TemporaryDirectory(prefix="fx-explorer-") as directory:
-                cubin = Path(directory) / "kernel.cubin"
-                cubin.write_bytes(compiled.asm["cubin"])
-                texts["sass"] = _run("nvdisasm", "-g", "-c", str(cubin))
-                used = self._used_on_nvidia(cubin, log.getvalue(), texts["ptx"])
-        else:
-            used = used_on_amd(texts.get("amdgcn", ""))
+        cubin = compiled.asm.get("cubin", b"")
+        used = self._used_on_nvidia(cubin, log.getvalue(), texts["ptx"]) if cubin else used_on_amd(texts.get("amdgcn", ""))
         metadata = compiled.metadata
-        threads = metadata.num_warps * self.gpu.warp_size
-        return Built(texts, threads, metadata.shared, used.registers, used.spill_bytes, used.stack_bytes, took)
+        return Built(
+            texts=texts,
+            file=_file_named_in(texts.get("ttir", "")) or kernel.file,
+            threads=metadata.num_warps * self.gpu.warp_size,
+            shared_bytes=metadata.shared,
+            registers=used.registers,
+            spill_bytes=used.spill_bytes,
+            stack_bytes=used.stack_bytes,
+            duration_s=took,
+        )
+
+    def sass(self, kernel: TritonKernel, position: int) -> str:
+        """The machine's code, with the lines it is from; empty on AMD. nvdisasm takes 0.4 s, more than a compile: it is asked
+        for by itself. Raises CannotBuild."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            cubin = self._compile(kernel, kernel.configs[position]).asm.get("cubin", b"")
+        if not cubin:
+            return ""
+        with _as_file(cubin) as path:
+            return _run("nvdisasm", "-g", "-c", path)
 
     def passes(self, kernel: TritonKernel, position: int) -> str:
         """What MLIR prints before each pass; this compiles anew, whatever is in the cache. Raises CannotBuild."""
@@ -193,10 +207,11 @@ class Toolchain:
         except Exception as error:
             raise CannotBuild(_message(error)) from error
 
-    def _used_on_nvidia(self, cubin: Path, log: str, ptx: str) -> _Used:
+    def _used_on_nvidia(self, cubin: bytes, log: str, ptx: str) -> _Used:
         """Registers and stack off the machine code itself. Spills are in ptxas's log only: from the cache there is none, so it
         is asked again."""
-        usage = _run("cuobjdump", "-res-usage", str(cubin))
+        with _as_file(cubin) as path:
+            usage = _run("cuobjdump", "-res-usage", path)
         spilled = re.search(r"(\d+) bytes spill stores", log or self._ptxas_log(ptx))
         return _Used(_number(r"REG:(\d+)", usage), int(spilled[1]) if spilled else NOT_KNOWN, _number(r"STACK:(\d+)", usage))
 
@@ -215,6 +230,12 @@ class Toolchain:
                 os.devnull,
             ]
             return subprocess.run(list(filter(None, command)), capture_output=True, text=True, check=False).stderr
+
+
+def _file_named_in(ttir: str) -> str:
+    """The place of the function itself, which TTIR defines first."""
+    found = re.search(r'^#loc = loc\("([^"]*)"', ttir, re.MULTILINE)
+    return Path(found[1]).name if found else ""
 
 
 def used_on_amd(amdgcn: str) -> _Used:
@@ -267,6 +288,14 @@ def _run(tool: str, *arguments: str) -> str:
     if done.returncode:
         raise CannotBuild(f"{tool} failed ({done.returncode}): {done.stderr.strip()}")
     return done.stdout
+
+
+@contextlib.contextmanager
+def _as_file(cubin: bytes) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile(suffix=".cubin", prefix="fx-explorer-") as file:
+        file.write(cubin)
+        file.flush()
+        yield file.name
 
 
 @contextlib.contextmanager

@@ -1,0 +1,141 @@
+"""The configurations of a kernel beside each other, and the texts of each: what a session knows of builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.below.instructions import Mix, instructions, mix
+from fx_explorer.analysis.below.lines import KernelFile
+from fx_explorer.analysis.below.occupancy import Occupancy, occupancy
+from fx_explorer.analysis.below.roofline import Roofline, number_kind, roofline
+from fx_explorer.analysis.below.unknown import LIBRARY, PICK, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
+from fx_explorer.analysis.documents import Document, document_of
+from fx_explorer.analysis.kernels import kernel_uses
+from fx_explorer.model import Gpu, KernelBuild, Level
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the table."""
+
+    build: KernelBuild
+    occupancy: Occupancy | None
+    """None for what is not built."""
+    ptx_lines: int = 0
+    """Of PTX or AMDGCN; 0 for what is not built."""
+
+
+def session_gpu(reader: SessionReader) -> Gpu | None:
+    """The virtual GPU the session was captured for; None without one."""
+    fields = (reader.meta("request") or {}).get("gpu")
+    return Gpu.from_json(fields) if fields else None
+
+
+def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
+    """Those that can be built, of the ways in use, forward before backward."""
+    return [use.kernel for use in kernel_uses(reader) if use.kernel.language == "triton" and use.kernel.artifact]
+
+
+def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
+    """By the whole name, else by any part of it: several compilations may have one of the same name."""
+    every = triton_kernels(reader)
+    return [kernel for kernel in every if kernel.name == name] or [kernel for kernel in every if name in kernel.name]
+
+
+def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[KernelBuild]:
+    """In the order the autotuner would try them; empty as long as nobody has asked a builder for them."""
+    return sorted(reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position)
+
+
+def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Candidate]:
+    rows = builds(reader, kernel, gpu)
+    sizes = dict(reader.query("SELECT id, line_count FROM artifact WHERE kind IN ('ptx', 'amdgcn')"))
+    return [Candidate(row, occupancy_of(row, gpu), sizes.get(_assembly(row), 0)) for row in rows]
+
+
+def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
+    """None for what is not built, or tells no registers."""
+    if build.state != "built" or build.registers < 0:
+        return None
+    return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
+
+
+def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
+    """Names of the options that tell the configurations apart, in the order they are written; all of them for a single one."""
+    names = list(dict.fromkeys(name for row in rows for name in row.options))
+    return names if len(rows) < 2 else [name for name in names if len({str(row.options.get(name)) for row in rows}) > 1]
+
+
+def _assembly(build: KernelBuild) -> int:
+    return build.levels.get("ptx", 0) or build.levels.get("amdgcn", 0)
+
+
+# one configuration
+
+
+def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None) -> Roofline:
+    """Of one call. With a build, its matrix instructions say which of the GPU's peaks counts; without, the nodes' type does."""
+    kind = number_kind(text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")) if build else ""
+    return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))
+
+
+_KINDS = {"bf16": "bf16", "f16": "fp16", "f64": "fp64", "i8": "int8", "f8e4m3fn": "fp8", "f8e5m2": "fp8"}
+
+
+def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
+    """By the results of the nodes that it computes, which have the type that was multiplied."""
+    nodes = reader.by_ids(model.Node, _nodes_of(reader, kernel))
+    return next((_KINDS[node.dtype] for node in nodes if node.dtype in _KINDS), "fp32")
+
+
+def _nodes_of(reader: SessionReader, kernel: model.Kernel) -> list[int]:
+    if kernel.artifact:
+        return [row.node for row in reader.rows(model.LineNode, artifact=kernel.artifact, line=0)]
+    return [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)]
+
+
+def instruction_mix(reader: SessionReader, build: KernelBuild) -> Mix | None:
+    """Of the machine's code: SASS or AMDGCN; None for what is not built."""
+    for level in ("sass", "amdgcn", "ptx"):
+        if text := text_of_level(reader, build, level):
+            return mix(instructions(level, text))
+    return None
+
+
+def levels_of(build: KernelBuild) -> list[Level]:
+    """From the top down."""
+    return [level for level in model.LEVELS if level in build.levels]
+
+
+def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
+    """What a pane shows; None for a level that this build lacks."""
+    return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
+
+
+def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
+    """Empty for a level that this build lacks."""
+    if build is None or level not in build.levels:
+        return ""
+    return reader.text(reader.get(model.Artifact, build.levels[level]).text)
+
+
+def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -> str:
+    """The Triton source that was compiled: the kernel's, or a template's own for this configuration."""
+    return reader.text(build.source or reader.get(model.Artifact, kernel.artifact).text)
+
+
+def kernel_file(build: KernelBuild) -> KernelFile:
+    return KernelFile(build.file, build.lines_before)
+
+
+def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:
+    """The sentences that belong beside the table."""
+    rows = list(rows)
+    if kernel.language == "extern":
+        return [LIBRARY]
+    is_template = any(row.origin == "template" for row in rows)
+    said = [PICK] if len(rows) > 1 else []
+    return [*said, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else said

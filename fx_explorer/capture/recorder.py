@@ -48,6 +48,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the arguments of torch.compile": ("compile_calls", "compile_call_hook"),
     "the stance": ("options_in_force", "stance_hook"),
     "the options in force": ("options_in_force", "config_hook"),
+    "how kernels are launched": ("kernel_launches", "launch_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
 

@@ -36,6 +36,7 @@ from fx_explorer.model.kernel_launch import (
     BenchRequest,
     CardCeiling,
     CeilingKind,
+    Clock,
     KernelLaunch,
     KernelTime,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "CardCeiling",
     "CeilingKind",
     "Changes",
+    "Clock",
     "Command",
     "CommandKind",
     "Compilation",

@@ -43,6 +43,10 @@ class CardCeiling:
     """What was run for it: ``copy of 1.07 GB``."""
 
 
+Clock = Literal["profiler", "events"]
+"""What times a kernel: the GPU itself, through torch's profiler; or CUDA events around it, which count its start too."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelTime:
     """How long one kernel runs by itself, on random data of the shapes of a launch. The last one of a kernel counts."""
@@ -59,7 +63,8 @@ class KernelTime:
     """Range of the middle half."""
     runs: int
     empty_s: float
-    """Median of a kernel that does nothing, timed in the same way: less than this cannot be told."""
+    """Median of a kernel with next to nothing to do, timed in the same way."""
+    clock: Clock = "profiler"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,146 @@
+"""What was noted of launches (kernel_launches.py) as rows: KernelBuild, KernelLaunch, and the texts below the Triton source.
+
+An autotuner knows the file it was loaded from, and a Kernel its source: equal texts belong together. Where compilations share a
+source, the one that torch says it was loaded for is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from fx_explorer.capture.built_texts import Texts, texts_of
+from fx_explorer.capture.kernel_launches import NotedBuild, NotedKernel, Options
+from fx_explorer.capture.recording import Recording
+from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch, Level
+from fx_explorer.session import SessionReader, SessionWriter
+
+
+def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
+    """Only kernels that the program launched: others are candidates of a choice that was lost."""
+    with SessionReader(recording.writer.path) as reader:
+        found = _KernelFinder(reader)
+    launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]
+    texts = texts_of([build.folder for noted, _ in launched for build in noted.builds.values() if build.folder])
+    rows = _Rows(recording.writer, texts)
+    for noted, kernel in launched:
+        with recording.noting(f"how {kernel.name} was launched", "kernel"):
+            rows.add(noted, kernel)
+    if launched:
+        recording.saw("kernel")
+
+
+class _KernelFinder:
+    def __init__(self, reader: SessionReader) -> None:
+        self._names = {row.id: row.name for row in reader.rows(Compilation)}
+        self._by_source: dict[str, list[Kernel]] = {}
+        for kernel in reader.rows(Kernel, language="triton"):
+            source = reader.text(reader.get(Artifact, kernel.artifact).text)
+            self._by_source.setdefault(source.strip(), []).append(kernel)
+
+    def kernel_of(self, noted: NotedKernel) -> Kernel | None:
+        source = noted.source.strip()
+        same = self._by_source.get(source) or self._with_function(source)
+        return max(same, key=lambda kernel: self._likeness(kernel, noted), default=None)
+
+    def _with_function(self, text: str) -> list[Kernel]:
+        return next((kernels for source, kernels in self._by_source.items() if text and text in source), [])
+
+    def _likeness(self, kernel: Kernel, noted: NotedKernel) -> int:
+        is_same = self._names.get(kernel.compilation) == noted.compilation
+        return 2 * is_same + ((kernel.direction == "backward") == noted.is_backward)
+
+
+class _Rows:
+    def __init__(self, writer: SessionWriter, texts: dict[Path, Texts]) -> None:
+        self._writer = writer
+        self._texts = texts
+        self._builds: dict[int, dict[Options, int]] = {}
+        """Row of each configuration, by kernel: two autotuners of one kernel share them."""
+
+    def add(self, noted: NotedKernel, kernel: Kernel) -> None:
+        with self._writer.transaction():
+            known = self._builds.setdefault(kernel.id, {})
+            for key, build in noted.builds.items():
+                if key not in known:
+                    known[key] = self._add_build(noted, kernel, build, len(known), key == noted.picked)
+            for launch in noted.launches.values():
+                build_id = known.get(noted.picked, 0)
+                self._writer.add(KernelLaunch(0, kernel.id, build_id, launch.grid, launch.count, launch.arguments))
+
+    def _add_build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild, position: int, is_picked: bool) -> int:
+        row = KernelBuild(
+            id=0,
+            kernel=kernel.id,
+            position=position,
+            options={**_written(noted), **build.options},
+            gpu=torch.cuda.get_device_name(noted.device),
+            state="built" if build.folder else "failed",
+            origin=build.origin,
+            toolchain=_toolchain(),
+            file=Path(noted.autotuner.filename or "").name or _file_named(self._texts.get(build.folder or Path(), {})),
+            lines_before=LINES_BEFORE,
+            timing_s=build.timing_s,
+            is_picked=is_picked,
+        )
+        if not build.folder:
+            return self._writer.add(replace(row, error=LEFT_OUT))
+        return self._writer.add(replace(_with_resources(row, build), levels=self._add_levels(kernel, build.folder)))
+
+    def _add_levels(self, kernel: Kernel, folder: Path) -> dict[str, int]:
+        return {level: self._add_level(kernel, level, text) for level, text in self._texts.get(folder, {}).items()}
+
+    def _add_level(self, kernel: Kernel, level: Level, text: str) -> int:
+        return self._writer.add(
+            Artifact(
+                id=0,
+                compilation=kernel.compilation,
+                kind=level,
+                stage="kernel",
+                direction=kernel.direction,
+                title=f"{kernel.name} · {level.upper()}",
+                language=level,
+                text=self._writer.text(text),
+                line_count=text.removesuffix("\n").count("\n") + 1,
+            )
+        )
+
+
+LINES_BEFORE = 1
+"""Inductor compiles a kernel together with the line feed that follows its quotes."""
+
+LEFT_OUT = "Inductor left this configuration out: it could not be compiled or loaded on this GPU."
+
+
+def _file_named(texts: Texts) -> str:
+    """Base name of the first file that the TTIR names: the kernel's own."""
+    found = re.search(r'^#loc\d* = loc\("([^"]*)":', texts.get("ttir", ""), re.MULTILINE)
+    return Path(found[1]).name if found else ""
+
+
+def _written(noted: NotedKernel) -> dict[str, object]:
+    """A template has its block sizes in its source, not in its configuration."""
+    return dict(noted.autotuner.inductor_meta.get("config_args") or {})
+
+
+def _with_resources(row: KernelBuild, build: NotedBuild) -> KernelBuild:
+    """As the driver told torch; what a thread has of local memory is what did not fit into its registers."""
+    warps = build.options["num_warps"]
+    warp_size = torch.cuda.get_device_properties(0).warp_size
+    return replace(
+        row,
+        threads=warps * warp_size if isinstance(warps, int) else row.threads,
+        registers=build.registers,
+        spill_bytes=build.local_bytes,
+        stack_bytes=build.local_bytes,
+        shared_bytes=build.shared_bytes,
+    )
+
+
+def _toolchain() -> str:
+    import triton
+
+    return f"triton {triton.__version__}"

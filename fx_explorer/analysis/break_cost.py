@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.call_tree import Called
 from fx_explorer.analysis.cut_tensors import NO_TENSORS, CutTensors, Tensors
+from fx_explorer.analysis.kept_across import KeptAcross, kept_across
 from fx_explorer.analysis.measured import RunTime
 from fx_explorer.analysis.words import counted
 
@@ -36,7 +37,11 @@ class BreakCost:
     handed_over: Tensors = NO_TENSORS
     """All that the graph before had to write for Python; ``read_again`` and what only Python looks at or returns."""
     saved: Tensors = NO_TENSORS
-    """Those of ``read_again`` that a graph behind keeps for its backward."""
+    """Those of ``read_again`` that a graph behind keeps for its backward: it cannot compute them again."""
+    kept_twice: Tensors = NO_TENSORS
+    """Kept for the backward on both sides, inputs of both or computed before: one tensor each, saved twice."""
+    kept_across: tuple[KeptAcross, ...] = ()
+    """What is in ``saved`` and ``kept_twice``, one by one."""
     kernels: int = 0
     """Kernels that write or read what is ``read_again``; 0 too when none were generated."""
     run: RunTime | None = None
@@ -49,6 +54,8 @@ class BreakCost:
             self.read_again + other.read_again,
             self.handed_over + other.handed_over,
             self.saved + other.saved,
+            self.kept_twice + other.kept_twice,
+            self.kept_across + other.kept_across,
             self.kernels + other.kernels,
         )
 
@@ -83,7 +90,9 @@ class BreakCost:
         if self.read_again.count:
             parts.append(f"{self.read_again.in_words} through memory")
         if self.saved.count:
-            parts.append(f"{self.saved.in_words} kept for the backward")
+            parts.append(f"{self.saved.in_words} of them kept for the backward")
+        if self.kept_twice.count:
+            parts.append(f"{self.kept_twice.in_words} kept on both sides")
         if self.kernels:
             parts.append(f"{counted(self.kernels, 'kernel')} at the cut")
         return ", ".join(parts) or "no more graphs, and no tensor crosses"
@@ -118,12 +127,17 @@ def _cost(books: CutTensors, cut: Called, hit: model.GraphBreak, behind: Sequenc
     taken = {source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))}
     crossing = {source: node for source, node in handed_over.items() if source in taken}
     inputs = {node for source in crossing for node in taken[source]}
+    both = {source: node for source, node in books.inputs_of(cut).items() if source not in handed_over}
+    taken |= {source: books.takers(source, cut, hit, behind) for source in both}
+    kept = kept_across(books.kept, handed_over, both, taken)
     return BreakCost(
         functions_in_python=int(cut.is_left_to_python and not _goes_on(behind)),
         extra_graphs=max(0, pieces - 1),
         read_again=books.tensors(set(crossing.values())),
         handed_over=books.tensors(set(handed_over.values())),
-        saved=books.tensors({crossing[source] for source in crossing if books.saved_inputs & taken[source]}),
+        saved=books.tensors({one.node for one in kept if one.crosses}),
+        kept_twice=books.tensors({one.node for one in kept if one.is_kept_twice}),
+        kept_across=tuple(kept),
         kernels=len(books.writing(set(crossing.values())) | books.reading(inputs)),
     )
 

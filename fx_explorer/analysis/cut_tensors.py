@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.kept_across import KeptValues
 from fx_explorer.analysis.kernels import kernel_nodes
-from fx_explorer.analysis.selection import ancestors, descendants, id_list, of_stage
+from fx_explorer.analysis.selection import descendants, id_list
 from fx_explorer.analysis.ways import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
@@ -51,7 +52,7 @@ class CutTensors:
             if used is None or kernel in used.kernels:
                 for node in nodes:
                     self._kernels.setdefault(node, set()).add(kernel)
-        self.saved_inputs = self._saved_inputs(used.saving if used else None)
+        self.kept = KeptValues(reader, used.saving if used else None)
 
     def _chain_ids(self) -> list[int]:
         return [row[0] for row in self._reader.query("SELECT DISTINCT chain FROM graph_break WHERE chain")]
@@ -93,6 +94,10 @@ class CutTensors:
                     found |= self.takers(source, rest, inner, rest.calls)
         return found
 
+    def inputs_of(self, cut: Called) -> dict[str, int]:
+        """Source → input of a graph of ``cut``, by the name it came in with; of several compilations the first."""
+        return {source: min(nodes) for source, nodes in self._inputs(cut).items()}
+
     def _is_needed(self, source: str, cut: Called, line: int) -> bool:
         local = _LOCAL.match(source)
         own = {row.id for row in cut.compilations}
@@ -110,13 +115,6 @@ class CutTensors:
     def tensors(self, nodes: set[int]) -> Tensors:
         sizes = [self._size_bytes(node) for node in self._nodes(nodes)]
         return Tensors(len(sizes), sum(one or 0 for one in sizes), sizes.count(None))
-
-    def _saved_inputs(self, saving: frozenset[int] | None) -> set[int]:
-        """Inputs of Dynamo's graphs that are kept for a backward."""
-        rows = [row for row in self._reader.rows(model.SavedTensor) if saving is None or row.compilation in saving]
-        inputs = {row.node for row in self._locals if row.is_input}
-        placeholders = [node.id for node in self._nodes(row.producer for row in rows) if node.op == "placeholder"]
-        return inputs & set(of_stage(self._reader, ancestors(self._reader, placeholders), "dynamo")) if inputs else set()
 
     def _nodes(self, ids: Iterable[int]) -> list[model.Node]:
         return self._reader.by_ids(model.Node, ids)

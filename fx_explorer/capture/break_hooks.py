@@ -22,7 +22,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
 
-from fx_explorer.capture.breaks import RESUME, Breaking, Extent, breaking, plain_name
+from fx_explorer.capture.breaks import Breaking, Extent, breaking, plain_name
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.model import Frame, LocalTensor, ResumeFunction
@@ -151,9 +151,7 @@ def _add(recording: Recording, tensors: Iterable[tuple[str, str]], *, is_input: 
 
 
 def _taken(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
-    """(source, node) of what a resume function's graph takes from its locals."""
-    if not RESUME.match(output_graph.root_tx.f_code.co_name):
-        return
+    """(source, node) of what a graph takes from the locals of its function."""
     for node in module.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None)
         if node.op == "placeholder" and source is not None:

@@ -31,7 +31,7 @@ class LocalTensor:
     """As torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an unfinished expression."""
     node: int
     is_input: bool
-    """Whether the graph of a resume function takes it; else the graph before a break hands it over."""
+    """Whether the graph takes it; else it hands it over where a break ends it."""
 
 
 FallbackKind = Literal["skipped", "limit", "failed"]

@@ -8,6 +8,7 @@ from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.analysis.call_tree import Called
 from fx_explorer.analysis.cut_tensors import Tensors
 from fx_explorer.analysis.fallbacks import LeftToPython
+from fx_explorer.analysis.kept_across import KeptAcross
 
 Json = dict[str, object]
 
@@ -38,10 +39,25 @@ def _cost(cost: BreakCost) -> Json:
         "read_again": _tensors(cost.read_again),
         "handed_over": _tensors(cost.handed_over),
         "saved": _tensors(cost.saved),
+        "kept_twice": _tensors(cost.kept_twice),
+        "kept_across": [_kept(one) for one in cost.kept_across],
         "kernels": cost.kernels,
         "run_s": cost.run_s,
         "run_iqr_s": cost.run.iqr_s if cost.run else None,
         "run_calls": cost.run.call.runs if cost.run else None,
+    }
+
+
+def _kept(one: KeptAcross) -> Json:
+    row = one.kept_behind[0]
+    return {
+        "source": one.source,
+        "shape": [int(dim) if dim.isdecimal() else dim for dim in row.shape],
+        "dtype": row.dtype,
+        "bytes": row.size_bytes or None,
+        "crosses": one.crosses,
+        "kept_before": [kept.name for kept in one.kept_before],
+        "kept_behind": [kept.name for kept in one.kept_behind],
     }
 
 

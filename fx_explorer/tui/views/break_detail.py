@@ -9,9 +9,11 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.fallbacks import LeftToPython
+from fx_explorer.analysis.guard_tree import plain_source
+from fx_explorer.analysis.kept_across import KeptAcross
 from fx_explorer.analysis.measured import call_time
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.words import first_line
+from fx_explorer.analysis.words import first_line, size, tensor
 from fx_explorer.session import SessionReader
 
 Part = tuple[str, Iterable[str]]
@@ -26,6 +28,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     parts: list[Part] = [
         ("", marked_code(found.code, found.carets)),
         ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(found, call_time(reader))]),
+        ("Kept for the backward across it", [kept_line(one) for one in found.cost.kept_across]),
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
@@ -35,6 +38,18 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
         ("torch's own report", reader.text(found.text).splitlines()),
     ]
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
+
+
+def kept_line(one: KeptAcross) -> str:
+    """``h  f32[4, 8]  128 B  only because it crosses: a graph behind cannot compute it again``."""
+    row = one.kept_behind[0]
+    held = size(row.size_bytes) if row.size_bytes else "of unknown size"
+    what = f"{plain_source(one.source)}  {tensor(row.dtype, row.shape)}  {held}"
+    if one.crosses and one.is_kept_twice:
+        return f"{what}  by the graph before too, as one tensor"
+    if one.crosses:
+        return f"{what}  only because it crosses: what is behind cannot compute it again"
+    return f"{what}  an input that both sides keep, as one tensor"
 
 
 def run_time_lines(found: DistinctBreak, call: model.CallTime | None) -> list[str]:

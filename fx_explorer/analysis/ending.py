@@ -30,7 +30,8 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         elif failure.where == "recorder":
             stage = f" ({failure.stage})" if failure.stage else ""
             yield Fact("run", "notice", f"One view could not be recorded{stage}: {message}", view="console")
-    if outcome is not None and not reader.meta("build", True) and reader.count(model.Kernel):
+    is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
+    if outcome is not None and not reader.meta("build", True) and not is_virtual and reader.count(model.Kernel):
         detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
         yield Fact("run", "good", "This was an inspection: nothing was built.", detail, view="kernels")
 
@@ -66,5 +67,7 @@ def what_ran(reader: SessionReader) -> str:
         trained = "forward only" if reader.count(model.Graph) else ""
     torch = f"torch {environment['torch']}" if environment.get("torch") else ""
     backend = request.get("backend", "inductor")
-    told = (size, trained, environment.get("device", ""), torch, f"backend {backend}" if backend != "inductor" else "")
+    gpu = environment.get("virtual_gpu")
+    device = f"virtual {gpu}" if gpu else environment.get("device", "")
+    told = (size, trained, device, torch, f"backend {backend}" if backend != "inductor" else "")
     return " · ".join(part for part in told if part)

@@ -23,6 +23,7 @@ from fx_explorer.analysis.regional_facts import regional_facts
 from fx_explorer.analysis.saved import saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
+from fx_explorer.analysis.virtual_gpu import virtual_gpu_facts
 from fx_explorer.analysis.ways import among, first_ways, in_use
 from fx_explorer.analysis.words import counted, first_line, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -39,6 +40,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     figures = totals(reader)
     facts = [
         *run_facts(reader, waiting),
+        *virtual_gpu_facts(reader),
         *_graphs(reader, figures),
         *_changed_by_hand(reader),
         *_other_ways(reader),

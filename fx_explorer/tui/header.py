@@ -48,7 +48,9 @@ def conditions(reader: SessionReader) -> str:
     environment = reader.meta("environment") or {}
     target = reader.meta("target") or {}
     torch = environment.get("torch")
-    parts = [f"torch {torch}" if torch else "", str(environment.get("gpu") or environment.get("device") or "")]
+    gpu = environment.get("virtual_gpu")
+    device = f"virtual {gpu}" if gpu else environment.get("gpu") or environment.get("device")
+    parts = [f"torch {torch}" if torch else "", str(device or "")]
     if "train" in target:
         # A script says nothing beforehand: it trains if something of it was compiled for a backward.
         trains = target["train"] or reader.count(Graph, stage="backward") > 0

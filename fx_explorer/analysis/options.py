@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.option_words import GROUPS, WORDS, OptionWords
 from fx_explorer.analysis.settings import read_settings
+from fx_explorer.analysis.words import listed
 from fx_explorer.model import OptionInForce, Setting
 from fx_explorer.session import SessionReader
 
@@ -67,15 +68,37 @@ def _is_json(text: str) -> bool:
     return True
 
 
+def choices_in_order(option: ConsoleOption) -> list[str]:
+    """JSON of its values: those with words first, in their order; empty when there are too many to list."""
+    told = [value for value in option.words.values if value in option.setting.choices]
+    return [*told, *(value for value in option.setting.choices if value not in told)]
+
+
+def next_value(option: ConsoleOption, value: object) -> object:
+    """The choice after this one, of those that there are words for; the value itself where there are none."""
+    choices = [json.loads(choice) for choice in choices_in_order(option) if meaning(option, choice) or not option.words.values]
+    at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
+    return choices[(at + 1) % len(choices)] if choices else value
+
+
 def meaning(option: ConsoleOption, value: str) -> str:
     """What a value (JSON) of it means; empty where its words are enough."""
     return option.words.values.get(value, "")
 
 
-def origin_in_words(option: ConsoleOption, row: OptionInForce, folder: Path | None = None) -> str:
-    """``the default``, ``set at train.py:5 for f``; ``folder``: where paths are relative to."""
-    what = f" for {row.function}" if row.function and len({one.function for one in option.in_force}) > 1 else ""
-    return _who(row, folder) + what
+def origins(option: ConsoleOption, folder: Path | None = None) -> list[str]:
+    """``false: set at train.py:5 for f``, one for each value and who set it; ``folder``: where paths are relative to."""
+    functions: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in option.in_force:
+        functions[row.value, _who(row, folder)].append(row.function)
+    if len(functions) == 1:
+        return [f"{value}: {who}" for value, who in functions]
+    return [f"{value}: {who}{_for(names)}" for (value, who), names in functions.items()]
+
+
+def _for(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(filter(None, names)))
+    return f" for {listed(known)}" if known else ""
 
 
 def _who(row: OptionInForce, folder: Path | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.compare import Figure
 from fx_explorer.analysis.option_words import GROUPS, OptionWords
-from fx_explorer.analysis.options import ConsoleOption, meaning, origin_in_words
+from fx_explorer.analysis.options import ConsoleOption, choices_in_order, meaning, origins
 from fx_explorer.highlight import printable
 
 WIDTH = 100
@@ -29,16 +29,15 @@ def _lines(option: ConsoleOption) -> Iterator[str]:
     yield f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(option.values)}"
     yield f"      {option.words.does}"
     if option.is_changed:
-        for row in option.in_force:
-            yield f"      {row.value}: {origin_in_words(option, row, Path.cwd())}"
+        yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
 
 
 def option_text(option: ConsoleOption) -> str:
     """Everything about one option."""
     lines = [option.name, *_wrapped(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
-    lines += [f"  in force   {row.value}: {origin_in_words(option, row, Path.cwd())}" for row in option.in_force]
+    lines += [f"  in force   {origin}" for origin in origins(option, Path.cwd())]
     lines += [f"  default    {option.setting.default}"]
-    lines += [f"  choice     {value:<28} {meaning(option, value)}".rstrip() for value in option.setting.choices]
+    lines += [f"  choice     {value:<28} {meaning(option, value)}".rstrip() for value in choices_in_order(option)]
     if option.setting.help:
         lines += ["", "  torch says", *_wrapped(option.setting.help, "    ")]
     return "\n".join(map(printable, lines)) + "\n"

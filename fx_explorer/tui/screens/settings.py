@@ -16,14 +16,14 @@ from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from fx_explorer.analysis.option_trials import settings_in_words
-from fx_explorer.analysis.options import ConsoleOption
+from fx_explorer.analysis.options import ConsoleOption, next_value
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, next_value, row_of, trial_in_words
+from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, row_of, trial_in_words
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
@@ -36,6 +36,11 @@ NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's he
 FIND = "type to find a name or a word of the help"
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
 NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
+
+WHAT_TRYING_DOES = (
+    "To try: the program is captured once more with this, in a process of its own, and compared. Nothing here changes."
+)
+TRYING = "Capturing again, in a process of its own …"
 
 READ_S = 15
 
@@ -159,9 +164,9 @@ class SettingsDialog(ModalScreen[Chosen]):
             return []
         uses: list[tuple[str, Callable[[], object]]] = []
         if self._follows and not any(name in WHOLE_CAPTURE for name in self._chosen):
-            uses.append(("uses what was changed for what follows", lambda: self.dismiss(self._chosen)))
+            uses.append(("use for what follows", lambda: self.dismiss(self._chosen)))
         if self._try_options:
-            uses.append(("captures again with what was changed, and compares", self.action_try_options))
+            uses.append(("try: capture again", self.action_try_options))
         return uses
 
     @property
@@ -190,10 +195,14 @@ class SettingsDialog(ModalScreen[Chosen]):
         if self._list.cursor >= self._above and not self._trial:
             return ""
         lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items()]
-        if self._trial:
-            return "\n".join([*lines, "", "capturing again, in a process of its own …"])
         tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
-        return "\n".join([*lines, "", trial_in_words(tried)] if tried else lines)
+        if self._trial:
+            lines += ["", TRYING]
+        elif tried:
+            lines += ["", trial_in_words(tried)]
+        elif self._try_options:
+            lines += ["", WHAT_TRYING_DOES]
+        return "\n".join(lines)
 
     def _hints(self, setting: Setting | None) -> tuple[Content, Content]:
         if self._trial:
@@ -281,11 +290,12 @@ class SettingsDialog(ModalScreen[Chosen]):
         elif self._edited:
             self._take(self._edited)
             self._begin_trial()
-        elif not self._chosen and (setting is None or not setting.choices):
+        elif not self._chosen and (setting is None or not setting.choices or not self._option(setting)):
             self.notify(NOTHING_TO_TRY)
         else:
-            if setting and not self._chosen:
-                self._choose(setting, next_value(setting, self._value_of(setting)))
+            option = self._option(setting)
+            if setting and option and not self._chosen:
+                self._choose(setting, next_value(option, self._value_of(setting)))
             self._begin_trial()
 
     def _begin_trial(self) -> None:

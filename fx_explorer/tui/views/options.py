@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.option_trials import SessionFigures, compared, settings_in_words
 from fx_explorer.analysis.option_words import GROUPS
-from fx_explorer.analysis.options import ConsoleOption, explained, meaning, order_of, origin_in_words
+from fx_explorer.analysis.options import ConsoleOption, choices_in_order, explained, meaning, order_of, origins
 from fx_explorer.analysis.settings import is_changed, search
 from fx_explorer.client.option_trial import OptionTrial
 from fx_explorer.model import Setting
@@ -84,16 +84,17 @@ def help_of(setting: Setting, option: ConsoleOption | None = None) -> str:
 def _in_force(option: ConsoleOption) -> list[str]:
     if not option.in_force:
         return [f"When the capture began: {option.setting.value} · default: {option.setting.default}"]
-    rows = [f"In force: {row.value} · {origin_in_words(option, row, Path.cwd())}" for row in option.in_force]
+    rows = [f"In force: {origin}" for origin in origins(option, Path.cwd())]
     return rows if option.values == (option.setting.default,) else [*rows, f"Default: {option.setting.default}"]
 
 
 def _choices(option: ConsoleOption) -> list[str]:
-    width = max((len(value) for value in option.setting.choices), default=0)
-    told = [value for value in option.setting.choices if meaning(option, value)]
-    others = [value for value in option.setting.choices if value not in told]
-    lines = [f"{value:<{min(width, 28)}}  {meaning(option, value)}" for value in told]
-    return [*lines, f"also: {', '.join(others)}"] if told and others else lines or ([", ".join(others)] if others else [])
+    """Those there are words for, a line each; then the others."""
+    told = [value for value in choices_in_order(option) if meaning(option, value)]
+    others = [value for value in choices_in_order(option) if value not in told]
+    width = max(map(len, told), default=0)
+    lines = [f"{value:<{width}}  {meaning(option, value)}" for value in told]
+    return [*lines, f"{'also' if told else 'allowed'}: {', '.join(others)}"] if others else lines
 
 
 def trial_in_words(trial: Trial) -> str:
@@ -106,10 +107,3 @@ def trial_in_words(trial: Trial) -> str:
     figures = compared(trial.before, trial.after)
     lines += [f"  {one.what:<28} {one.left:>10} → {one.right}" for one in figures if one.differs]
     return "\n".join([*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"])
-
-
-def next_value(setting: Setting, value: object) -> object:
-    """The choice after this one; the value itself where there are none to choose from."""
-    choices = [json.loads(choice) for choice in setting.choices]
-    at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
-    return choices[(at + 1) % len(choices)] if choices else value

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
+from fx_explorer.analysis.below.candidates import session_gpu
 from fx_explorer.analysis.branches import Branch, branches
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
@@ -27,8 +28,10 @@ from fx_explorer.analysis.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.ways import first_ways
+from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
+from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/report/1"
@@ -60,6 +63,7 @@ def json_report(reader: SessionReader) -> Json:
             "regions": [_region(one) for one in regions(reader)],
             "links": {one.direction: _links(one) for one in link_coverage(reader) if one.direction},
             "failures": [_failure(one) for one in failures(reader)],
+            "bytecode_run": bytecode_run(reader),
             "compile_options": [compile_option(one) for one in console_options(reader)],
         }
 
@@ -196,7 +200,12 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
     paths = dict(reader.query("SELECT id, path FROM source_file"))
     kernels = reader.rows(model.Kernel, compilation=compilation.id)
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
-    return [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
+    gpu = session_gpu(reader)
+    found = [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
+    for kernel, one in zip(kernels, found, strict=True):
+        one["configs"] = kernel_configs(reader, kernel, gpu)
+        one["estimate"] = kernel_estimate(reader, kernel, gpu)
+    return found
 
 
 def _kernel(kernel: model.Kernel, nodes: list[model.Node], paths: dict[int, str]) -> Json:
@@ -206,7 +215,6 @@ def _kernel(kernel: model.Kernel, nodes: list[model.Node], paths: dict[int, str]
         "direction": kernel.direction or None,
         "nodes": [node.name for node in nodes],
         "sources": _sources(nodes, paths),
-        "configs": [],
     }
 
 

@@ -14,6 +14,7 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
+from fx_explorer.capture.versions import marks_one_size
 from fx_explorer.model import CaptureRequest
 
 
@@ -32,6 +33,7 @@ def environment(request: CaptureRequest) -> dict[str, object]:
         "cuda": torch.version.cuda,
         "cxx": shutil.which("g++") or shutil.which("clang++"),
         "triton": metadata.version("triton") if util.find_spec("triton") else None,
+        "marks_one_size": marks_one_size(),
         "threads": torch.get_num_threads(),
     }
 

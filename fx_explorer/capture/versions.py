@@ -48,6 +48,15 @@ def options_there(config: Any, *names: str) -> list[str]:
     return [name for name, entry in entries.items() if entry is not None and not getattr(entry, "deprecated", False)]
 
 
+# what varies (torch/_dynamo/variables/builder.py)
+
+
+def marks_one_size() -> bool:
+    """Whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``). 2.11 knows whole tensors only, and
+    takes such an entry for the name of another one."""
+    return "dim" in inspect.signature(part("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
+
+
 # saving (torch/_dynamo/aot_compile.py)
 
 

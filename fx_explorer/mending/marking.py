@@ -20,8 +20,6 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
-"""A release of torch that does not know a mark (a single dimension, ``:0``) compiles as often as before, which the trial
-then says."""
 
 TIMEOUT_S = 300.0
 
@@ -39,7 +37,13 @@ class Mark:
     def title(self) -> str:
         """``mark size 0 of x as dynamic``."""
         change = self.cause.change
-        return f"mark {change.name if change.index is None else f'size {change.index} of {change.name}'} as dynamic"
+        which = "all sizes" if self.is_whole else f"size {change.index}"
+        return f"mark {change.name if change.index is None else f'{which} of {change.name}'} as dynamic"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it marks all sizes of the tensor, where one varies: older releases of torch take no single one."""
+        return self.cause.change.index is not None and not re.search(r":\d+$", self.source)
 
     @property
     def instruction(self) -> str:
@@ -80,18 +84,22 @@ class MarkTrial:
 def marks(reader: SessionReader) -> list[Mark]:
     """One for each size or number that made torch compile again, in the order of the recompiles."""
     found: dict[str, Mark] = {}
+    one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
     for cause in causes(reader):
-        source = _source(cause)
+        source = _source(cause, one_size=one_size)
         if source:
             found.setdefault(source, Mark(source, cause))
     return list(found.values())
 
 
-def _source(cause: ExplainedRecompile) -> str:
-    """Empty for what a mark does not help: sizes 0 and 1, and Python's floats, are compiled apart."""
+def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
+    """``one_size``: whether the release of the session takes ``L['x']:0``.
+
+    Empty for what a mark does not help: sizes 0 and 1, and Python's floats, are compiled apart.
+    """
     change = cause.change
     if change.kind == "size" and change.index is not None and not {change.old, change.new} & {"0", "1"}:
-        return f"{_named(change.name)}:{change.index}"
+        return f"{_named(change.name)}:{change.index}" if one_size else _named(change.name)
     if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
         return _named(change.name)
     return ""

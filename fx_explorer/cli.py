@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "explore": "open the app on a target or a saved session (what happens without a command)",
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
+    "kernel": "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there",
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",

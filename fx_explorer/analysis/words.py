@@ -9,6 +9,7 @@ IRREGULAR = {
     "recompile because": "recompiles because",
     "library": "libraries",
     "entry": "entries",
+    "pass": "passes",
     "size or number": "sizes or numbers",
 }
 

@@ -117,11 +117,11 @@ def mix(found: Iterable[Instruction]) -> Mix:
 
 
 def mix_in_words(found: Mix) -> str:
-    """``424 instructions: 64 tensor core (HMMA), 16 async copy, global loads of 128 bits; no spills``."""
+    """``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX knows nothing of spills yet."""
     notable = [f"{found.by_kind[kind]} {kind}" for kind in ("tensor core", "async copy") if kind in found.by_kind]
     loads = [bits for kind, bits in found.by_width if kind == "global load"]
     if loads:
         notable.append(f"global loads of {' and '.join(map(str, loads))} bits")
-    spills = found.by_kind.get("spill", 0)
-    tail = f"{spills} to spill registers" if spills else "no spills"
-    return f"{found.total:,} instructions: {', '.join([*notable, tail])}"
+    if spills := found.by_kind.get("spill", 0):
+        notable.append(f"{spills} to spill registers")
+    return f"{found.total:,} instructions" + (f": {', '.join(notable)}" if notable else "")

@@ -91,4 +91,4 @@ def occupancy_in_words(found: Occupancy) -> str:
     per_block = found.warps // found.blocks
     limits = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
     blocks = f"{found.blocks} block{'' if found.blocks == 1 else 's'} of {per_block} warp{'' if per_block == 1 else 's'}"
-    return f"{found.share:.0%}: {blocks} on a multiprocessor, limited by {limits}".replace("%", " %", 1)
+    return f"{100 * found.share:.0f} %: {blocks} on a multiprocessor, limited by {limits}"

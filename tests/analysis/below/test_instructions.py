@@ -66,5 +66,5 @@ def test_tma_is_an_async_copy_and_its_wait_a_barrier() -> None:
 
 def test_the_mix_is_said_in_words() -> None:
     words = mix_in_words(mix(instructions("sass", sample("a100_matmul").levels["sass"])))
-    assert words == "440 instructions: 64 tensor core, global loads of 128 bits, no spills"
+    assert words == "440 instructions: 64 tensor core, global loads of 128 bits"
     assert instructions("ttir", "anything") == []

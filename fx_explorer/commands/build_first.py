@@ -1,0 +1,116 @@
+"""Kernels are built before somebody is told of them: with builders of their own, narrated on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import kernels_named, session_gpu, triton_kernels
+from fx_explorer.analysis.below.unknown import NO_GPU
+from fx_explorer.client.kernel_builds import KernelBuilds, writable_session
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.model import Gpu
+from fx_explorer.session import SessionReader
+
+Answer = Callable[[SessionReader], None]
+ResultT = TypeVar("ResultT")
+
+EVERY, NONE = "all", "none"
+
+
+def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernels",
+        metavar="NAME",
+        default=NONE,
+        help="with --gpu: build these Triton kernels, for their registers and occupancy: all, none (default) or a name",
+    )
+
+
+def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
+    """``answer``, given a session in which the kernels of ``--kernels`` are built, in every configuration."""
+    if arguments.kernels == NONE:
+        return answer
+
+    def with_builds(reader: SessionReader) -> None:
+        gpu = gpu_of(reader)
+        kernels = triton_kernels(reader) if arguments.kernels == EVERY else named(reader, arguments.kernels)
+        with ExitStack() as stack:
+            writable = to_write(reader, stack)
+            run_to_end(build_every(writable.path, gpu, kernels, arguments.python))
+            answer(writable)
+
+    return with_builds
+
+
+def gpu_of(reader: SessionReader) -> Gpu:
+    """Raises UsageError."""
+    gpu = session_gpu(reader)
+    if gpu is None:
+        raise UsageError(NO_GPU)
+    return gpu
+
+
+def named(reader: SessionReader, name: str) -> list[model.Kernel]:
+    """Raises UsageError, with the names there are."""
+    found = kernels_named(reader, name)
+    if not found:
+        every = "\n  ".join(kernel.name for kernel in triton_kernels(reader)) or "(none: all of it is library calls)"
+        raise UsageError(f"no Triton kernel is called {name!r}. There are:\n  {every}")
+    return found
+
+
+def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
+    """The session, or a copy of one that cannot be written to: builds are rows of it."""
+    path = writable_session(reader.path)
+    if path == reader.path:
+        return reader
+    tell(f"{reader.path} cannot be written to: what is built is kept in the copy {path}")
+    return stack.enter_context(SessionReader(path))
+
+
+async def build_every(session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str) -> None:
+    """The resources of all configurations of ``kernels``. Raises WorkerError when nothing can be built here."""
+    async with KernelBuilds(gpu, python) as builds:
+        tell(f"starting a compiler for {gpu.title}")
+        await builds.warm_up()
+        for kernel in kernels:
+            rows = await builds.candidates(session, kernel.id)
+            tell(f"compiling {kernel.name}: {len(rows)} configuration{'' if len(rows) == 1 else 's'}")
+            await builds.build_all(session, kernel.id)
+
+
+def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
+    """As ``asyncio.run``, also where a loop is running: after a capture there is one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    done: list[ResultT] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that asked
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="kernel builds", daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def tell(text: str) -> None:
+    sys.stderr.write(f"fx-explorer: {printable(text)}\n")
+    sys.stderr.flush()

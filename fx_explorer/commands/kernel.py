@@ -1,0 +1,109 @@
+"""``fx-explorer kernel X [NAME]``: a Triton kernel compiled down to the machine's code, for a GPU that need not be there."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import source_of, text_of_level, triton_kernels
+from fx_explorer.analysis.below.unknown import NO_SASS_ON_AMD
+from fx_explorer.commands.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
+from fx_explorer.commands.capture_options import add_capture_arguments
+from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.model import LEVELS, Gpu, KernelBuild
+from fx_explorer.session import SessionReader
+
+SOURCE = "triton"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_target_argument(parser)
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="the kernel, or a part of its name (default: list them)"
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--level", choices=[SOURCE, *LEVELS], help="print this text (default: the table of configurations)")
+    shown.add_argument("--passes", action="store_true", help="list the MLIR passes and say which of them changed the text")
+    shown.add_argument("--pass", dest="mlir_pass", metavar="N", type=int, help="print what pass N changed")
+    parser.add_argument("--config", metavar="N", type=int, default=0, help="which configuration, by its number (default: 0)")
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return answer_from(arguments, lambda reader: _answer(reader, arguments)) or 0
+
+
+def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
+    from fx_explorer.report.kernel_text import kernels_text
+
+    gpu = gpu_of(reader)
+    if not arguments.name:
+        sys.stdout.write(kernels_text(reader, triton_kernels(reader), gpu))
+        return
+    kernel = _the_one(reader, arguments.name)
+    with ExitStack() as stack:
+        sys.stdout.write(_text(to_write(reader, stack), kernel, gpu, arguments))
+
+
+def _the_one(reader: SessionReader, name: str) -> model.Kernel:
+    """Of several with one name (in two compilations) the first; of several names none."""
+    found = named(reader, name)
+    names = dict.fromkeys(kernel.name for kernel in found)
+    if len(names) > 1:
+        raise UsageError(f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names))
+    if len(found) > 1:
+        tell(f"there are {len(found)} kernels of this name; this is the first")
+    return found[0]
+
+
+def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
+    from fx_explorer.report.kernel_text import kernel_text
+
+    if arguments.passes or arguments.mlir_pass is not None:
+        return _passes(reader.path, kernel, gpu, arguments)
+    if not arguments.level:
+        run_to_end(build_every(reader.path, gpu, [kernel], arguments.python))
+        return kernel_text(reader, kernel, gpu)
+    if arguments.level == "sass" and gpu.vendor == "amd":
+        raise UsageError(NO_SASS_ON_AMD)
+    row = run_to_end(_built(reader.path, kernel, gpu, arguments))
+    if row.state == "failed":
+        raise FxExplorerError(f"{kernel.name}, configuration {row.position}, cannot be compiled:\n{row.error}")
+    if arguments.level == SOURCE:
+        return source_of(reader, kernel, row)
+    if arguments.level not in row.levels:
+        raise UsageError(f"there is no {arguments.level} for {gpu.title}; there are {', '.join(row.levels)}")
+    return text_of_level(reader, row, arguments.level)
+
+
+def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> Coroutine[Any, Any, KernelBuild]:
+    from fx_explorer.client.kernel_builds import KernelBuilds
+
+    async def build() -> KernelBuild:
+        async with KernelBuilds(gpu, arguments.python) as builds:
+            return await builds.build(session, kernel.id, arguments.config)
+
+    return build()
+
+
+def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
+    from fx_explorer.analysis.below.passes import passes
+    from fx_explorer.client.kernel_builds import KernelBuilds
+    from fx_explorer.report.kernel_text import pass_text, passes_text
+
+    async def dump() -> str:
+        async with KernelBuilds(gpu, arguments.python) as builds:
+            return await builds.passes(session, kernel.id, arguments.config)
+
+    found = passes(run_to_end(dump()))
+    if arguments.mlir_pass is None:
+        return passes_text(found)
+    if not 0 <= arguments.mlir_pass < len(found):
+        raise UsageError(f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}")
+    return pass_text(found[arguments.mlir_pass])

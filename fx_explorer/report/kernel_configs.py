@@ -1,0 +1,66 @@
+"""Kernels that were built, in the JSON report: every configuration with its resources, and the estimate."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import Candidate, candidates, estimate
+from fx_explorer.analysis.below.occupancy import Occupancy
+from fx_explorer.model import Gpu
+from fx_explorer.model.kernel_build import NOT_KNOWN
+from fx_explorer.session import SessionReader
+
+Json = dict[str, object]
+
+
+def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> list[Json]:
+    """Those that somebody has asked for; empty without a virtual GPU."""
+    rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else []
+    return [_config(one) for one in rows if one.build.state != "candidate"]
+
+
+def _config(one: Candidate) -> Json:
+    build = one.build
+    return {
+        "config": build.position,
+        "origin": build.origin,
+        "options": build.options,
+        "gpu": build.gpu,
+        "toolchain": build.toolchain or None,
+        "threads": _known(build.threads),
+        "registers": _known(build.registers),
+        "spills": _known(build.spill_bytes),
+        "shared_bytes": _known(build.shared_bytes),
+        "ptx_lines": one.ptx_lines or None,
+        "occupancy": _occupancy(one.occupancy) if one.occupancy else None,
+        "error": build.error or None,
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number == NOT_KNOWN else number
+
+
+def _occupancy(found: Occupancy) -> Json:
+    return {
+        "share": round(found.share, 4),
+        "blocks": found.blocks,
+        "warps": found.warps,
+        "limited_by": list(found.limited_by),
+    }
+
+
+def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> Json | None:
+    """Null without a virtual GPU, and where Inductor estimated no bytes."""
+    if gpu is None or kernel.estimated_bytes < 0:
+        return None
+    built = [one.build for one in candidates(reader, kernel, gpu) if one.build.state == "built"]
+    found = estimate(reader, kernel, gpu, built[0] if built else None)
+    return {
+        "bytes": kernel.estimated_bytes,
+        "flops": _known(kernel.estimated_flops),
+        "kind": found.kind,
+        "bound": found.bound,
+        "memory_s": found.memory_s,
+        "arithmetic_s": found.arithmetic_s,
+        "seconds": found.estimated_s,
+    }

@@ -1,0 +1,119 @@
+"""Kernels and their configurations as text for a terminal or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import (
+    Candidate,
+    candidates,
+    estimate,
+    instruction_mix,
+    options_that_differ,
+    what_is_not_known,
+)
+from fx_explorer.analysis.below.instructions import mix_in_words
+from fx_explorer.analysis.below.occupancy import Limit, Occupancy
+from fx_explorer.analysis.below.passes import Pass, pass_diff
+from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, roofline_in_words
+from fx_explorer.analysis.below.unknown import RUN_TIME
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.model import Gpu
+from fx_explorer.session import SessionReader
+
+Rows = Sequence[Sequence[str]]
+
+LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "registers": "registers", "shared": "shared memory"}
+
+
+def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu) -> str:
+    """Every Triton kernel with what bounds it."""
+    rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
+    for kernel in kernels:
+        found = estimate(reader, kernel, gpu)
+        known = kernel.estimated_bytes >= 0
+        sizes = [f"{kernel.estimated_bytes:,}" if known else "?", f"{max(0, kernel.estimated_flops):,}"]
+        rows.append([kernel.name, kernel.direction, *sizes, found.bound, _microseconds(found.estimated_s) if known else "?"])
+    return f"{table(rows)}\n\n{RUN_TIME}\n{FLOPS_COUNTED}\n"
+
+
+def _microseconds(duration_s: float) -> str:
+    return f"{duration_s * 1e6:,.2f} µs"
+
+
+def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
+    """One kernel: what bounds it, its configurations side by side, and what cannot be known."""
+    found = candidates(reader, kernel, gpu)
+    builds = [one.build for one in found]
+    built = next((build for build in builds if build.state == "built"), None)
+    lines = [kernel.name, roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
+    if built and (counts := instruction_mix(reader, built)):
+        lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
+    lines += ["", table(configurations(found)), ""]
+    lines += [f"configuration {build.position}: {first_line(build.error)}" for build in builds if build.error]
+    return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
+
+
+def configurations(found: Sequence[Candidate]) -> list[list[str]]:
+    """The table, its heading first: one column for each option that differs."""
+    options = options_that_differ([one.build for one in found])
+    heading = ["config", *options, "registers", "spilled", "shared", "occupancy", "limited by", "PTX lines"]
+    return [heading, *(_configuration(one, options) for one in found)]
+
+
+def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
+    build = one.build
+    chosen = [str(build.options.get(name, "")) for name in options]
+    if build.state != "built":
+        return [str(build.position), *chosen, *([build.state.replace("candidate", "not built")] + [""] * 5)]
+    room = one.occupancy
+    return [
+        str(build.position),
+        *chosen,
+        _number(build.registers),
+        _number(build.spill_bytes),
+        _number(build.shared_bytes),
+        _share(room) if room else "?",
+        ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
+        f"{one.ptx_lines:,}",
+    ]
+
+
+def _share(room: Occupancy) -> str:
+    return f"{100 * room.share:.0f} %" if room.blocks else "does not fit"
+
+
+def _number(number: int) -> str:
+    return "?" if number < 0 else f"{number:,}"
+
+
+def table(rows: Rows) -> str:
+    """Columns under each other; numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(_aligned, row, widths)).rstrip() for row in rows)
+
+
+def _aligned(cell: str, width: int) -> str:
+    return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+
+
+def passes_text(found: Sequence[Pass]) -> str:
+    """Every pass; ``*`` marks those that changed the text."""
+    changed = sum(one.changed for one in found)
+    rows = [["pass", "", "name", "argument", "function"]]
+    rows += [[str(one.position), "*" if one.changed else "", one.name, one.argument, one.function] for one in found]
+    return f"{table(rows)}\n\n{counted(len(found), 'pass')}, {changed} of them changed the text (*).\n"
+
+
+def pass_text(one: Pass) -> str:
+    """What a pass did, as a diff of the whole text."""
+    lines = [f"pass {one.position}: {one.name} ({one.argument})"]
+    if one.is_last:
+        lines.append("the last one: what it left is not printed")
+    for row in pass_diff(one):
+        if row.sign == "~":
+            lines += [f"- {row.before}", f"+ {row.after}"]
+        else:
+            lines.append(f"{row.sign} {row.after if row.before is None else row.before}")
+    return "\n".join(lines) + "\n"

@@ -15,12 +15,18 @@ COLOURS = {"ok": "32", "warning": "33", "problem": "31"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
+    parser.add_argument("--gpus", action="store_true", help="list the GPUs that --gpu knows, each number with its source")
+    parser.add_argument(
+        "--gpu", metavar="NAME", default="", help="check that code can be made for this GPU, which is not there"
+    )
     parser.add_argument("--format", choices=["text", "json"], default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """1 when something is missing that fx-explorer cannot do without."""
-    checks = [*torch_checks(arguments.python), *machine_checks()]
+    if arguments.gpus:
+        return _list_gpus(arguments.format)
+    checks = _checks(arguments)
     if arguments.format == "json":
         listed = [{"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
         print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
@@ -28,6 +34,22 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(line_of(check) for check in checks))
         print(closing_line(checks))
     return int(any(check.state == "problem" for check in checks))
+
+
+def _checks(arguments: argparse.Namespace) -> list[Check]:
+    if not arguments.gpu:
+        return [*torch_checks(arguments.python), *machine_checks()]
+    from fx_explorer.commands.doctor_gpus import gpu_checks
+    from fx_explorer.gpus import find_gpu
+
+    return gpu_checks(arguments.python, find_gpu(arguments.gpu))
+
+
+def _list_gpus(form: str) -> int:
+    from fx_explorer.commands.doctor_gpus import gpus_as_json, gpus_in_words
+
+    print(gpus_as_json() if form == "json" else "\n".join(gpus_in_words()))
+    return 0
 
 
 def line_of(check: Check) -> str:

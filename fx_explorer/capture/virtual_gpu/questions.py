@@ -57,8 +57,7 @@ def listen_to_dynamo(feeding: Feeding) -> None:
     variable = part("torch._dynamo.variables.tensor", "TensorVariable")
     for attribute in ("is_cuda", "device"):
         name = f"method_attr_{attribute}"
-        if hasattr(variable, name):
-            setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
+        setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
 
 
 def _listening(feeding: Feeding, original: Callable[..., Any], what: str) -> Callable[..., Any]:

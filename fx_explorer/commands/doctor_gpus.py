@@ -1,0 +1,69 @@
+"""``doctor --gpus``: the GPUs that code can be made for. ``doctor --gpu NAME``: whether everything for one is there.
+
+The second is asked of the interpreter that would do it (worker/gpu_check.py), in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import fx_explorer
+from fx_explorer.commands.doctor_checks import Check
+from fx_explorer.gpus import find_gpu, known_gpus
+from fx_explorer.model import Gpu
+from fx_explorer.model.gpu import NUMBERS
+
+CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
+TIMEOUT_S = 300
+ADVICE = "Nothing that comes after this was tried; without it --gpu cannot be used."
+LAST = "machine code"
+"""The check that comes last: before it, the process ended too early."""
+
+
+def gpus_in_words() -> Iterator[str]:
+    """Every number of every GPU, with its source."""
+    for name in known_gpus():
+        gpu = find_gpu(name)
+        yield f"{name}: {gpu.title}, {gpu.arch}"
+        for what, value in _numbers(gpu):
+            yield f"    {what:<28} {value:>22,}   {gpu.sources[what]}"
+        yield ""
+    yield "Any other one: --gpu FILE.toml, with the same numbers."
+
+
+def _numbers(gpu: Gpu) -> Iterator[tuple[str, int | float]]:
+    for number in NUMBERS:
+        yield number, getattr(gpu, number)
+    for kind, flops in gpu.peak_flops.items():
+        yield f"peak_flops.{kind}", flops
+
+
+def gpus_as_json() -> str:
+    listed = [find_gpu(name).to_json() for name in known_gpus()]
+    return json.dumps({"schema": "fx-explorer/gpus/1", "gpus": listed}, indent=2)
+
+
+def gpu_checks(python: str, gpu: Gpu) -> list[Check]:
+    """What this interpreter can do for ``gpu``; a check that did not pass is the last one."""
+    command = [python, str(CHECK), json.dumps(gpu.to_json())]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)
+    except OSError as error:
+        return [
+            Check("python", "problem", f"{python} cannot be started ({error.strerror or error})", "Choose another --python.")
+        ]
+    except subprocess.TimeoutExpired:
+        return [Check("python", "problem", f"{python} did not answer within {TIMEOUT_S} s")]
+    checks = [_check(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")]
+    if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
+        last = ended.stderr.strip().rpartition("\n")[2][:200]
+        checks.append(Check("python", "problem", f"{python} ended with status {ended.returncode}: {last}", ADVICE))
+    return checks
+
+
+def _check(told: dict[str, object]) -> Check:
+    passed = bool(told["passed"])
+    return Check(str(told["name"]), "ok" if passed else "problem", str(told["found"]), "" if passed else ADVICE)

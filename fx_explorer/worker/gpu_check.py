@@ -1,0 +1,174 @@
+"""``fx-explorer doctor --gpu``: is everything there that a virtual GPU needs? ``python …/worker/gpu_check.py GPU-AS-JSON``
+
+Started by path in the interpreter that is asked about. Prints one JSON line a check: name, whether it passed, and what was
+found or is wrong. What comes after a check that failed may depend on it, and is not tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+    from fx_explorer.model import Gpu
+
+Say = Callable[[str, bool, str], None]
+
+
+class Failed(Exception):
+    """A check did not pass; the rest is not tried."""
+
+
+def main(gpu_json: str) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what torch and compilers print is no answer
+
+    def say(name: str, passed: bool, found: str) -> None:
+        answers.write(json.dumps({"name": name, "passed": passed, "found": found}) + "\n")
+        answers.flush()
+
+    from fx_explorer.model import Gpu
+
+    with contextlib.suppress(Failed):
+        check(Gpu.from_json(json.loads(gpu_json)), say)
+    os._exit(0)
+
+
+def check(gpu: Gpu, say: Say) -> None:
+    from fx_explorer.capture.virtual_gpu import installing, shim
+
+    with _checking("compiler", say) as found:
+        installing.before_torch(gpu)
+        found.append(f"{shim.compiler()} built the C++ part")
+    with _checking("torch", say) as found:
+        import torch
+
+        found.append(f"{installing.versions()}, {'CUDA' if torch.version.cuda else 'CPU'} build")
+    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+
+    feeding = Feeding(gpu)
+    for name, step in installing.steps(feeding):
+        with _checking("hook", say, name) as found:
+            step()
+            found.append(name)
+    with _checking("target", say) as found:
+        found.append(_target(gpu))
+    with _checking("training", say) as found:
+        sources = _training_step(feeding)
+        found.append(f"{len(sources)} Triton kernels, forward and backward")
+    with _checking("attention", say) as found:
+        found.append(_attention())
+    with _checking("machine code", say) as found:
+        found.append(_machine_code(*sources[0]))
+
+
+@contextlib.contextmanager
+def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
+    """What is appended is what was found; ``what`` is said of a failure. Raises Failed after a check that did not pass."""
+    found: list[str] = []
+    try:
+        yield found
+    except Exception as error:
+        traceback.print_exc()
+        say(name, False, f"{what}: {error}" if what else str(error) or type(error).__name__)
+        raise Failed from error
+    say(name, True, "; ".join(found))
+
+
+def _target(gpu: Gpu) -> str:
+    import triton
+
+    from fx_explorer.capture.virtual_gpu.triton_driver import target_of
+
+    answered = triton.runtime.driver.active.get_current_target()
+    if answered != target_of(gpu):
+        raise Failed(f"Triton would compile for {answered}")
+    return f"{answered.backend}:{answered.arch}"
+
+
+def _training_step(feeding: Feeding) -> list[tuple[str, str]]:
+    """(name, source) of the Triton kernels of a small training step."""
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.LayerNorm(128))
+    codes = _generated(model, torch.randn(16, 64))
+    if len(codes) != 2:
+        raise Failed(f"forward and backward should be two generated codes, and are {len(codes)}")
+    kernels = [kernel for code in codes for kernel in _kernels(code)]
+    if not kernels:
+        raise Failed("no Triton kernel was generated")
+    return kernels
+
+
+def _attention() -> str:
+    """Raises Failed when attention is decomposed, which a build without CUDA does without a word."""
+    import torch
+
+    heads = [torch.randn(1, 4, 128, 64, dtype=torch.bfloat16) for _ in range(3)]
+    (code,) = _generated(lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), *heads)
+    fused = [name for name in ("cudnn", "flash", "efficient") if f"_scaled_dot_product_{name}_attention" in code]
+    if not fused:
+        raise Failed("attention is decomposed instead of fused")
+    return f"fused ({fused[0]})"
+
+
+def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
+    """The output codes that torch.compile makes."""
+    import torch
+    from torch._inductor.graph import GraphLowering
+
+    from fx_explorer.capture.inspecting import inspecting
+    from fx_explorer.capture.patching import patched
+
+    codes: list[str] = []
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def codegen(lowering: Any) -> Any:
+            result = original(lowering)
+            codes.append(result[0].value)
+            return result
+
+        return codegen
+
+    with torch._inductor.config.patch(fx_graph_cache=False), inspecting(), patched(GraphLowering, "codegen", make):
+        torch._dynamo.reset()
+        torch.compile(function)(*inputs)
+    return codes
+
+
+def _kernels(code: str) -> Iterator[tuple[str, str]]:
+    import ast
+
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "async_compile.triton":
+            yield ast.literal_eval(node.args[0]), ast.literal_eval(node.args[1])
+
+
+def _machine_code(name: str, source: str) -> str:
+    """Compile a kernel down to what the GPU runs, in its first configuration."""
+    import torch._inductor.config
+    from torch._inductor.codecache import _load_triton_kernel_from_source
+
+    with torch._inductor.config.patch(use_static_triton_launcher=False), contextlib.redirect_stdout(io.StringIO()):
+        kernel = _load_triton_kernel_from_source(name, source)
+        made = kernel._precompile_config(kernel.configs[0]).kernel.asm
+    levels = [level for level in ("ptx", "cubin", "amdgcn", "hsaco") if level in made]
+    if not levels:
+        raise Failed(f"Triton made {', '.join(made)} of {name}, and no machine code")
+    return f"{', '.join(levels)} of {name}"
+
+
+if __name__ == "__main__":
+    from worker import load_package  # type: ignore[import-not-found]  # beside this file: Python puts a script's directory first
+
+    del sys.path[0]
+    load_package()
+    sys.modules.pop("worker")
+    main(sys.argv[1])

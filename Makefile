@@ -23,7 +23,7 @@ test: $(READY) ## run the tests, two at a time (ARGS="-k breaks" for some of the
 
 newest: ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
 	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
-	grep -v '^torch==' constraints.txt > $(NEWEST)/constraints.txt
+	grep -vE '^(torch|triton)==' constraints.txt > $(NEWEST)/constraints.txt
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade -c $(NEWEST)/constraints.txt '$(TORCH)' -e '.[dev]'
 	$(NEWEST)/bin/python -c 'import torch; print("torch", torch.__version__)'
 	$(NEWEST)/bin/python -m pytest $(TORCH_TESTS) $(ARGS)

@@ -108,12 +108,14 @@ def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) ->
 
 
 def _from_level(reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]) -> dict[Document, Lines]:
-    """What the Triton lines of the selected line are linked to."""
+    """What the Triton lines of the selected line are linked to; in the Triton source those lines alone."""
     found: dict[Document, Lines] = dict.fromkeys(above, frozenset())
     kernel = _kernel_document(reader, build)
     if kernel is None:
         return found
-    for line in triton_lines(reader, build, place):
-        for document, lines in linked_places(reader, Place(kernel, line), above).items():
-            found[document] |= lines
-    return found
+    lines = triton_lines(reader, build, place)
+    others = [document for document in above if document != kernel]
+    for line in lines:
+        for document, linked in linked_places(reader, Place(kernel, line), others).items():
+            found[document] |= linked
+    return {**found, kernel: lines} if kernel in found else found

@@ -1,0 +1,78 @@
+"""Sessions written by hand around a recorded kernel: a post-grad graph, the kernel, and one configuration built or not."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.gpus.reading import find_gpu
+from fx_explorer.session import SessionWriter
+from tests.analysis.below.samples import Sample
+
+REGISTERS = 30
+ESTIMATED_BYTES = 516_000
+"""What Inductor estimated of the softmax: 64 × 1000 floats in and out, and 1000 more."""
+
+
+@dataclass(frozen=True)
+class Written:
+    path: Path
+    kernel: int
+    artifact: int
+    graph: model.Graph
+    """Post-grad; its nodes are those that the kernel's lines compute."""
+
+
+def write_kernel(path: Path, sample: Sample, *, source: str = "", built: bool = True) -> Written:
+    """``source`` in place of the recorded one."""
+    with SessionWriter(path) as writer:
+        writer.set_meta("request", {"target": "m.py", "gpu": dataclasses.asdict(find_gpu(sample.gpu))})
+        names = sorted({name for nodes in sample.fields["fx_lines"].values() for name in nodes})
+        nodes = [model.Node(0, 0, 0, name, "call_function", f"aten.{name}", "", ("64",), "f32") for name in names]
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="ok"))
+        graph = writer.add_graph(model.Graph(0, compilation, "post_grad", "forward", call_count=len(nodes)), nodes, [])
+        name = sample.fields["kernel"]
+        text = source or sample.source
+        artifact = writer.add(
+            model.Artifact(0, compilation, "kernel", "kernel", "forward", name, "triton", writer.text(text), text.count("\n"))
+        )
+        kernel = writer.add(model.Kernel(0, compilation, "forward", 0, name, "triton", artifact, 0, 0, "", ESTIMATED_BYTES, 0))
+        call = writer.add(model.KernelCall(0, kernel, 0, 0))
+        ids = {name: graph.first_node + i for i, name in enumerate(names)}
+        writer.add_all(
+            model.LineNode(artifact, int(line), ids[node], "codegen", call)
+            for line, of_line in sample.fields["fx_lines"].items()
+            for node in of_line
+        )
+        if built:
+            writer.add(_build(writer, sample, compilation, kernel))
+    return Written(path, kernel, artifact, graph)
+
+
+def _build(writer: SessionWriter, sample: Sample, compilation: int, kernel: int) -> model.KernelBuild:
+    levels = {
+        level: writer.add(
+            model.Artifact(
+                0, compilation, level, "kernel", "forward", level, level, writer.text(text), text.rstrip("\n").count("\n") + 1
+            )
+        )
+        for level, text in sample.levels.items()
+    }
+    return model.KernelBuild(
+        id=0,
+        kernel=kernel,
+        position=0,
+        options={"XBLOCK": 1, "num_warps": 8, "num_stages": 1},
+        gpu=sample.gpu,
+        state="built",
+        toolchain="triton 3.7.1",
+        file=sample.file.name,
+        lines_before=1,
+        threads=sample.fields["threads"],
+        registers=REGISTERS,
+        spill_bytes=0,
+        shared_bytes=sample.fields["shared_bytes"],
+        levels=levels,
+    )

@@ -1,0 +1,178 @@
+"""Builders as processes, with a real Triton: what they find equals what was recorded, and no kernel takes another along."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.client.kernel_builds import KernelBuilds, how_it_ended, rows_of, writable_session
+from fx_explorer.errors import WorkerError
+from fx_explorer.gpus.reading import find_gpu
+from fx_explorer.model import KernelBuild
+from fx_explorer.session import SessionReader
+from tests.analysis.below.built_sessions import write_kernel
+from tests.analysis.below.samples import Sample, sample
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+ERF = "tmp5 = libdevice.erf(tmp4)"
+
+
+@dataclass
+class Outcomes:
+    folder: Path
+    rows: dict[str, KernelBuild]
+    again: KernelBuild
+    passes: str
+    cancelled: bool
+    every: list[KernelBuild]
+
+    def text(self, name: str, level: str) -> str:
+        with SessionReader(self.folder / f"{name}.fxs") as reader:
+            from fx_explorer.model import Artifact
+
+            return reader.text(reader.get(Artifact, self.rows[name].levels[level]).text)
+
+
+def _sources(one: Sample) -> dict[str, str]:
+    asm = 'tl.inline_asm_elementwise("nonsense.f32 $0, $1;", "=f,f", [tmp4], dtype=tl.float32, is_pure=True, pack=1)'
+    return {
+        "good": one.source,
+        "refused": one.source.replace(ERF, f"tmp5 = {asm}"),
+        "wrong": one.source.replace(ERF, "tmp5 = tl.nonsense(tmp4)"),
+        "no_python": "def f(:\n",
+        "crash": "import os\nos.abort()\n",
+        "endless": "while True:\n    pass\n",
+    }
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    """Everything in one go, by one builder: it is started anew only after the crash and after what was cancelled."""
+    folder = tmp_path_factory.mktemp("builds")
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    try:
+        return asyncio.run(_outcomes(folder))
+    finally:
+        if before is None:
+            del os.environ["XDG_CACHE_HOME"]
+        else:
+            os.environ["XDG_CACHE_HOME"] = before
+
+
+async def _outcomes(folder: Path) -> Outcomes:
+    one = sample("h100_softmax")
+    kernels = {
+        name: write_kernel(folder / f"{name}.fxs", one, source=source, built=False) for name, source in _sources(one).items()
+    }
+    matmul = kernels["matmul"] = write_kernel(folder / "matmul.fxs", sample("h100_matmul"), built=False)
+    rows = {}
+    async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
+        for name in ("good", "refused", "wrong", "no_python", "crash", "matmul"):
+            rows[name] = await builds.build(kernels[name].path, kernels[name].kernel)
+        endless = builds.ask("build", kernels["endless"].path, kernels["endless"].kernel)
+        await asyncio.sleep(0)
+        endless.cancel()
+        cancelled = (await asyncio.gather(endless, return_exceptions=True))[0]
+        again = await builds.build(kernels["good"].path, kernels["good"].kernel)
+        passes = await builds.passes(kernels["good"].path, kernels["good"].kernel)
+        every = await builds.build_all(matmul.path, matmul.kernel)
+    return Outcomes(folder, rows, again, passes, isinstance(cancelled, asyncio.CancelledError), every)
+
+
+@needs_triton
+def test_resources_are_those_that_cuobjdump_and_ptxas_reported(outcomes: Outcomes) -> None:
+    for name, of in (("good", "h100_softmax"), ("matmul", "h100_matmul")):
+        row, recorded = outcomes.rows[name], sample(of).fields
+        assert row.state == "built", row.error
+        assert row.registers == int(re.findall(r"Used (\d+) registers", recorded["ptxas"])[0])
+        assert row.registers == int(re.findall(r"REG:(\d+)", recorded["cuobjdump"])[-1])
+        assert row.spill_bytes == int(re.findall(r"(\d+) bytes spill stores", recorded["ptxas"])[0])
+        assert (row.shared_bytes, row.threads) == (recorded["shared_bytes"], recorded["threads"])
+
+
+@needs_triton
+def test_the_code_is_the_recorded_code(outcomes: Outcomes) -> None:
+    """Names of files differ with the cache directory."""
+    instructions = [
+        line for line in sample("h100_softmax").levels["sass"].split("\n") if re.match(r"\s+/\*[0-9a-f]{4}\*/", line)
+    ]
+    assert [line for line in outcomes.text("good", "sass").split("\n") if line in set(instructions)] == instructions
+
+
+@needs_triton
+def test_what_was_built_is_not_built_again(outcomes: Outcomes) -> None:
+    assert outcomes.again == outcomes.rows["good"]
+
+
+@needs_triton
+def test_a_kernel_that_ptxas_refuses_keeps_its_message(outcomes: Outcomes) -> None:
+    row = outcomes.rows["refused"]
+    assert row.state == "failed"
+    assert "nonsense" in row.error
+    assert "ptxas" in row.error
+    assert "Repro command" not in row.error
+
+
+@needs_triton
+def test_a_fault_in_a_kernel_is_shown_with_its_line(outcomes: Outcomes) -> None:
+    assert "tl.nonsense(tmp4)" in outcomes.rows["wrong"].error
+    assert "has no attribute 'nonsense'" in outcomes.rows["wrong"].error
+    assert "SyntaxError: invalid syntax" in outcomes.rows["no_python"].error
+
+
+@needs_triton
+def test_a_compiler_that_crashes_is_a_row_and_the_next_kernel_is_built(outcomes: Outcomes) -> None:
+    assert outcomes.rows["crash"].state == "failed"
+    assert outcomes.rows["crash"].error.startswith("the compiler crashed (SIGABRT)")
+    assert outcomes.rows["matmul"].state == "built"
+
+
+@needs_triton
+def test_a_compile_that_does_not_end_can_be_cancelled(outcomes: Outcomes) -> None:
+    assert outcomes.cancelled
+    assert outcomes.again.state == "built"
+    assert not [row for row in rows_of(outcomes.folder / "endless.fxs", 1, "h100") if row.state == "built"]
+
+
+@needs_triton
+def test_mlir_passes_are_kept(outcomes: Outcomes) -> None:
+    assert outcomes.passes.count("IR Dump Before") > 50
+
+
+@needs_triton
+def test_all_configurations_have_resources(outcomes: Outcomes) -> None:
+    (row,) = outcomes.every
+    assert (row.registers, set(row.levels)) == (94, {"ttir", "ttgir", "llir", "ptx", "sass"})
+    assert row.options["BLOCK_M"] == 128
+
+
+async def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
+    builds = KernelBuilds(find_gpu("h100"), python="/no/such/python")
+    with pytest.raises(WorkerError, match="cannot start /no/such/python"):
+        await builds.warm_up()
+    await builds.close()
+
+
+def test_a_session_that_cannot_be_written_is_copied(tmp_path: Path) -> None:
+    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
+    assert writable_session(written.path) == written.path
+    written.path.chmod(0o444)
+    if os.access(written.path, os.W_OK):
+        pytest.skip("this user may write everything")
+    copy = writable_session(written.path)
+    assert copy != written.path
+    assert rows_of(copy, written.kernel, "h100") == rows_of(written.path, written.kernel, "h100")
+
+
+def test_how_a_builder_ended_is_said_in_words() -> None:
+    assert how_it_ended(-6) == "the compiler crashed (SIGABRT)"
+    assert how_it_ended(-9) == "the compiler crashed (SIGKILL)"
+    assert how_it_ended(3) == "the builder ended by itself with exit status 3"

@@ -82,7 +82,7 @@ async def test_each_step_lights_its_instruction_and_its_line_at_any_size(
     recorded: Path, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
     async with open_app(recorded, size=size) as driver:
-        await driver.press("V")
+        await driver.press("p")
         assert "step 1 of 6 · forward [0/0]" in driver.screen
         assert "called with (float32[4, 8])" in driver.screen
         assert lit(driver, "bytecode") == ["2  LOAD_GLOBAL  __compiled_fn_1  # the compiled graph [0/0]: line 7"]
@@ -96,7 +96,7 @@ async def test_each_step_lights_its_instruction_and_its_line_at_any_size(
 
 async def test_what_changed_is_marked_with_what_it_was(recorded: Path, open_app: OpenApp) -> None:
     async with open_app(recorded) as driver:
-        await driver.press("V", "right")
+        await driver.press("p", "right")
         assert "calls the compiled graph __compiled_fn_1" in driver.screen
         assert "● [0]" in driver.screen
         await driver.press("right")
@@ -113,7 +113,7 @@ async def test_an_error_and_the_end_are_said_and_nothing_of_the_program_s_reache
     recorded: Path, open_app: OpenApp
 ) -> None:
     async with open_app(recorded) as driver:
-        await driver.press("V", "G")
+        await driver.press("p", "G")
         assert "It raised ValueError: too large." in driver.screen
         assert "not known: an error is on its way" in driver.screen
         await driver.press("right")
@@ -130,7 +130,7 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
         pane = driver.panes[2]
         driver.explorer.linked.activate(pane)
         pane.body.user_moves_to(3)
-        await driver.press("V")
+        await driver.press("p")
         assert shown(driver).at == 2
         await driver.press("right", "escape")
         assert driver.app.screen is driver.explorer
@@ -139,7 +139,7 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
 
 async def test_its_keys_can_be_remapped_and_its_last_line_says_them(recorded: Path, open_app: OpenApp) -> None:
     async with open_app(recorded, config=Config(keys={"steps.forward": ("ctrl+n",)})) as driver:
-        await driver.press("V", "ctrl+n")
+        await driver.press("p", "ctrl+n")
         assert shown(driver).at == 1
         assert "← ctrl+n instruction" in driver.screen
 
@@ -149,7 +149,7 @@ async def test_a_saved_session_without_a_record_says_how_to_get_one(tmp_path: Pa
     async with open_app(tmp_path / "s.fxs") as driver:
         said: list[str] = []
         driver.app.notify = lambda message, **_: said.append(message)  # type: ignore[method-assign]
-        await driver.press("V")
+        await driver.press("p")
         assert said == [NO_RECORD]
 
 
@@ -159,13 +159,13 @@ async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(tmp_pat
         capture.stay()
         capture.say(Notice("gate", state="begin"))
         await driver.until(lambda: driver.app.captures.waiting)
-        await driver.press("V")
+        await driver.press("p")
         await driver.until(lambda: capture.sent)
         assert capture.sent == [Command("steps")]
         write_steps(capture.session_path)
         capture.say(Notice("done", text="6 steps of Dynamo's bytecode recorded."))
         await driver.until(lambda: "step 1 of 6" in driver.screen)
-        await driver.press("escape", "V")
+        await driver.press("escape", "p")
         assert "step 1 of 6" in driver.screen
         assert len(capture.sent) == 1
 
@@ -176,7 +176,7 @@ async def test_what_the_worker_refuses_is_told_and_nothing_opens(tmp_path: Path,
         capture.stay()
         capture.say(Notice("gate", state="begin"))
         await driver.until(lambda: driver.app.captures.waiting)
-        await driver.press("V")
+        await driver.press("p")
         await driver.until(lambda: capture.sent)
         capture.say(Notice("refused", text="This torch cannot tell what its bytecode does."))
         await driver.until(lambda: "This torch cannot tell" in driver.screen)

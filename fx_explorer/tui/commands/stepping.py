@@ -27,7 +27,7 @@ _STEPPING: tuple[Entry, ...] = (
         "Build ways and run them, to see how long they take, or what each graph break takes.",
     ),
     ("step.what_if", "W", "what_if", "other inputs", "Ask which compiled code would take other inputs, without running them."),
-    ("step.bytecode", "V", "step_bytecode", "bytecode steps", "Step forward and back through what Dynamo's bytecode did."),
+    ("step.bytecode", "p", "step_bytecode", "bytecode steps", "Step forward and back through what Dynamo's bytecode did."),
     ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
     ("step.export", "M", "export_marking", "marks as diff", "Show what was marked by hand as an edit of your source: a diff."),
 )

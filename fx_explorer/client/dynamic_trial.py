@@ -6,9 +6,12 @@ asked (``what_if``), the program is not run again.
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
@@ -26,6 +29,11 @@ dimensions marked that differ in the other inputs."""
 
 _DYNAMIC: dict[Way, bool | None] = {"dynamic=True": True, "dynamic=False": False}
 
+_SIZE = re.compile(r"(?P<source>.+)\.size\(\)\[(?P<dimension>\d+)\]$")
+
+Told = Callable[[Way, str], object]
+"""Hears what the worker of a way is doing."""
+
 
 @dataclass(frozen=True, slots=True)
 class DynamicTrial:
@@ -33,6 +41,7 @@ class DynamicTrial:
     outcome: Outcome
     compilations: int
     recompiles: int
+    graphs: int
     guards: int
     symbols: int
     """Sizes and numbers that stay free."""
@@ -44,41 +53,68 @@ class DynamicTrial:
     """What becomes of the other inputs; empty when it is not known, ``reason`` says why."""
     reason: str
     """The check that fails, in torch's words."""
+    free_sizes: tuple[tuple[str, int], ...]
+    """Of inputs: (source in torch's words, dimension)."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the program came to its end."""
+        return self.outcome.kind == "finished"
 
 
 async def try_dynamic(
-    request: CaptureRequest, others: str = "", python: str = sys.executable, timeout_s: float = TIMEOUT_S
+    request: CaptureRequest,
+    others: str = "",
+    tell: Told = lambda way, activity: None,
+    python: str = sys.executable,
+    timeout_s: float = TIMEOUT_S,
 ) -> AsyncIterator[DynamicTrial]:
-    """One after the other, as they are done. ``others``: an expression as ``--inputs`` takes it; empty: twice the batch."""
+    """One after the other, as they are done. ``others``: an expression as ``--inputs`` takes it; empty: twice the batch.
+
+    Whoever stops listening in the middle of one ends its worker. Raises SessionWriteError when there is no room for a session.
+    """
     for way in WAYS:
-        yield await _try(_request(request, way, others), way, others, python, timeout_s)
+        tell(way, "starting Python")
+        yield await _try(_request(request, way, others), way, others, tell, python, timeout_s)
 
 
 def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
     marked = (others or TWICE_THE_BATCH) if way == "mark_dynamic" else ""
-    return replace(request, dynamic=_DYNAMIC.get(way), mark_against=marked, pause="", stay=True, build=False)
+    return replace(
+        request, session="", dynamic=_DYNAMIC.get(way), mark_against=marked, pause="", stay=True, build=False, verify=False
+    )
 
 
-async def _try(request: CaptureRequest, way: Way, others: str, python: str, timeout_s: float) -> DynamicTrial:
+async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, python: str, timeout_s: float) -> DynamicTrial:
     capture = Capture(request, python, timeout_s)
+    await capture.start()
     try:
-        await capture.start()
-        said = await _asked(capture, others)
+        said = await _asked(capture, others, lambda activity: tell(way, activity))
         outcome = await capture.cancel()
-        with SessionReader(capture.session_path) as reader:
-            return _result(reader, way, outcome, said)
+        return await asyncio.to_thread(_read, capture.session_path, way, outcome, said)
+    except BaseException:
+        await capture.cancel()
+        raise
     finally:
         capture.discard()
 
 
-async def _asked(capture: Capture, others: str) -> str:
+async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -> str:
     """Ask when everything is compiled; returns why there is no answer, if there is none."""
     async for notice in capture.notices():
+        if notice.kind == "worker":
+            tell(notice.text)
         if notice.kind == "gate" and notice.state == "begin":
             capture.send(Command("what_if", expression=others))
         if notice.kind in ("done", "refused"):
             return notice.text if notice.kind == "refused" else ""
     return "the program did not come to its end"
+
+
+def _read(session: Path, way: Way, outcome: Outcome, said: str) -> DynamicTrial:
+    """In a thread: whoever waits may have a screen to paint."""
+    with SessionReader(session) as reader:
+        return _result(reader, way, outcome, said)
 
 
 def _result(reader: SessionReader, way: Way, outcome: Outcome, said: str) -> DynamicTrial:
@@ -90,13 +126,21 @@ def _result(reader: SessionReader, way: Way, outcome: Outcome, said: str) -> Dyn
     return DynamicTrial(
         way,
         outcome,
-        len(compiled),
-        sum(row.recompile > 0 for row in compiled),
-        reader.count(model.Guard),
-        sum(not row.became for row in symbols),
-        sum(bool(row.became) for row in symbols),
-        reader.count(model.Kernel),
-        sum(row.duration_s for row in compiled),
-        "used again" if taken else "compiled again" if rejected else "",
-        "" if taken else said or (rejected.reason if rejected else ""),
+        compilations=len(compiled),
+        recompiles=sum(row.recompile > 0 for row in compiled),
+        graphs=reader.count(model.Graph, stage="dynamo", parent=0),
+        guards=reader.count(model.Guard),
+        symbols=sum(not row.became for row in symbols),
+        specialized=sum(bool(row.became) for row in symbols),
+        kernels=reader.count(model.Kernel),
+        compile_s=sum(row.duration_s for row in compiled),
+        others="used again" if taken else "compiled again" if rejected else "",
+        reason="" if taken else said or (rejected.reason if rejected else ""),
+        free_sizes=tuple(dict.fromkeys(size for row in symbols if not row.became for size in _sizes(row))),
     )
+
+
+def _sizes(symbol: model.Symbol) -> list[tuple[str, int]]:
+    """Of which inputs a symbol is a size; a number that is an input by itself is none."""
+    found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
+    return [(one["source"], int(one["dimension"])) for one in found if one]

@@ -18,9 +18,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.curtain import curtain
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from fx_explorer.client.break_times import BreakTimes, Told
+    from fx_explorer.client.dynamic_trial import DynamicTrial
+    from fx_explorer.client.dynamic_trial import Told as TellWay
     from fx_explorer.mending import Figures, Mend, Trial, TryMend
     from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.screens.dynamic import TryDynamic
     from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 
@@ -73,7 +78,8 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        return ExplorerApp(session=session, config=config, try_mend=_trial_of(arguments))
+        trials = _dynamic_trials(arguments)
+        return ExplorerApp(session=session, config=config, try_mend=_trial_of(arguments), try_dynamic=trials)
     from fx_explorer.client import Capture
 
     request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
@@ -88,6 +94,7 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         config=config,
         try_mend=_trial_of(arguments),
         measure_breaks=_measuring(arguments),
+        try_dynamic=_dynamic_trials(arguments),
     )
 
 
@@ -111,6 +118,18 @@ def _measuring(arguments: argparse.Namespace) -> MeasureBreaks:
         return await break_times.measure_breaks(request, tell, arguments.python, arguments.timeout or break_times.TIMEOUT_S)
 
     return measure_breaks
+
+
+def _dynamic_trials(arguments: argparse.Namespace) -> TryDynamic:
+    """Settings of dynamic shapes are tried with it, too."""
+
+    def try_dynamic(request: CaptureRequest, others: str, tell: TellWay) -> AsyncIterator[DynamicTrial]:
+        from fx_explorer.client import dynamic_trial
+
+        timeout_s = arguments.timeout or dynamic_trial.TIMEOUT_S
+        return dynamic_trial.try_dynamic(request, others, tell, arguments.python, timeout_s)
+
+    return try_dynamic
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:

@@ -42,6 +42,7 @@ from fx_explorer.tui.watching import FileWatch
 
 if TYPE_CHECKING:
     from fx_explorer.mending import TryMend
+    from fx_explorer.tui.screens.dynamic import TryDynamic
     from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 TICK_S = 0.1
@@ -80,10 +81,11 @@ class ExplorerApp(BytecodeSteppingApp):
         config: Config | None = None,
         try_mend: TryMend | None = None,
         measure_breaks: MeasureBreaks | None = None,
+        try_dynamic: TryDynamic | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
         self.config = config or Config()
-        super().__init__(make_capture, self.config.keys, try_mend, measure_breaks)
+        super().__init__(make_capture, self.config.keys, try_mend, measure_breaks, try_dynamic)
         self._session = session
         self._told: tuple[object, ...] | None = None
         """What the header says already."""

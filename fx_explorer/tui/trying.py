@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import work
@@ -10,20 +11,29 @@ from textual import work
 from fx_explorer.analysis.measured import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.model import TWICE_THE_BATCH
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.mending import MendingApp
+from fx_explorer.tui.screens.ask import Ask
 
 if TYPE_CHECKING:
     from fx_explorer.client.break_times import BreakTimes
+    from fx_explorer.client.dynamic_trial import DynamicTrial
     from fx_explorer.mending import TryMend
+    from fx_explorer.tui.screens.dynamic import TryDynamic
     from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 READ_S = 15
 
+NO_TARGET = (
+    "Dynamic shapes are tried on a function or module with inputs. This is a script, which compiles and calls by itself, or a "
+    "session that does not say how it was captured: open FILE:OBJECT."
+)
+
 
 class TryingApp(MendingApp):
-    """Measures graph breaks."""
+    """Measures graph breaks, and tries settings of dynamic shapes."""
 
     def __init__(
         self,
@@ -31,10 +41,14 @@ class TryingApp(MendingApp):
         keymap: Keymap,
         try_mend: TryMend | None,
         measure_breaks: MeasureBreaks | None,
+        try_dynamic: TryDynamic | None,
     ) -> None:
         """What runs the program again; None: a worker in the interpreter that the app itself runs in."""
         super().__init__(make_capture, keymap, try_mend)
         self._measure_breaks = measure_breaks
+        self._try_dynamic = try_dynamic
+        self._dynamic_trials: dict[tuple[Path, str], list[DynamicTrial]] = {}
+        """By session and expression for other inputs."""
 
     @work(name="measure breaks", group="choose", description="measure graph breaks")
     async def measure_breaks(self) -> None:
@@ -56,6 +70,25 @@ class TryingApp(MendingApp):
             self.notify(f"the times could not be kept: {error}", severity="error", timeout=READ_S)
         else:
             self.notify(_told(times, known), timeout=READ_S)
+
+    @work(name="dynamic shapes", group="choose", exclusive=True, description="try settings of dynamic shapes")
+    async def action_try_dynamic(self) -> None:
+        """Works on a saved session too, when its target is here."""
+        from fx_explorer.client import break_times, dynamic_trial  # not needed for the first paint
+        from fx_explorer.tui.screens.dynamic import DynamicScreen
+
+        reader = self.explorer.reader
+        request = break_times.request_of(reader) if reader else None
+        if reader is None or request is None or request.as_script:
+            self.notify(NO_TARGET, title="not tried", severity="warning", timeout=READ_S)
+            return
+        words = "Which other inputs are to fit? Give them as for --inputs"
+        typed = await self.push_screen_wait(Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
+        if typed:
+            others = "" if typed == TWICE_THE_BATCH else typed
+            found = self._dynamic_trials.setdefault((reader.path, others), [])
+            trial = self._try_dynamic or dynamic_trial.try_dynamic
+            await self.push_screen_wait(DynamicScreen(request, others, trial, found, self.explorer.keymap))
 
 
 def _told(times: BreakTimes, known: int) -> str:

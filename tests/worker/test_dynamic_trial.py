@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fx_explorer.client.dynamic_trial import DynamicTrial, try_dynamic
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.other_inputs import mark_differing, with_twice_the_batch
+from tests.worker.capturing import processes_with
 
 PROGRAM = """
 import torch
@@ -43,6 +45,13 @@ async def test_each_way_says_whether_twice_the_batch_is_compiled_again(tmp_path:
         "dynamic=False": 0,
         "mark_dynamic": 1,
     }
+    assert {way: trial.free_sizes for way, trial in found.items()} == {
+        "dynamic=None": (),
+        "dynamic=True": (("L['x']", 0), ("L['x']", 1), ("L['y']", 0)),
+        "dynamic=False": (),
+        "mark_dynamic": (("L['x']", 0),),
+    }
+    assert {trial.graphs for trial in found.values()} == {1}
     assert found["dynamic=None"].reason == "tensor 'x' size mismatch at index 0. expected 4, actual 8"
 
 
@@ -50,6 +59,26 @@ async def test_inputs_that_are_dynamic_in_no_way_are_refused_by_all(tmp_path: Pa
     found = await trials(tmp_path, "(torch.ones(4, 8, dtype=torch.float64), torch.ones(3))")
     assert {trial.others for trial in found.values()} == {"compiled again"}
     assert "dtype mismatch" in found["mark_dynamic"].reason
+
+
+async def test_who_stops_listening_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOPPED_TRIAL", "1")
+    running = asyncio.Event()
+
+    async def listen() -> None:
+        file = tmp_path / "net.py"
+        file.write_text(PROGRAM)
+        told = try_dynamic(CaptureRequest(str(file), "", backend="eager"), tell=lambda way, activity: running.set())
+        async for _ in told:
+            raise AssertionError("it is stopped before the first trial is done")
+
+    listener = asyncio.create_task(listen())
+    await running.wait()
+    await asyncio.sleep(0)
+    listener.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listener
+    assert processes_with("STOPPED_TRIAL") == []
 
 
 async def test_an_expression_that_cannot_be_evaluated_is_told_with_each_way(tmp_path: Path) -> None:

@@ -68,4 +68,12 @@ _MENDS = (
     "Show edits and options that may take the graph break under the cursor away; try them, write them.",
 )
 
-VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE, _FILTER), *declared("app", "Views", _MENDS))
+_DYNAMIC = (
+    "sizes.try",
+    "V",
+    "try_dynamic",
+    "try dynamic shapes",
+    "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: what is compiled again, what to write.",
+)
+
+VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE, _FILTER), *declared("app", "Views", _MENDS, _DYNAMIC))

@@ -23,6 +23,9 @@ COLUMNS = (
 )
 
 
+TRIES = "V tries other settings, and other inputs."
+
+
 def sizes_table(reader: SessionReader) -> Table:
     found = symbols(reader)
     return Table(
@@ -85,10 +88,10 @@ def _notice(found: list[ExplainedSymbol]) -> str:
     fixed = [one for one in found if one.symbol.became]
     words = f"{counted(len(found) - len(fixed), 'size or number')} may differ from call to call"
     if not fixed:
-        return f"{words}."
+        return f"{words}. {TRIES}"
     first = fixed[0].specialized
     where = f", {fixed[0].comes_from} at {_where(first.file, first.line)}" if first and first.file else ""
-    return f"{words}; {len(fixed)} could have, and had to be fixed{where}."
+    return f"{words}; {len(fixed)} could have, and had to be fixed{where}. {TRIES}"
 
 
 def _why_empty(reader: SessionReader) -> str:
@@ -96,4 +99,4 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return "Nothing was compiled."
-    return "Every size is fixed: other sizes are compiled again. --dynamic, or fx-explorer dynamic TARGET, tries the other way."
+    return "Every size is fixed: other sizes are compiled again. V tries what can be done about it."

@@ -1,0 +1,90 @@
+"""What is made of trials of dynamic shapes, from trials written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fx_explorer.analysis.dynamic_ways import ALWAYS, HEADER, advice, cells, verdict
+from fx_explorer.client.dynamic_trial import WAYS, DynamicTrial, Way
+from fx_explorer.model import Outcome
+
+MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
+FITS = DynamicTrial("dynamic=True", Outcome("finished"), 1, 0, 2, 11, 3, 0, 6, 0.44, "used again", "", (("L['x']", 0),))
+
+
+def fits(way: Way, symbols: int = 3) -> DynamicTrial:
+    return replace(FITS, way=way, symbols=symbols)
+
+
+def refused(way: Way, reason: str = MISMATCH) -> DynamicTrial:
+    return replace(FITS, way=way, symbols=0, others="compiled again", reason=reason, free_sizes=())
+
+
+def raised(way: Way) -> DynamicTrial:
+    return replace(refused(way), outcome=Outcome("raised", "ConstraintViolationError: x was marked", 1), others="", reason="")
+
+
+def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() -> None:
+    trials = [refused("dynamic=None"), fits("dynamic=True"), refused("dynamic=False"), fits("mark_dynamic", 1)]
+    assert advice(trials) == "torch._dynamo.mark_dynamic(x, 0)"
+    told = verdict(trials)
+    assert told.startswith(
+        "mark_dynamic makes one compilation serve both; dynamic=True does too, with 3 free sizes in place of 1."
+    )
+    assert "By default torch compiles once more" in told
+
+
+def test_every_marked_size_is_a_line_and_members_keep_their_names() -> None:
+    marked = replace(fits("mark_dynamic"), free_sizes=(("L['batch']['ids']", 0), ("L['y']", 2)))
+    assert advice([refused("dynamic=None"), marked]).splitlines() == [
+        "torch._dynamo.mark_dynamic(batch['ids'], 0)",
+        "torch._dynamo.mark_dynamic(y, 2)",
+    ]
+
+
+def test_nothing_is_advised_when_the_other_inputs_fit_anyway() -> None:
+    trials = [fits(way) for way in WAYS]
+    assert advice(trials) == ""
+    assert verdict(trials) == "The compiled code takes the other inputs as it is: nothing has to be marked."
+
+
+def test_dynamic_true_is_advised_when_a_mark_fails() -> None:
+    trials = [refused("dynamic=None"), fits("dynamic=True"), refused("dynamic=False"), raised("mark_dynamic")]
+    assert advice(trials) == ALWAYS
+    assert verdict(trials).startswith("dynamic=True makes one compilation serve both.")
+    assert verdict(trials).endswith("mark_dynamic did not come to its end: raised: ConstraintViolationError: x was marked.")
+
+
+def test_what_no_way_serves_is_told_with_the_check() -> None:
+    trials = [refused(way, "tensor 'x' dtype mismatch. expected Float, actual Double") for way in WAYS]
+    assert advice(trials) == ""
+    assert verdict(trials) == (
+        "No way makes one compilation serve both: tensor 'x' dtype mismatch. expected Float, actual Double."
+    )
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    trials = [replace(refused(way), others="", reason="name 'unknown' is not defined") for way in WAYS]
+    assert verdict(trials) == "Whether the other inputs are compiled again is not known: name 'unknown' is not defined."
+
+
+def test_trials_that_were_stopped_are_told_by_what_was_found() -> None:
+    assert verdict([refused("dynamic=None"), fits("dynamic=True")]).endswith("2 of 4 ways were tried.")
+    assert verdict([]) == "0 of 4 ways were tried."
+
+
+def test_cells_stand_under_their_header() -> None:
+    again = replace(fits("dynamic=True"), recompiles=1, compilations=2)
+    assert dict(zip(HEADER, cells(again), strict=True)) == {
+        "way": "dynamic=True",
+        "compiled": "2 (1 again)",
+        "graphs": "2",
+        "guards": "11",
+        "free sizes": "3",
+        "fixed sizes": "0",
+        "kernels": "6",
+        "compile s": "0.4",
+        "other inputs": "used again",
+    }
+    assert cells(raised("mark_dynamic"))[-1] == "raised: ConstraintViolationError: x was marked"
+    assert len(cells(raised("mark_dynamic"))) == len(HEADER)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import contextvars
 import dataclasses
 import importlib
 import inspect
@@ -133,6 +134,12 @@ def stances() -> tuple[str, ...]:
     if has_part(module, "StanceStr"):
         return tuple(map(str, get_args(part(module, "StanceStr"))))
     return tuple(re.findall(r'^\s*- "(\w+)":', torch.compiler.set_stance.__doc__ or "", re.MULTILINE))
+
+
+def override_of(entry: Any) -> object:
+    """What was set of a config entry since torch was imported: 2.11 holds the value, later releases a context variable."""
+    override = entry.user_override
+    return override.get() if isinstance(override, contextvars.ContextVar) else override
 
 
 def compile_parameters() -> dict[str, object]:

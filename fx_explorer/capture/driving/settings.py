@@ -22,7 +22,7 @@ import torch._functorch.config
 import torch._inductor.config
 
 from fx_explorer.capture.driving.setting_help import Entry, entries_of
-from fx_explorer.capture.versions import compile_parameters, stances
+from fx_explorer.capture.versions import compile_parameters, override_of, part, stances
 from fx_explorer.errors import UsageError
 from fx_explorer.model import STANCE, WHOLE_CAPTURE, CaptureRequest, Setting, SettingGroup
 from fx_explorer.model.setting_values import as_declared, choices_of, fits, is_plain, one_of, plain_type, problem_of
@@ -101,8 +101,7 @@ def value_of(group: SettingGroup, name: str) -> object:
 def value_set_by_user(group: SettingGroup, name: str) -> bool:
     """Whether something has set it since torch was imported: not the environment, which torch reads as it is imported."""
     module, name = _resolved(MODULES[group], name)
-    override = module._config[name].user_override
-    return override.get() is not getattr(importlib.import_module("torch.utils._config_module"), "_UNSET_SENTINEL", None)
+    return override_of(module._config[name]) is not part("torch.utils._config_module", "_UNSET_SENTINEL")
 
 
 def variable_of(group: SettingGroup, name: str) -> str:

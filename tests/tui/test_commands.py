@@ -20,6 +20,7 @@ from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.mends import MendScreen
+from fx_explorer.tui.screens.settings import SettingsDialog
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
 from fx_explorer.tui.widgets.find_bar import FindBar
@@ -40,6 +41,7 @@ OWNERS = [
     SourceEditScreen,
     MendScreen,
     StepScreen,
+    SettingsDialog,
 ]
 CLASSES = {
     "app": ExplorerApp,
@@ -49,6 +51,7 @@ CLASSES = {
     "compare": CompareScreen,
     "mends": MendScreen,
     "steps": StepScreen,
+    "settings": SettingsDialog,
 }
 
 

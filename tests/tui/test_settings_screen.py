@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from fx_explorer.analysis.option_trials import SessionFigures
+from fx_explorer.analysis.option_words import WORDS
+from fx_explorer.analysis.options import ConsoleOption
 from fx_explorer.analysis.settings import read_settings, search
-from fx_explorer.model import Setting
+from fx_explorer.client.option_trial import OptionTrial
+from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.screens.settings import Chosen, SettingsDialog
+from fx_explorer.tui.screens.settings import READ_ONLY, Chosen, SettingsDialog
 from fx_explorer.tui.theme import THEMES
 
 POOLS = ('"none"', '"intermediates"', '"outputs"')
@@ -30,10 +36,27 @@ SETTINGS = [
 ]
 
 
+IN_FORCE = [
+    OptionInForce(0, "compile.backend", '"inductor"', "default", "f"),
+    OptionInForce(0, "compile.backend", '"eager"', "program", "g", "train.py", 5),
+    OptionInForce(0, "dynamo.recompile_limit", "3", "environment", variable="LIMIT"),
+]
+
+BEFORE = SessionFigures(5, 1, 1, 0, 2, 64, 0, 8, 8, 2.5)
+
+
+def in_console(settings: list[Setting], rows: list[OptionInForce]) -> list[ConsoleOption]:
+    return [
+        ConsoleOption("g", setting, WORDS[setting.full_name], tuple(row for row in rows if row.name == setting.full_name))
+        for setting in settings
+        if setting.full_name in WORDS
+    ]
+
+
 class OneDialog(App[None]):
-    def __init__(self, settings: list[Setting], chosen: Mapping[str, object]) -> None:
+    def __init__(self, settings: list[Setting], chosen: Mapping[str, object], **more: Any) -> None:
         super().__init__()
-        self.dialog = SettingsDialog(settings, chosen)
+        self.dialog = SettingsDialog(settings, chosen, **more)
         self.answers: list[Chosen | None] = []
 
     def on_mount(self) -> None:
@@ -74,9 +97,12 @@ class Hands:
 
 @contextlib.asynccontextmanager
 async def opened(
-    settings: list[Setting] = SETTINGS, size: tuple[int, int] = (120, 36), chosen: Mapping[str, object] | None = None
+    settings: list[Setting] = SETTINGS,
+    size: tuple[int, int] = (120, 36),
+    chosen: Mapping[str, object] | None = None,
+    **more: Any,
 ) -> AsyncIterator[Hands]:
-    app = OneDialog(settings, chosen or {})
+    app = OneDialog(settings, chosen or {}, **more)
     async with app.run_test(size=size) as pilot:
         hands = Hands(app, pilot)
         await hands.press()
@@ -197,3 +223,88 @@ async def test_a_double_click_opens_an_option() -> None:
         await hands.pilot.double_click(hands.app.dialog._list, offset=(20, 2))
         await hands.press()
         assert hands.app.dialog.edited is not None
+
+
+# the console
+
+
+async def test_options_stand_in_groups_with_their_values_in_force_and_who_set_them() -> None:
+    async with opened(size=(160, 40), options=in_console(SETTINGS, IN_FORCE)) as hands:
+        assert "── arguments of torch.compile" in hands.screen
+        assert hands.options[:2] == ["backend", "recompile_limit"]
+        assert '"inductor", "eager"' in hands.screen
+        assert 'In force: "inductor": the default for f' in hands.screen
+        assert 'In force: "eager": set at train.py:5 for g' in hands.screen
+        assert "runs Dynamo's graph as it is" in hands.screen
+        await hands.press("down", "down")
+        assert "In force: 3: set by the environment variable LIMIT" in hands.screen
+        assert "How many versions of one function are kept" in hands.screen
+
+
+async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
+    tried: list[Mapping[str, object]] = []
+
+    async def try_options(settings: Mapping[str, object]) -> OptionTrial[SessionFigures]:
+        tried.append(settings)
+        after = SessionFigures(3, 0, 0, 0, 0, 48, 4, 8, 8, 2.5)
+        return OptionTrial(settings, Outcome("finished"), BEFORE, after, 7.0)
+
+    kept: list[OptionTrial[SessionFigures]] = []
+    options = in_console(SETTINGS, IN_FORCE[:1])
+    async with opened(options=options, try_options=try_options, trials=kept) as hands:
+        await hands.press("ctrl+t")
+        assert tried == [{"compile.backend": "eager"}]
+        assert "recompiles                            2 → 0" in hands.screen
+        assert "as before: functions left to Python, operations captured, kernels, compiling took" in hands.screen
+        await hands.press("escape")
+        assert hands.app.answers == [{}]
+    assert [trial.settings for trial in kept] == [{"compile.backend": "eager"}]
+    async with opened(options=options, try_options=try_options, trials=kept, chosen={"compile.backend": "eager"}) as hands:
+        assert "recompiles                            2 → 0" in hands.screen
+
+
+async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
+    was_stopped: list[bool] = []
+
+    async def try_options(settings: Mapping[str, object]) -> OptionTrial[SessionFigures]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            was_stopped.append(True)
+        raise AssertionError("it waits for ever")
+
+    async with opened(options=in_console(SETTINGS, []), try_options=try_options) as hands:
+        await hands.press("ctrl+t")
+        assert "Capturing again, in a process of its own" in hands.screen
+        await hands.press("escape")
+        assert was_stopped == [True]
+        assert hands.app.answers == []
+        assert "try: capture again" in hands.screen
+
+
+async def test_the_stance_can_be_tried_but_not_used_for_what_follows() -> None:
+    stance = Setting(9, "compiler", "stance", "str", '"default"', '"default"', "", ('"default"', '"force_eager"'))
+
+    async def try_options(settings: Mapping[str, object]) -> OptionTrial[SessionFigures]:
+        return OptionTrial(settings, Outcome("finished", "compiled nothing: the stance"), BEFORE, BEFORE, 1.0)
+
+    chosen = {"compiler.stance": "force_eager"}
+    async with opened([stance], chosen=chosen, options=in_console([stance], []), try_options=try_options) as hands:
+        assert "use for what follows" not in hands.screen
+        await hands.press("enter")
+        assert "finished: compiled nothing: the stance" in hands.screen
+        assert hands.app.answers == []
+
+
+async def test_where_nothing_can_be_changed_it_says_so() -> None:
+    async with opened(options=in_console(SETTINGS, IN_FORCE), follows=False) as hands:
+        await hands.press("enter")
+        assert hands.app.dialog.edited is None
+        await hands.press("ctrl+t")
+        assert [note.message for note in hands.app._notifications] == [READ_ONLY, READ_ONLY]
+
+
+async def test_values_from_a_session_cannot_steer_the_terminal() -> None:
+    rows = [OptionInForce(0, "compile.backend", '"\x1b[31m"', "program", "\x1b[2J", "\x1b]0;x", 1)]
+    async with opened(options=in_console(SETTINGS, rows)) as hands:
+        assert "\x1b" not in hands.screen

@@ -1,0 +1,179 @@
+"""The words of the console against what torch has, and what is read from a session."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import torch
+import torch._inductor
+
+from fx_explorer.analysis.option_trials import SessionFigures, compared, figures_to_compare_with, session_figures
+from fx_explorer.analysis.option_words import GROUPS, WORDS
+from fx_explorer.analysis.options import ConsoleOption, console_options, explained, next_value, order_of, origins
+from fx_explorer.capture.driving.settings import catalogue
+from fx_explorer.cli import main
+from fx_explorer.client.option_trial import changed_request
+from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
+from fx_explorer.report.compile_options import compile_option
+from fx_explorer.session import SessionReader, SessionWriter
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Setting]:
+    return {setting.full_name: setting for setting in catalogue()}
+
+
+def test_every_option_of_the_console_is_explained_once() -> None:
+    assert tuple(WORDS) != ()
+    assert set(WORDS) == set(CONSOLE)
+    assert sum(map(len, GROUPS.values())) == len(CONSOLE)
+
+
+@pytest.mark.parametrize("name", CONSOLE)
+def test_every_value_that_is_explained_is_one_that_torch_takes(known: dict[str, Setting], name: str) -> None:
+    """A newer torch may lack an option; one it has takes the values that we have words for."""
+    if name in known:
+        choices = known[name].choices
+        assert [value for value in WORDS[name].values if choices and value not in choices] == []
+        assert WORDS[name].does.endswith(".")
+
+
+def test_every_mode_and_every_stance_of_torch_is_explained(known: dict[str, Setting]) -> None:
+    assert {json.dumps(mode) for mode in torch._inductor.list_mode_options()} <= set(WORDS["compile.mode"].values)
+    assert set(known[STANCE].choices) == set(WORDS[STANCE].values)
+
+
+def test_an_option_outside_the_console_has_torch_s_first_sentence(known: dict[str, Setting]) -> None:
+    assert explained(known["inductor.debug"]).does == "add some debug printouts"
+    names = [setting.full_name for setting in order_of(known.values())]
+    assert names[: len(CONSOLE)] == [name for name in WORDS if name in known]
+
+
+def console(rows: list[OptionInForce], tmp_path: Path) -> dict[str, ConsoleOption]:
+    with SessionWriter(tmp_path / "one.fxs") as writer:
+        writer.add_all(setting for setting in catalogue() if setting.full_name in CONSOLE)
+        writer.add_all(rows)
+    with SessionReader(tmp_path / "one.fxs") as reader:
+        return {option.name: option for option in console_options(reader)}
+
+
+def test_values_are_told_with_who_set_them(tmp_path: Path) -> None:
+    rows = [
+        OptionInForce(0, "compile.mode", '"max-autotune"', "program", "f", str(tmp_path / "train.py"), 5),
+        OptionInForce(0, "compile.mode", "null", "default", "g"),
+        OptionInForce(0, "compile.mode", "null", "default", "h"),
+        OptionInForce(0, "compile.fullgraph", "true", "fx-explorer", "f"),
+        OptionInForce(0, "dynamo.automatic_dynamic_shapes", "false", "program"),
+        OptionInForce(0, "dynamo.recompile_limit", "not JSON", "program"),
+    ]
+    found = console(rows, tmp_path)
+    assert origins(found["compile.mode"], tmp_path) == ['"max-autotune": set at train.py:5 for f', "null: the default for g and h"]
+    assert (found["compile.mode"].set_by, found["compile.mode"].values) == ("program", ('"max-autotune"', "null"))
+    assert origins(found["compile.fullgraph"]) == ["true: an option of fx-explorer"]
+    assert origins(found["dynamo.automatic_dynamic_shapes"]) == ["false: set by the program, or by its argument dynamic"]
+    assert (found["dynamo.recompile_limit"].in_force, found["dynamo.recompile_limit"].is_changed) == ((), False)
+
+
+def test_the_next_value_is_one_there_are_words_for(tmp_path: Path) -> None:
+    found = console([], tmp_path)
+    assert next_value(found["compile.dynamic"], None) is True
+    assert next_value(found["compile.fullgraph"], False) is True
+    assert next_value(found["compile.backend"], "inductor") == "eager"
+    assert next_value(found[STANCE], "aot_eager_then_compile") == "default"
+    assert next_value(found["dynamo.recompile_limit"], 8) == 8
+
+
+def test_every_option_of_a_report_is_as_the_schema_has_it(tmp_path: Path) -> None:
+    rows = [OptionInForce(0, "compile.options", '{"a": 1}', "program", "f", "a.py", 5)]
+    told = [compile_option(one) for one in console(rows, tmp_path).values()]
+    jsonschema.validate(told, SCHEMA["properties"]["compile_options"])
+    assert next(one for one in told if one["name"] == "compile.options")["in_force"] == [
+        {"value": {"a": 1}, "set_by": "program", "function": "f", "file": "a.py", "line": 5, "variable": None}
+    ]
+
+
+def test_two_captures_side_by_side_say_what_differs() -> None:
+    before, after = SessionFigures(5, 1, 2, 0, 2, 64, 0, 8, 8, 2.5), SessionFigures(3, 1, 2, 0, 0, 48, 4, 4, 6, 2.5)
+    differing = {one.what: (one.left, one.right) for one in compared(before, after) if one.differs}
+    assert differing == {
+        "graphs": ("5", "3"),
+        "recompiles": ("2", "0"),
+        "guards": ("64", "48"),
+        "dynamic sizes": ("0", "4"),
+        "operations captured": ("8", "4"),
+        "kernels": ("8", "6"),
+    }
+
+
+def test_a_capture_that_has_not_ended_is_no_measure(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "one.fxs") as writer:
+        with SessionReader(tmp_path / "one.fxs") as reader:
+            assert figures_to_compare_with(reader) is None
+        writer.set_meta("outcome", Outcome("finished").to_json())
+    with SessionReader(tmp_path / "one.fxs") as reader:
+        assert figures_to_compare_with(reader) == session_figures(reader)
+
+
+def test_a_trial_goes_straight_through_and_adds_to_what_was_asked_for() -> None:
+    asked = CaptureRequest(
+        "a.py", "x.fxs", pause="dynamo", stay=True, settings={"dynamo.verbose": True, "compile.mode": "lite"}
+    )
+    tried = changed_request(asked, {"compile.mode": None})
+    assert (tried.pause, tried.stay, tried.session) == ("", False, "")
+    assert tried.settings == {"dynamo.verbose": True, "compile.mode": None}
+
+
+# the command
+
+
+PROGRAM = """
+import torch
+
+@torch.compile(backend="eager", dynamic=False)
+def f(x):
+    return x.sin()
+
+for size in (2, 3, 4):
+    f(torch.ones(size))
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["options", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_without_a_target_it_explains_without_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert all(name in out for name in CONSOLE)
+    listed: list[dict[str, Any]] = json.loads(run(capsys, "--format", "json")[1])
+    assert [one["name"] for one in listed] == list(WORDS)
+    assert run(capsys, "--name", "compile.mode")[0] == 2
+
+
+def test_a_script_is_asked_and_another_value_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """dynamic=True needs one compile for the three sizes, as the program alone would (unique_graphs of a bare process: 1)."""
+    file, session = tmp_path / "program.py", str(tmp_path / "one.fxs")
+    file.write_text(PROGRAM)
+    assert main(["run", str(file), "-o", session, "--no-build", "--python", sys.executable]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, session)
+    assert code == 0
+    assert "▲ compile.dynamic = false" in out
+    assert f"false: set at {file}:4" in out
+    assert run(capsys, session, "--name", "fullgraph")[1].startswith("compile.fullgraph\n")
+    assert run(capsys, session, "--name", "fullgrap")[0] == 2
+    code, out, _ = run(capsys, session, "--try", "compile.dynamic=True", "--format", "json")
+    figures = {one["what"]: (one["before"], one["after"]) for one in json.loads(out)["figures"]}
+    assert (code, figures["graphs"], figures["recompiles"]) == (0, ("3", "1"), ("2", "0"))
+    code, _, err = run(capsys, session, "--try", "compile.dynamic=perhaps")
+    assert (code, "compile.dynamic takes true, false or null" in err) == (2, True)

@@ -26,7 +26,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
-from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
+from fx_explorer.tui.building import BuildingApp
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
@@ -63,7 +63,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(BytecodeSteppingApp):
+class ExplorerApp(BuildingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"
@@ -133,6 +133,7 @@ class ExplorerApp(BytecodeSteppingApp):
 
     @work(name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
     async def _leave_without_terminal(self) -> None:
+        await self.close_builds()
         await self.captures.stop_and_tidy()
         hangup.leave_at_once()
 
@@ -161,6 +162,8 @@ class ExplorerApp(BytecodeSteppingApp):
         self._data_version = reader.data_version()
         self.explorer.open(reader)
         self._show_pipeline(reader)
+        if not self.captures.is_running:
+            self.prepare_builds()
 
     def _show_pipeline(self, reader: SessionReader) -> None:
         waiting = self.captures.waiting
@@ -245,6 +248,8 @@ class ExplorerApp(BytecodeSteppingApp):
         if view and view.find_pattern:
             view.stop_find()
             view.find("")
+        elif self.stop_building():
+            self.notify("Cancelled what was being compiled.")
         elif self.captures.is_running:
             await self._stop_what_runs()
 
@@ -338,5 +343,6 @@ class ExplorerApp(BytecodeSteppingApp):
 
     async def action_quit(self) -> None:
         """No process stays behind: the worker's whole group is ended before we leave."""
+        await self.close_builds()
         await self.captures.stop_and_tidy()
         self.exit(0)

@@ -6,11 +6,14 @@ lines; panes moved by it do not answer back, so there is no loop.
 
 from __future__ import annotations
 
+from fx_explorer.analysis.below.chain import linked_with_levels
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_in
+from fx_explorer.model import LEVELS, Kernel, Level
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.following import anchor_of, compilation_of, material_of, turned, why_missing, with_region
+from fx_explorer.tui.following import anchor_of, compilation_of, kernel_following, material_of, turned, why_missing, with_region
+from fx_explorer.tui.levels import BuildWanted, Levels, above, is_level, kernel_of
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.presets import PRESETS, Material, Slot, bytecode_slot, document_for
@@ -30,6 +33,7 @@ class Arbiter:
         """What is lit everywhere."""
         self.region: RegionKey | None = None
         """What all graphs are narrowed to."""
+        self.levels = Levels()
 
     # the session
 
@@ -38,6 +42,7 @@ class Arbiter:
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
         self._compilation = 0
+        self.levels.forget()
         if self.region and not has_region(reader, self.region):
             self.region = None
         for pane in self._linked.panes:
@@ -66,6 +71,7 @@ class Arbiter:
             pane.annotate(self._reader)
         if self.selection is None or not self._was_touched:
             self._select_something()
+        self.refresh_levels()
         self._linked.refresh_tabs()
 
     # what is shown
@@ -85,6 +91,15 @@ class Arbiter:
             self._put_cursors()
         else:
             self._select_something()
+
+    def show_level(self, pane: Pane, level: Level) -> None:
+        """The user chose that this pane shows a level of whatever kernel is looked at."""
+        pane.slot = level
+        self._was_touched = True
+        self._show(pane, None)
+        if self.selection:
+            self.select(self.selection)
+        self._linked.refresh_tabs()
 
     def show_document(self, pane: Pane, document: Document) -> None:
         """The user chose what this pane shows: it stays, whatever is selected."""
@@ -162,15 +177,60 @@ class Arbiter:
         self.selection = place
         self._look_at(compilation_of(self._reader, place, self._compilation))
         panes = self._linked.panes
+        seen_from = above(self._reader, place)
         for pane in panes:
-            if pane is not origin and pane.slot:
-                self._turn(pane, turned(self._reader, pane.slot, pane.document, place, self._material))
-        lit = linked_places(self._reader, place, {pane.document for pane in panes if pane.document})
+            if pane is not origin and pane.slot and pane.slot not in LEVELS:
+                self._turn(pane, turned(self._reader, pane.slot, pane.document, seen_from, self._material))
+        self._turn_levels(place, origin)
+        shown = {pane.document for pane in panes if pane.document}
+        below = any(is_level(document) for document in (*shown, place.document))
+        lit = (linked_with_levels if below else linked_places)(self._reader, place, shown)
         for pane in panes:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
                 pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines)))
+
+    # below the kernel
+
+    def refresh_levels(self) -> None:
+        """More was compiled, or another configuration chosen: show it, and light up what is linked."""
+        if any(pane.slot in LEVELS for pane in self._linked.panes) and self.selection:
+            origin = next((pane for pane in self._linked.panes if pane.place == self.selection), None)
+            self.select(self.selection, origin)
+
+    def tell(self, news: str) -> None:
+        """What is being done about the levels that are missing."""
+        self.levels.news = news
+        for pane in self._linked.panes:
+            if self._reader and pane.document is None and pane.slot in LEVELS:
+                pane.say(self.levels.words(self._reader, pane.slot))
+
+    def kernel_at(self, place: Place) -> Kernel | None:
+        """The kernel of a place: its own, or the one that computes it."""
+        if self._reader is None:
+            return None
+        own = kernel_of(self._reader, place.document)
+        if own:
+            return own
+        material = material_of(self._reader, compilation_of(self._reader, place, self._compilation))
+        document = kernel_following(self._reader, place, self.levels.kernel, material)
+        return kernel_of(self._reader, document) if document else None
+
+    def _turn_levels(self, place: Place, origin: Pane | None) -> None:
+        if self._reader is None or not any(pane.slot in LEVELS for pane in self._linked.panes):
+            return
+        self.levels.follow(self._reader, place, kernel_following(self._reader, place, self.levels.kernel, self._material))
+        for pane in self._linked.panes:
+            if pane.slot in LEVELS and pane is not origin:
+                document = self.levels.document(self._reader, pane.slot)
+                if document:
+                    self._turn(pane, document)
+                else:
+                    self._show(pane, None)
+                    pane.say(self.levels.words(self._reader, pane.slot))
+        if self.levels.kernel and self.levels.is_wanting(self._reader):
+            self._linked.post_message(BuildWanted(self.levels.kernel.id, self.levels.position(self._reader)))
 
     def _look_at(self, compilation: int) -> None:
         if self._reader is not None and compilation != self._compilation:
@@ -208,6 +268,8 @@ def slot_of(document: Document) -> Slot:
         return "source"
     if document.kind == "graph":
         return "graph"
+    if level := next((level for level in LEVELS if is_level(document) and level == document.language), None):
+        return level
     return "kernel" if document.stage in ("kernel", "output_code") else bytecode_slot(document)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.below.candidates import session_gpu, triton_kernels
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
 from fx_explorer.analysis.outline import plain_function, way_title
 from fx_explorer.analysis.region_nodes import RegionKey
@@ -12,18 +13,33 @@ from fx_explorer.analysis.regions import regions
 from fx_explorer.analysis.ways import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.levels import LEVEL_TITLES
 from fx_explorer.tui.screens.choose import Choice
 
 
-def document_choices(reader: SessionReader) -> list[Choice[Document]]:
+def document_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
     """Everything a pane can show, by compilation."""
-    choices = [Choice(document.title, "source", document) for document in source_documents(reader)]
+    sources = source_documents(reader)
+    choices: list[Choice[Document | model.Level]] = [Choice(document.title, "source", document) for document in sources]
     for compilation in reader.rows(model.Compilation):
         for document in documents_of(reader, compilation):
             noun = "node" if document.kind == "graph" else "line"
             detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
     return choices
+
+
+def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
+    """Levels of whatever kernel is selected; none where there is no Triton kernel."""
+    if not triton_kernels(reader):
+        return []
+    gpu = session_gpu(reader)
+    of_vendor = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[gpu.vendor if gpu else ""]
+    return [
+        Choice(title, "level below the kernel that is selected", level)
+        for level, title in LEVEL_TITLES.items()
+        if level not in of_vendor
+    ]
 
 
 def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> list[Choice[RegionKey]]:

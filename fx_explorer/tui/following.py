@@ -73,6 +73,14 @@ def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Pla
     return shown
 
 
+def kernel_following(reader: SessionReader, place: Place, kernel: model.Kernel | None, material: Material) -> Document | None:
+    """The code of the kernel that belongs to the selection: of the one that is looked at already, if it does."""
+    if place.document.kind == "artifact" and place.document.stage == "kernel":
+        return place.document
+    shown = next((d for d in material.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
+    return _kernel(reader, place, shown, material)
+
+
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
     """Of some lit lines, the one to show when there is no room for all: in a graph an operation rather than an input."""
     if not lines:

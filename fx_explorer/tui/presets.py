@@ -13,15 +13,20 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
 
-Slot = Literal["", "source", "graph", "kernel", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+Slot = (
+    Literal["", "source", "graph", "kernel", "forward", "backward", "joint", "bytecode_original", "bytecode_modified"]
+    | model.Level
+)
 
-PresetName = Literal["source", "backward", "joint", "bytecode"]
+PresetName = Literal["source", "backward", "joint", "bytecode", "below", "below_amd"]
 
 PRESETS: dict[str, tuple[Slot, ...]] = {
     "source": ("source", "graph", "kernel"),
     "backward": ("forward", "backward"),
     "joint": ("joint", "forward", "backward"),
     "bytecode": ("source", "bytecode_original", "bytecode_modified"),
+    "below": ("source", "graph", "kernel", "ttgir", "ptx", "sass"),
+    "below_amd": ("source", "graph", "kernel", "ttgir", "llir", "amdgcn"),
 }
 
 MISSING: dict[Slot, str] = {
@@ -34,6 +39,7 @@ MISSING: dict[Slot, str] = {
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
     "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
     "": "Nothing is shown here.",
+    **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
 }
 """What an empty pane says."""
 

@@ -1,4 +1,4 @@
-"""Which lines of a document a pane shows: all of them, or of a graph those of one region. Pure.
+"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a kernel its code. Pure.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where the pane shows it.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.analysis.region_nodes import RegionKey, positions_in
+from fx_explorer.model import LEVELS
 from fx_explorer.session import SessionReader
 
 
@@ -43,6 +44,23 @@ EVERY_LINE = ShownLines()
 
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
     """What a pane shows of a document while it is narrowed to ``region``."""
+    if document.language in LEVELS:
+        return ShownLines(_lines_of_code(document.language, text_of(reader, document)))
     if region is None or document.kind != "graph":
         return EVERY_LINE
     return ShownLines(positions_in(reader, document, region))
+
+
+def _lines_of_code(level: str, text: str) -> list[int]:
+    from fx_explorer.analysis.below.code_lines import code_lines  # not needed for the first paint
+
+    return next((code_lines(one, text) for one in LEVELS if one == level), [])
+
+
+def code_of(level: str, text: str, lines: Sequence[int]) -> str:
+    """These lines of a level, in as little room as they need."""
+    from fx_explorer.analysis.below.code_lines import without_margin
+
+    every = text.split("\n")
+    shown = "\n".join(every[line] for line in lines)
+    return without_margin("sass", shown) if level == "sass" else shown

@@ -34,11 +34,18 @@ _PANES: tuple[Entry, ...] = (
         "Show the source, its bytecode, and the bytecode that Dynamo made of it, linked.",
     ),
     (
+        "preset.below",
+        "U",
+        "below",
+        "below the kernel",
+        "Show what is under a Triton kernel: TTGIR, PTX and SASS (on AMD's GPUs AMDGCN) beside it and your source, linked.",
+    ),
+    (
         "pane.document",
         "d",
         "pick_document",
         "choose document",
-        "Choose what the focused pane shows: source, any graph, bytecode, IR, generated code, a kernel.",
+        "Choose what the focused pane shows: source, any graph, bytecode, IR, generated code, a kernel, a level below it.",
     ),
     (
         "pane.region",

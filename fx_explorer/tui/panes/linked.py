@@ -1,4 +1,4 @@
-"""Any number of panes side by side; where the terminal is too narrow for them, one at a time behind tabs."""
+"""Any number of panes side by side; where the terminal is too narrow for all, as many as fit, the others behind tabs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,22 @@ from fx_explorer.tui.presets import Slot
 from fx_explorer.tui.widgets.one_line import OneLine
 
 MIN_PANE_CELLS = 28
-"""Below this a pane shows too little of a line to read: then panes become tabs."""
+"""Below this a pane shows too little of a line to read: then some of them stand behind tabs."""
+
+TABBED_PANE_CELLS = 40
+"""What the others then have at least."""
+
+FEW_PANES = 4
+"""With more, each is given so much anyway."""
 
 MIN_ROW_CELLS = 84
 """So they do in a narrow terminal, however few they are."""
+
+
+MIN_TAB_CELLS = 8
+TAB_MARGINS = 3
+POSITION_CELLS = 12
+"""What the cursor's place needs beside the tabs."""
 
 
 class LinkedPanes(Vertical):
@@ -32,7 +44,7 @@ class LinkedPanes(Vertical):
     DEFAULT_CSS = """
     LinkedPanes { height: 1fr; }
     LinkedPanes > .pane-tabs { background: $panel; display: none; }
-    LinkedPanes.-single > .pane-tabs { display: block; }
+    LinkedPanes.-tabbed > .pane-tabs { display: block; }
     LinkedPanes.-single .pane-title { display: none; }
     LinkedPanes > Horizontal { height: 1fr; visibility: hidden; }
     LinkedPanes Pane { border-left: solid; visibility: hidden; }
@@ -49,6 +61,8 @@ class LinkedPanes(Vertical):
         self._tabs = OneLine(classes="pane-tabs")
         self._row = Horizontal()
         self._active = 0
+        self._first = 0
+        """The leftmost pane that is shown, where not all are."""
         self._is_zoomed = False
 
     def compose(self) -> ComposeResult:
@@ -80,7 +94,7 @@ class LinkedPanes(Vertical):
         elif len(slots) > len(panes):
             await self._row.mount_all([Pane(slot) for slot in slots[len(panes) :]])
         self._is_zoomed = False
-        self._active = 0
+        self._active = self._first = 0
         self._show_panes()
         return self.panes
 
@@ -102,8 +116,14 @@ class LinkedPanes(Vertical):
         """Make a pane the visible one among tabs, and focus it."""
         pane.display = True
         self._active = self.panes.index(pane)
+        self._first = self._first_shown
         self.screen.set_focus(pane.body, scroll_visible=False)
         self._show_panes()
+
+    def begin_with(self, pane: Pane) -> None:
+        """The same; where there is no room for all, what stands right of it is shown rather than what stands left."""
+        self._first = self.panes.index(pane)
+        self.activate(pane)
 
     def toggle_zoom(self) -> None:
         self._is_zoomed = not self._is_zoomed
@@ -112,8 +132,16 @@ class LinkedPanes(Vertical):
     @property
     def is_single(self) -> bool:
         """One pane at a time: zoomed, or too narrow."""
-        count = len(self.panes)
-        return count > 1 and (self._is_zoomed or self.size.width < max(MIN_ROW_CELLS, MIN_PANE_CELLS * count))
+        return self._room == 1 < len(self.panes)
+
+    @property
+    def _room(self) -> int:
+        """How many panes are shown side by side."""
+        count, width = len(self.panes), self.size.width
+        if self._is_zoomed or width < MIN_ROW_CELLS:
+            return min(1, count)
+        least = MIN_PANE_CELLS if count <= FEW_PANES else TABBED_PANE_CELLS
+        return count if width >= least * count else max(1, width // TABBED_PANE_CELLS)
 
     def on_resize(self, event: events.Resize) -> None:
         self._show_panes()
@@ -141,20 +169,40 @@ class LinkedPanes(Vertical):
 
     def refresh_tabs(self) -> None:
         """A pane shows another document, or its cursor moved."""
-        if self.is_single and self.active:
-            tabs = Content(" ").join(self._tab(i, pane) for i, pane in enumerate(self.panes))
-            self._tabs.show(tabs, self.active.position)
+        panes = self.panes
+        if self._room < len(panes) and self.active:
+            room = self._room_of_tabs()
+            tabs = Content(" ").join(self._tab(i, pane, room) for i, pane in enumerate(panes))
+            self._tabs.show(tabs, self.active.position if self.is_single else Content(""))
+
+    @property
+    def _first_shown(self) -> int:
+        """The leftmost: where it was, unless the active one would not be seen."""
+        panes, room = self.panes, self._room
+        active = min(self._active, len(panes) - 1)
+        return max(min(self._first, active, len(panes) - room), active - room + 1, 0)
+
+    def _room_of_tabs(self) -> int:
+        """Characters of a title: all of it where all tabs fit, else so many that the last tab is seen."""
+        titles = [len(title_text(pane.document, pane.slot)) for pane in self.panes]
+        width = self.size.width - POSITION_CELLS
+        if sum(titles) + TAB_MARGINS * len(titles) <= width:
+            return max(titles)
+        return max(MIN_TAB_CELLS, width // len(titles) - TAB_MARGINS)
 
     def _show_panes(self) -> None:
-        is_single = self.is_single
-        self.set_class(is_single, "-single")
-        active = self.active
-        for index, pane in enumerate(self.panes):
-            pane.display = not is_single or pane is active
-            pane.set_class(is_single or index == 0, "-first")
+        """The active one and its neighbours: those that are shown stay as long as it is among them."""
+        panes, room = self.panes, self._room
+        first = self._first_shown
+        self.set_class(room < len(panes), "-tabbed")
+        self.set_class(self.is_single, "-single")
+        for index, pane in enumerate(panes):
+            pane.display = first <= index < first + room
+            pane.set_class(index == first, "-first")
         self.refresh_tabs()
 
-    def _tab(self, index: int, pane: Pane) -> Content:
-        style = "bold reverse" if pane is self.active else "$foreground 60%"
-        label = Content.styled(f" {title_text(pane.document, pane.slot)} ", style)
-        return label.stylize(Style.from_meta({"tab": index}))
+    def _tab(self, index: int, pane: Pane, room: int) -> Content:
+        style = "bold reverse" if pane is self.active else "$foreground 60%" if not pane.display else "$foreground"
+        title = title_text(pane.document, pane.slot)
+        shown = title if len(title) <= room else title[: room - 1] + "…"
+        return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))

@@ -14,11 +14,12 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import Remark, remarks
 from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
 from fx_explorer.tui.presets import MISSING, Slot
-from fx_explorer.tui.shown_lines import EVERY_LINE, lines_in
+from fx_explorer.tui.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
+from fx_explorer.tui.wrapping import wrapped_text
 
 MAX_LINES_MEASURED = 50
 
@@ -121,7 +122,7 @@ class Pane(Vertical):
             self._rows.load(GraphRows(reader, document, self._shown.lines), line=self._shown.row_of(line))
         elif document:
             self._code.placeholder = "The text is empty."
-            self._code.load(text_of(reader, document), document.language, line=line)
+            self._load_text(text_of(reader, document), document.language, line)
             self._remarks = {}
             self.annotate(reader)
         else:
@@ -133,6 +134,18 @@ class Pane(Vertical):
         self._rows.display = self.body is self._rows
         self._code.display = self.body is self._code
         self._show_title()
+
+    def _load_text(self, text: str, language: str, line: int) -> None:
+        """Of a level below a kernel only its code; the numbers are those of the whole text."""
+        shown = self._shown.lines
+        if shown is not None:
+            text = code_of(language, text, shown)
+        self._code.load(text, language, line=self._shown.row_of(line), numbers=shown)
+
+    def say(self, words: str) -> None:
+        """Of an empty pane: why it is empty, or what is being done about it."""
+        if self.document is None and words != self._code.text:
+            self._code.load(wrapped_text(words, max(20, self._code.body_width)))
 
     def annotate(self, reader: SessionReader) -> None:
         """Mark the lines where something happened (a break, a recompile), as far as it is known by now."""

@@ -6,14 +6,16 @@ from textual import on, work
 from textual.message import Message
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.below.candidates import session_gpu
+from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.find import find
 from fx_explorer.analysis.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
-from fx_explorer.tui.choices import document_choices, region_choices, way_choices
+from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
+from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, first_statement, kernel_of
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
@@ -63,16 +65,52 @@ class Explorer(ExplorerFrame):
         self.show_inspector()
         self.remember()
 
+    async def action_below(self) -> None:
+        """Below the kernel of what the cursor is on."""
+        kernel = self.kernel_here()
+        if self.reader is None or kernel is None:
+            return
+        self.remember()
+        place = self.place or self.arbiter.selection
+        self.arbiter.levels.choose(kernel)
+        gpu = session_gpu(self.reader)
+        await self.show_view("source")
+        await self.arbiter.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
+        is_own = place is not None and kernel_of(self.reader, place.document) == kernel
+        own = place if place and is_own and place.line else first_statement(self.reader, kernel)
+        pane = await self.arbiter.go(own)
+        self.show_outline()
+        if pane:
+            self.linked.begin_with(pane)
+        self.show_inspector()
+        self.remember()
+
+    def kernel_here(self) -> model.Kernel | None:
+        """The Triton kernel of what the cursor is on; where there is none, the user is told."""
+        place = self.place or self.arbiter.selection
+        if self.reader is None:
+            return None
+        kernel = self.arbiter.kernel_at(place) if place else None
+        if kernel is None:
+            self.notify(NO_KERNEL)
+        elif kernel.language != "triton":
+            self.notify(NOT_TRITON.format(language=kernel.language))
+            return None
+        return kernel
+
     @work(name="choose document", group="choose", description="choose what a pane shows")
     async def action_pick_document(self) -> None:
         if self.reader is None:
             return
         await self.show_view("source")
         pane = self.linked.active
-        choices = document_choices(self.reader)
+        choices = [*document_choices(self.reader), *level_choices(self.reader)]
         document = await self.app.push_screen_wait(Chooser("Show in this pane", matching(choices)))
         if pane and document:
-            self.arbiter.show_document(pane, document)
+            if isinstance(document, Document):
+                self.arbiter.show_document(pane, document)
+            else:
+                self.arbiter.show_level(pane, document)
             self.linked.activate(pane)
             self.show_inspector()
 

@@ -33,12 +33,16 @@ class CodeView(LineView):
         self._line_numbers = line_numbers
         self._annotations: Mapping[int, Piece] = {}
         self._annotation_width = 0
+        self._numbers: Sequence[int] | None = None
 
     # what an application uses
 
-    def load(self, text: str, language: str = "text", *, line: int = 0) -> None:
-        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find looks again."""
+    def load(self, text: str, language: str = "text", *, line: int = 0, numbers: Sequence[int] | None = None) -> None:
+        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find looks again.
+
+        ``numbers``: of each line, from 0, where the text leaves some out."""
         self._lines = Lines(text, language)
+        self._numbers = numbers
         self._annotations, self._annotation_width = {}, 0
         self.forget_place()
         self.content_changed()
@@ -87,13 +91,18 @@ class CodeView(LineView):
 
     @property
     def gutter_width(self) -> int:
-        numbers = len(str(self.line_count)) + 1 if self._line_numbers else 0
+        numbers = self._number_width + 1 if self._line_numbers else 0
         return numbers + self._annotation_width
+
+    @property
+    def _number_width(self) -> int:
+        return len(str(self._numbers[-1] + 1 if self._numbers else self.line_count))
 
     def gutter_tokens(self, line: int) -> Sequence[Piece]:
         tokens: list[Piece] = []
         if self._line_numbers:
-            tokens.append((f"{line + 1:>{len(str(self.line_count))}} ", "gutter"))
+            number = self._numbers[line] if self._numbers else line
+            tokens.append((f"{number + 1:>{self._number_width}} ", "gutter"))
         if self._annotation_width:
             text, kind = self._annotations.get(line, ("", "annotation"))
             tokens.append((text + " " * (self._annotation_width - cell_len(text)), kind))

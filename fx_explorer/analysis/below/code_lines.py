@@ -1,0 +1,48 @@
+"""Which lines of a level are its code: the others only say where these are from, or are tables for a debugger. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fx_explorer.model import Level
+
+_PLACES: dict[Level, re.Pattern[str]] = {
+    "ttir": re.compile(r"#loc\w* = loc\("),
+    "ttgir": re.compile(r"#loc\w* = loc\("),
+    "llir": re.compile(r"![\w.]+ = "),
+    "ptx": re.compile(r"\s*\.(?:loc|file)\s|\$L__(?:tmp|func_begin|func_end|pc_)\w*:|\s*//\s*%bb"),
+    "amdgcn": re.compile(r"\s*\.(?:loc|file|cfi_\w+)\s|\s*\.cfi_\w+$|\.L(?:tmp|func_begin)\w*:"),
+    "sass": re.compile(r"\s*//## File "),
+}
+
+_REST: dict[Level, re.Pattern[str]] = {
+    "ptx": re.compile(r"\s*\.section\s+\.debug_"),
+    "amdgcn": re.compile(r"\s*\.section\s+\.debug_|\.Lfunc_end\d+:"),
+    "sass": re.compile(r"//-+ (?:SYMBOLS|\.nv|\.debug|\.rel)"),
+}
+"""From here on nothing is executed."""
+
+_SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
+
+
+def code_lines(level: Level, text: str) -> list[int]:
+    """From 0. Of several empty lines in a row the first."""
+    return list(_code_lines(level, text))
+
+
+def _code_lines(level: Level, text: str) -> Iterator[int]:
+    places, rest = _PLACES[level], _REST.get(level)
+    was_empty = True
+    for number, line in enumerate(text.removesuffix("\n").split("\n")):
+        if rest and rest.match(line):
+            return
+        is_empty = not line.strip() or line.strip() == "//"
+        if not places.match(line) and not (is_empty and was_empty):
+            yield number
+            was_empty = is_empty
+
+
+def without_margin(level: Level, text: str) -> str:
+    """The same lines; of SASS without most of the 27 cells that nvdisasm puts around an address."""
+    return _SASS_MARGIN.sub(r"\1", text) if level == "sass" else text

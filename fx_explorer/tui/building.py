@@ -1,0 +1,154 @@
+"""Compiling kernels below their source: what a pane lacks is compiled beside the screen, and Escape stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from textual import on, work
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import session_gpu, triton_kernels
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.model import BuildAnswer, BuildTask, Gpu
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
+from fx_explorer.tui.levels import BuildWanted, builds_here
+
+TELL_S = 0.25
+"""Between two looks at how long it has taken."""
+
+CANCELLED = "Cancelled. Select a line of the kernel again to compile it."
+
+
+class Builds(Protocol):
+    """What the app needs of ``client.kernel_builds.KernelBuilds``; tests inject their own."""
+
+    async def warm_up(self) -> BuildAnswer: ...
+
+    def ask(self, task: BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]: ...
+
+    async def close(self) -> None: ...
+
+
+def real_builds(gpu: Gpu, python: str) -> Builds:
+    from fx_explorer.client.kernel_builds import KernelBuilds  # not needed for the first paint
+
+    return KernelBuilds(gpu, python)
+
+
+class BuildingApp(BytecodeSteppingApp):
+    """Has builders for the virtual GPU of the session on screen, started as soon as it has a kernel to build."""
+
+    make_builds: Callable[[Gpu, str], Builds] = staticmethod(real_builds)
+    _builds: Builds | None = None
+    _gpu = ""
+    """The one that ``_builds`` are for."""
+    _asked: asyncio.Task[BuildAnswer] | None = None
+    _wanted: BuildWanted | None = None
+
+    def prepare_builds(self) -> None:
+        """A builder takes some seconds to start: begin before somebody asks."""
+        reader = self.explorer.reader
+        if reader and self._builds is None and session_gpu(reader) and triton_kernels(reader):
+            self._warm_up(self._builds_for(reader))
+
+    @work(name="warm up", group="warm up", exit_on_error=False, description="start a process that builds kernels")
+    async def _warm_up(self, builds: Builds) -> None:
+        with contextlib.suppress(FxExplorerError):  # whoever asks for a kernel is told
+            await builds.warm_up()
+
+    def _builds_for(self, reader: SessionReader) -> Builds:
+        gpu = session_gpu(reader)
+        assert gpu is not None
+        if self._builds is None or gpu.name != self._gpu:
+            self._builds, self._gpu = self.make_builds(gpu, self.trial_worker[0]), gpu.name
+        return self._builds
+
+    async def close_builds(self) -> None:
+        if self._builds:
+            await self._builds.close()
+
+    # one configuration, for the panes
+
+    @on(BuildWanted)
+    def build_wanted(self, event: BuildWanted) -> None:
+        """The last one counts: the cursor may pass over many kernels. What runs is let finish: it is soon over, and stopping it
+        costs the start of another process."""
+        is_busy = self._wanted is not None
+        self._wanted = event
+        if not is_busy:
+            self._build_wanted()
+
+    @work(name="build", group="build", description="compile a kernel")
+    async def _build_wanted(self) -> None:
+        try:
+            while self._wanted:
+                wanted = self._wanted
+                trouble = await self._build(wanted)
+                reader = self.explorer.reader
+                if self._wanted is wanted or trouble:
+                    self._wanted = None
+                if reader and not trouble:
+                    self.explorer.arbiter.refresh_levels()
+                    self.explorer.show_inspector()
+                self.explorer.arbiter.tell(trouble)
+        finally:
+            self._wanted = None
+
+    async def _build(self, wanted: BuildWanted) -> str:
+        """Returns what went wrong, if nothing came of it. What the compilers say is in the session."""
+        reader = self.explorer.reader
+        if reader is None:
+            return ""
+        kernel = reader.get(model.Kernel, wanted.kernel)
+        rows = [row for row in builds_here(reader, kernel) if row.position == wanted.position]
+        options = f" with {rows[0].shown_options}" if rows else ""
+        try:
+            answer = await self._ask("build", kernel, wanted.position, f"Compiling {kernel.name}{options}")
+        except asyncio.CancelledError:
+            return CANCELLED
+        except FxExplorerError as error:
+            return str(error)
+        return answer.text if answer.kind == "refused" else ""
+
+    async def _ask(self, task: BuildTask, kernel: model.Kernel, position: int, doing: str) -> BuildAnswer:
+        """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""
+        reader = await self._writable()
+        gpu = session_gpu(reader)
+        builds = self._builds_for(reader)
+        began = time.monotonic()
+        asked = self._asked = builds.ask(task, reader.path, kernel.id, position)
+        try:
+            while not asked.done():
+                took = time.monotonic() - began
+                self.explorer.arbiter.tell(f"{doing} for {gpu.title if gpu else 'the GPU'} … {took:.0f} s\n\nesc cancels it.")
+                await asyncio.wait({asked}, timeout=TELL_S)
+            return asked.result()
+        finally:
+            self._asked = None
+
+    async def _writable(self) -> SessionReader:
+        """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on."""
+        from fx_explorer.client.kernel_builds import writable_session
+
+        reader = self.explorer.reader
+        assert reader is not None
+        path = await asyncio.to_thread(writable_session, reader.path)
+        if path != reader.path:
+            self.notify(f"{reader.path} cannot be written to: what is compiled is kept in {path}.", timeout=10)
+            self.explorer.open(SessionReader(path))
+        assert self.explorer.reader is not None
+        return self.explorer.reader
+
+    def stop_building(self) -> bool:
+        """Escape. Returns whether there was something to stop."""
+        self._wanted = None
+        if self._asked is None or self._asked.done():
+            return False
+        self._asked.cancel()
+        return True

@@ -1,0 +1,149 @@
+"""What panes below a kernel show: the levels of one kernel in one configuration, or why they are not there. No widget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.message import Message
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import level_document, levels_of, session_gpu
+from fx_explorer.analysis.below.chain import build_of, triton_lines
+from fx_explorer.analysis.documents import Document, Place, document_of
+from fx_explorer.analysis.words import listed
+from fx_explorer.model import KernelBuild, Level
+from fx_explorer.session import SessionReader
+
+LEVEL_TITLES: dict[Level, str] = {
+    "ttir": "TTIR",
+    "ttgir": "TTGIR",
+    "llir": "LLVM IR",
+    "ptx": "PTX",
+    "amdgcn": "AMDGCN",
+    "sass": "SASS",
+}
+
+NOT_TRITON = "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with --gpu h100, for example."
+NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that one computes."
+NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
+NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
+NOTHING_YET = "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
+
+
+class BuildWanted(Message):
+    """A pane has nothing to show until this configuration of a kernel is compiled."""
+
+    def __init__(self, kernel: int, position: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.position = position
+
+
+class Levels:
+    """The kernel that the panes below it follow, and the configuration the user chose for each."""
+
+    def __init__(self) -> None:
+        self.kernel: model.Kernel | None = None
+        self._positions: dict[int, int] = {}
+        self.news = ""
+        """What is being done about a level that is not there, or why it cannot be."""
+
+    def forget(self) -> None:
+        """Another session: ids mean something else."""
+        self.kernel, self._positions, self.news = None, {}, ""
+
+    def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
+        """Follow this kernel; ``position``: in this configuration."""
+        if position is not None:
+            self._positions[kernel.id] = position
+        if self.kernel is None or kernel.id != self.kernel.id or position is not None:
+            self.news = ""
+        self.kernel = kernel
+
+    def follow(self, reader: SessionReader, place: Place, kernel_document: Document | None) -> None:
+        """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows of it."""
+        build = build_of(reader, place.document)
+        if build:
+            self.choose(reader.get(model.Kernel, build.kernel), build.position)
+        elif kernel_document and (kernel := kernel_of(reader, kernel_document)) and kernel.language == "triton":
+            self.choose(kernel)
+
+    def position(self, reader: SessionReader) -> int:
+        """The configuration that is shown: the user's choice, the one that ran, the first."""
+        if self.kernel is None:
+            return 0
+        picked = next((row.position for row in builds_here(reader, self.kernel) if row.is_picked), 0)
+        return self._positions.get(self.kernel.id, picked)
+
+    def build(self, reader: SessionReader) -> KernelBuild | None:
+        """None while nobody has asked for it."""
+        if self.kernel is None:
+            return None
+        wanted = self.position(reader)
+        return next((row for row in builds_here(reader, self.kernel) if row.position == wanted), None)
+
+    def document(self, reader: SessionReader, level: Level) -> Document | None:
+        build = self.build(reader)
+        document = level_document(reader, build, level) if build else None
+        if build is None or document is None:
+            return None
+        return replace(document, title=f"{LEVEL_TITLES[level]} · {build.shown_options}")
+
+    def is_wanting(self, reader: SessionReader) -> bool:
+        """Whether the configuration could be compiled and is not."""
+        build = self.build(reader)
+        is_open = build is None or (build.state == "candidate")
+        return self.kernel is not None and session_gpu(reader) is not None and is_open
+
+    def words(self, reader: SessionReader, level: Level) -> str:
+        """Why there is no such level."""
+        build = self.build(reader)
+        if self.kernel is None:
+            return NOTHING_YET
+        if build and build.state == "failed":
+            options = f" with {build.shown_options}" if build.options else ""
+            return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
+        if build and build.state == "built":
+            others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
+            return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)
+        return self.news or ("" if session_gpu(reader) else NOT_BUILT)
+
+
+def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
+    """In the order the autotuner tries them. Of a session of a virtual GPU only those for it."""
+    gpu = session_gpu(reader)
+    rows = [row for row in reader.rows(KernelBuild, kernel=kernel.id) if gpu is None or row.gpu == gpu.name]
+    return sorted(rows, key=lambda row: row.position)
+
+
+def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
+    """The kernel whose code, or a level of it, this document is."""
+    if document.kind != "artifact":
+        return None
+    build = build_of(reader, document)
+    if build:
+        return reader.get(model.Kernel, build.kernel)
+    return next(iter(reader.rows(model.Kernel, artifact=document.id, limit=1)), None)
+
+
+def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
+    return document_of(reader, "artifact", kernel.artifact)
+
+
+def above(reader: SessionReader, place: Place) -> Place:
+    """The line of the Triton source that a line of a level was made from, or its first line; any other place itself."""
+    build = build_of(reader, place.document)
+    if build is None:
+        return place
+    lines = triton_lines(reader, build, place)
+    return Place(kernel_document(reader, reader.get(model.Kernel, build.kernel)), min(lines, default=0))
+
+
+def first_statement(reader: SessionReader, kernel: model.Kernel) -> Place:
+    """The first line of a kernel that computes something: what stands above it is the same in every kernel."""
+    found = reader.query("SELECT min(line) FROM line_node WHERE artifact=? AND line", (kernel.artifact,))
+    return Place(kernel_document(reader, kernel), (found[0][0] or 1) - 1)
+
+
+def is_level(document: Document) -> bool:
+    return document.kind == "artifact" and document.language in model.LEVELS

@@ -1,0 +1,137 @@
+"""``fx-explorer kernel`` and ``report --kernels``, on a capture for an H100 that is not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fx_explorer.analysis.below.candidates import session_gpu
+from fx_explorer.analysis.below.unknown import NO_GPU, PICK, RUN_TIME
+from fx_explorer.model import Kernel
+from fx_explorer.report.kernel_text import kernel_text, kernels_text, pass_text, passes_text
+from fx_explorer.session import SessionReader
+from tests.analysis.below.built_sessions import write_kernel
+from tests.analysis.below.samples import sample
+from tests.sessions import write_training_step
+
+ROOT = Path(__file__).parents[1]
+
+needs_gpu_tools = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None or shutil.which("g++") is None, reason="triton or a C++ compiler is not there"
+)
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``run(word, …)``: fx-explorer with a cache of its own."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), "PYTHONPATH": str(ROOT)}
+
+    def fx_explorer(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fx_explorer", *words]
+        return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    return fx_explorer
+
+
+@pytest.fixture(scope="module")
+def session(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("captured") / "mlp.fxs"
+    done = run("capture", "sample_models/mlp.py", "--gpu", "h100", "-o", str(path))
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@needs_gpu_tools
+def test_a_kernel_of_a_captured_model_goes_down_to_sass(run: Run, session: Path) -> None:
+    listed = run("kernel", str(session))
+    names = re.findall(r"^triton_\w+", listed.stdout, re.MULTILINE)
+    assert names
+    assert RUN_TIME in listed.stdout
+    shown = run("kernel", str(session), names[0], "--level", "sass")
+    assert shown.returncode == 0, shown.stderr
+    assert f".text.{names[0]}" in shown.stdout
+    assert "EXIT" in shown.stdout
+    assert run("kernel", str(session), names[0], "--level", "triton").stdout.startswith("import triton")
+
+
+@needs_gpu_tools
+def test_the_report_has_every_configuration_and_keeps_its_contract(run: Run, session: Path) -> None:
+    done = run("report", str(session), "--kernels", "all")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "report-schema.json").read_text())).validate(report)
+    kernels = [kernel for compilation in report["compilations"] for kernel in compilation["kernels"]]
+    triton = [kernel for kernel in kernels if kernel["language"] == "triton"]
+    assert triton
+    for kernel in triton:
+        assert all(config["registers"] > 0 and config["ptx_lines"] > 0 for config in kernel["configs"])
+        assert kernel["estimate"]["seconds"] == pytest.approx(kernel["estimate"]["bytes"] / 3.35e12)
+    libraries = [kernel for kernel in kernels if kernel["language"] == "extern"]
+    assert all(kernel["configs"] == [] and kernel["estimate"]["flops"] > 0 for kernel in libraries)
+
+
+@needs_gpu_tools
+def test_passes_are_listed_and_each_can_be_shown(run: Run, session: Path) -> None:
+    with SessionReader(session) as reader:
+        name = next(kernel.name for kernel in reader.rows(Kernel) if kernel.language == "triton")
+    listed = run("kernel", str(session), name, "--passes").stdout
+    (number,) = re.findall(r"^ *(\d+) +\* +ConvertTritonToTritonGPU", listed, re.MULTILINE)
+    assert "ttg.num-warps" in run("kernel", str(session), name, "--pass", number).stdout
+    refused = run("kernel", str(session), name, "--pass", "9999")
+    assert refused.returncode == 2
+    assert "there is no 9999" in refused.stderr
+
+
+@needs_gpu_tools
+def test_a_configuration_that_is_not_there_is_refused(run: Run, session: Path) -> None:
+    with SessionReader(session) as reader:
+        name = next(kernel.name for kernel in reader.rows(Kernel) if kernel.language == "triton")
+    done = run("kernel", str(session), name, "--level", "ptx", "--config", "99")
+    assert done.returncode != 0
+    assert "there is no 99" in done.stderr
+
+
+def test_a_session_without_a_gpu_and_a_name_that_is_not_there_are_refused(run: Run, tmp_path: Path) -> None:
+    without = run("kernel", str(write_training_step(tmp_path / "cpu.fxs").path), "kernel")
+    assert without.returncode == 2
+    assert NO_GPU in without.stderr
+    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
+    unknown = run("kernel", str(written.path), "conv")
+    assert unknown.returncode == 2
+    assert "triton_per_fused__softmax_gelu" in unknown.stderr
+
+
+def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) -> None:
+    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
+    with SessionReader(written.path) as reader:
+        gpu = session_gpu(reader)
+        assert gpu is not None
+        kernels = reader.rows(Kernel)
+        text = kernel_text(reader, kernels[0], gpu)
+        assert "bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)" in text
+        assert re.search(r"^ +0 +1 +8 +1 +30 +0 +32 +100 % +warps, registers +", text, re.MULTILINE)
+        assert PICK not in text
+        assert "516,000" in kernels_text(reader, kernels, gpu)
+
+
+def test_passes_as_text() -> None:
+    from fx_explorer.analysis.below.passes import passes
+    from tests.analysis.below.samples import dump
+
+    found = passes(dump())
+    assert f"{len(found)} passes, " in passes_text(found)
+    (convert,) = (one for one in found if one.argument == "convert-triton-to-tritongpu")
+    assert "+ #blocked = #ttg.blocked" in pass_text(convert)
+    assert "what it left is not printed" in pass_text(found[-1])

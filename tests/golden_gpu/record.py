@@ -1,7 +1,7 @@
 """Record on a real GPU what it makes of the programs: ``python tests/golden_gpu/record.py OUT.json.gz``.
 
 For each program: the code of each graph, and of each Triton kernel every configuration that Inductor builds, with its PTX and
-its registers, spills and shared memory as the driver tells them. Two choices that are timed on the device are taken by rule,
+its registers, local and shared memory as the driver tells them. Two choices that are timed on the device are taken by rule,
 as for a virtual GPU: no shape is padded, and of the templates of a matrix product the first is taken.
 """
 
@@ -19,7 +19,7 @@ from torch._inductor import config, select_algorithm
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_heuristics
 
-CONFIG = {"compile_threads": 1, "force_disable_caches": True, "shape_padding": False}
+CONFIG = {"compile_threads": 1, "fx_graph_cache": False, "shape_padding": False}
 LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
 
 
@@ -86,7 +86,7 @@ def _build(result: Any, launcher: Any) -> dict[str, Any]:
         "options": options,
         "ptx": kernel.asm["ptx"],
         "registers": launcher.n_regs,
-        "spills": launcher.n_spills,
+        "local_words": launcher.n_spills,  # the driver tells local memory, whatever it is used for
         "shared": launcher.shared,
     }
 

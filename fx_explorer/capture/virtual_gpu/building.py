@@ -81,6 +81,15 @@ class TritonKernel:
         ]
 
 
+def _result(config: Any, registers: int | None = None) -> types.SimpleNamespace:
+    """What the autotuner asks of a configuration that it compiled."""
+    return types.SimpleNamespace(config=config, kernel=types.SimpleNamespace(n_regs=registers))
+
+
+def _nothing() -> None:
+    """In place of what needs a device."""
+
+
 def _plain(value: object) -> object:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
@@ -110,6 +119,9 @@ class Toolchain:
         import torch._inductor.codecache
         import torch._inductor.runtime.triton_heuristics  # noqa: F401 - what the sources import
         import triton
+        from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+
+        _set_triton_ptxas_path()  # a CUDA build of torch brings a ptxas of its own, and takes that
 
         self.name = f"triton {triton.__version__}" + (f", ptxas {_ptxas_version(gpu)}" if gpu.vendor == "nvidia" else "")
 
@@ -183,14 +195,15 @@ class Toolchain:
     def add_smaller_blocks(self, kernel: TritonKernel, registers: Sequence[int]) -> None:
         """What Inductor would try too, once it has seen how many ``registers`` each of the first configurations uses."""
         autotuner = kernel.autotuner
-        if not getattr(autotuner, "_could_rblock_scale", False):
-            return
-        autotuner.compile_results = [
-            types.SimpleNamespace(config=config, kernel=types.SimpleNamespace(n_regs=used))
-            for config, used in zip(kernel.configs, registers, strict=False)
-        ]
-        autotuner._ensure_kernel_loaded = lambda: None
-        kernel.configs.extend(autotuner._iter_rblock_scale_candidates())
+        autotuner.compile_results = [_result(config, used) for config, used in zip(kernel.configs, registers, strict=False)]
+        instead = {"_precompile_config": _result, "_make_launchers": _nothing, "_ensure_kernel_loaded": _nothing}
+        vars(autotuner).update(instead)  # nothing is compiled, nothing launched: the configurations are all that is wanted
+        try:
+            autotuner._dynamic_scale_rblock()
+        finally:
+            for name in instead:
+                delattr(autotuner, name)
+        kernel.configs.extend(result.config for result in autotuner.compile_results[len(registers) :])
 
     def _compile(self, kernel: TritonKernel, config: Any) -> Any:
         import triton

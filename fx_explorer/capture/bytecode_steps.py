@@ -44,7 +44,8 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
     it from outside is raised on, with the steps so far in the session.
     """
     if recording.call_again is None:
-        raise UsageError(A_SCRIPT if recording.live_guards.program else NOTHING_CALLED)
+        program = recording.live_guards.program
+        raise UsageError(A_SCRIPT if program is not None and program.callable is None else NOTHING_CALLED)
     try:
         from fx_explorer.capture.bytecode_debugger import BytecodeDebugger
     except MissingInTorch as error:

@@ -83,7 +83,10 @@ class StepRecorder:
 
     def raised(self, frame: types.FrameType, offset: int, error: BaseException) -> None:
         call = self._calls.get(frame)
-        if call is not None and not self.is_over and not _ends_a_loop(call, offset, error):
+        if call is None or self.is_over:
+            return
+        offset = max((at for at in call.instructions if at <= offset), default=offset)  # Python 3.12 tells that of a cache
+        if not _ends_a_loop(call, offset, error):
             self._add("an error in the bytecode", lambda: self._error(frame, call, offset, error))
 
     def left(self, frame: types.FrameType) -> None:

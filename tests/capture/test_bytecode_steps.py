@@ -21,7 +21,7 @@ import torch
 import torch._dynamo.bytecode_debugger as torchs_debugger
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.bytecode_steps import A_SCRIPT, NOTHING_CALLED, NOTHING_RAN, record_steps
+from fx_explorer.capture.bytecode_steps import NOTHING_CALLED, NOTHING_RAN, record_steps
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.stack_depths import stack_depths
@@ -280,7 +280,7 @@ def test_nothing_is_compiled_meanwhile_and_what_ran_as_python_is_named(tmp_path:
         assert counters["frames"]["total"] == before
         assert found.steps() == []
         assert NOTHING_RAN in said
-        assert "breaks_twice ran as Python" in said
+        assert sys.version_info >= (3, 12) or "breaks_twice ran as Python" in said
         assert torch.equal(found.again.results[-1], breaks_twice(*found.again.args))  # type: ignore[arg-type]
 
 
@@ -310,9 +310,8 @@ def test_a_release_without_the_debugger_is_named(tmp_path: Path, monkeypatch: py
 def test_without_a_call_there_is_nothing_to_record(tmp_path: Path) -> None:
     with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
         found.state.call_again = None
-        with pytest.raises(UsageError) as refused:
+        with pytest.raises(UsageError, match=NOTHING_CALLED):
             record_steps(found.state)
-        assert str(refused.value) in (NOTHING_CALLED, A_SCRIPT)
 
 
 # depths

@@ -137,6 +137,12 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
         assert pane.place.line == 5
 
 
+async def test_a_value_there_is_no_room_for_is_shown_whole_when_it_is_paged_to(recorded: Path, open_app: OpenApp) -> None:
+    async with open_app(recorded, size=(80, 24)) as driver:
+        await driver.press("p", "right", "pagedown")
+        assert "x: f32[4, 8] cpu" in driver.screen
+
+
 async def test_its_keys_can_be_remapped_and_its_last_line_says_them(recorded: Path, open_app: OpenApp) -> None:
     async with open_app(recorded, config=Config(keys={"steps.forward": ("ctrl+n",)})) as driver:
         await driver.press("p", "ctrl+n")

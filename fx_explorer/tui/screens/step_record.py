@@ -18,7 +18,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.views.steps import COLUMNS, position, remarkable, state_rows
+from fx_explorer.tui.views.steps import COLUMNS, position, remarkable, state_rows, whole
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -100,8 +100,10 @@ class StepScreen(ModalScreen[Place | None]):
         return self._at
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
-        """The main screen below has no part in this."""
+        """A value that was clicked on, or paged to, is shown whole."""
         event.stop()
+        if event.control is self._state:
+            self._remark.show(Content(whole(self._state.row(event.line))))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.step_record import StepRecord, Value, ending, happening, locals_of, stack_of
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -48,7 +49,19 @@ def _row(value: Value) -> Row:
 def position(record: StepRecord, at: int, owner: str) -> str:
     """``step 12 of 588 · forward [0/0]``."""
     step = record.steps[at]
-    return printable(f"step {at + 1:,} of {len(record.steps):,} · {step.function}{owner and f' [{owner}]'}")
+    where = f"{plain_function(step.function)}{owner and f' [{owner}]'}"
+    return printable(f"step {at + 1:,} of {len(record.steps):,} · {where}")
+
+
+def whole(row: Row) -> str:
+    """A row in one text, for where there is no room for its value."""
+    name, value = row
+    return printable(f"{_plain(name).lstrip('● ')}: {_plain(value)}") if _plain(value) else ""
+
+
+def _plain(cell: Cell) -> str:
+    pieces = cell if isinstance(cell, list) else [cell]
+    return "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)
 
 
 def remarkable(record: StepRecord, at: int) -> str:

@@ -74,7 +74,8 @@ def test_values_are_told_with_who_set_them(tmp_path: Path) -> None:
         OptionInForce(0, "dynamo.recompile_limit", "not JSON", "program"),
     ]
     found = console(rows, tmp_path)
-    assert origins(found["compile.mode"], tmp_path) == ['"max-autotune": set at train.py:5 for f', "null: the default for g and h"]
+    told = ['"max-autotune": set at train.py:5 for f', "null: the default for g and h"]
+    assert origins(found["compile.mode"], tmp_path) == told
     assert (found["compile.mode"].set_by, found["compile.mode"].values) == ("program", ('"max-autotune"', "null"))
     assert origins(found["compile.fullgraph"]) == ["true: an option of fx-explorer"]
     assert origins(found["dynamo.automatic_dynamic_shapes"]) == ["false: set by the program, or by its argument dynamic"]

@@ -194,7 +194,7 @@ def test_what_the_user_set_before_is_put_back() -> None:
         ({"max_fusion_size": 8}, "there is no option max_fusion_size; did you mean inductor.max_fusion_size?"),
         (
             {"nonsense": 8},
-            "there is no option nonsense; write GROUP.NAME with one of the groups compile, compiler, dynamo, functorch, inductor",
+            "there is no option nonsense; write GROUP.NAME with one of the groups compile, compiler, dynamo, functorch",
         ),
         ({"inductor.max_fusion_size": "8"}, 'inductor.max_fusion_size takes a whole number, not the text "8"'),
         ({"inductor.memory_pool": "output"}, 'or "combined", not the text "output"; did you mean "outputs"?'),
@@ -220,3 +220,15 @@ def test_an_option_that_the_environment_forces_is_not_said_to_be_changed(monkeyp
 def test_a_torch_without_sources_has_options_without_help() -> None:
     assert entries_of("math") == {}
     assert entries_of("no_such_module_at_all") == {}
+
+
+def test_what_decides_whether_dynamo_is_entered_cannot_be_changed_at_a_gate() -> None:
+    options.check_at_gate({"inductor.max_fusion_size": 8, "compile.mode": "lite"})
+    with pytest.raises(UsageError, match=r"capture again with --setting compile\.fullgraph=true"):
+        options.check_at_gate({"inductor.max_fusion_size": 8, "compile.fullgraph": True})
+
+
+def test_an_environment_variable_is_named_for_the_entry_it_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options.variable_of("dynamo", "capture_scalar_outputs") == ""
+    monkeypatch.setenv("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS", "1")
+    assert options.variable_of("dynamo", "capture_scalar_outputs") == "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS"

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
-from fx_explorer.analysis.option_trials import settings_in_words
-from fx_explorer.analysis.options import ConsoleOption, next_value
-from fx_explorer.errors import FxExplorerError
+from fx_explorer.analysis.options import ConsoleOption
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, row_of, trial_in_words
+from fx_explorer.tui.screens.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
+from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, row_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
@@ -34,24 +31,9 @@ SEARCH_DELAY_S = 0.08
 NO_SETTINGS = "This session has no list of options: the capture ended before torch was asked for it, or is older than the list."
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
 FIND = "type to find a name or a word of the help"
-READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
-NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
-
-WHAT_TRYING_DOES = (
-    "To try: the program is captured once more with this, in a process of its own, and compared. Nothing here changes."
-)
-TRYING = "Capturing again, in a process of its own …"
-
-READ_S = 15
-
-Chosen = dict[str, object]
-"""Full name → value, as a Command's ``changes.settings`` takes it."""
-
-TryOptions = Callable[[Mapping[str, object]], Awaitable[Trial]]
-"""Captures the program once more with these options. Raises FxExplorerError when there is no room for it."""
 
 
-class SettingsDialog(ModalScreen[Chosen]):
+class SettingsDialog(TryingDialog):
     """A line to type in, the options that match, and all about the one under the cursor.
 
     Enter opens an option: its value can be typed, each letter is checked, and what is allowed is listed (↑ ↓ go through it).
@@ -90,15 +72,10 @@ class SettingsDialog(ModalScreen[Chosen]):
     ) -> None:
         """``chosen``: values taken before and not sent yet; they come back with the others. ``follows``: something waits that
         can go on with other options. ``trials``: what was tried before; the dialog adds to it, so that it is there again."""
-        super().__init__()
+        super().__init__(chosen, options, try_options, trials)
         self._settings = settings
-        self._options = {option.name: option for option in options}
-        self._chosen: Chosen = dict(chosen or {})
         self._follows = follows
-        self._try_options = try_options
-        self._trials = trials if trials is not None else []
         self._keymap = keymap or {}
-        self._trial: Worker[None] | None = None
         self._found: Sequence[Entry] = ()
         self._looked_for = ""
         self._edited: Setting | None = None
@@ -148,9 +125,6 @@ class SettingsDialog(ModalScreen[Chosen]):
         self._list.load(Rows(rows), line=self._first_line(typed))
         self._show_help()
 
-    def _option(self, entry: Entry | None) -> ConsoleOption | None:
-        return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
-
     def _first_line(self, typed: str) -> int:
         """The first option; what can be done with all that was changed comes before it, when nothing is looked for."""
         if self._chosen and not typed:
@@ -185,24 +159,11 @@ class SettingsDialog(ModalScreen[Chosen]):
 
     def _show_help(self) -> None:
         setting = self._edited or self._under_cursor
-        words = help_of(setting, self._option(setting)) if setting else self._words_of_all()
+        is_above = self._list.cursor < self._above or self._trial
+        words = help_of(setting, self._option(setting)) if setting else self._words_of_all() if is_above else ""
         self._help.update(printable_text(words))
         self._scroll.scroll_home(animate=False)
         self._hint.show(*self._hints(setting))
-
-    def _words_of_all(self) -> str:
-        """What was changed, and what came of trying it."""
-        if self._list.cursor >= self._above and not self._trial:
-            return ""
-        lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items()]
-        tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
-        if self._trial:
-            lines += ["", TRYING]
-        elif tried:
-            lines += ["", trial_in_words(tried)]
-        elif self._try_options:
-            lines += ["", WHAT_TRYING_DOES]
-        return "\n".join(lines)
 
     def _hints(self, setting: Setting | None) -> tuple[Content, Content]:
         if self._trial:
@@ -234,11 +195,6 @@ class SettingsDialog(ModalScreen[Chosen]):
         self._check()
         self._show_help()
 
-    def _value_of(self, setting: Setting) -> object:
-        """What was chosen for it, else what is in force, the latest."""
-        option = self._option(setting)
-        return self._chosen.get(setting.full_name, json.loads(option.values[-1] if option else setting.value))
-
     def _check(self) -> None:
         """Say whether what is typed would be taken; without a problem, what else may be typed."""
         setting = self._edited
@@ -263,15 +219,6 @@ class SettingsDialog(ModalScreen[Chosen]):
             self._input.value = ""
         self._find()
 
-    def _choose(self, setting: Setting, value: object) -> None:
-        """A value that is in force everywhere is no change."""
-        option = self._option(setting)
-        values = option.values if option else (setting.value,)
-        if values == (json.dumps(value, sort_keys=True, ensure_ascii=False),):
-            self._chosen.pop(setting.full_name, None)
-        else:
-            self._chosen[setting.full_name] = value
-
     def _stop_editing(self) -> None:
         self._edited = None
         self.remove_class("-edits")
@@ -281,42 +228,12 @@ class SettingsDialog(ModalScreen[Chosen]):
     # trying
 
     def action_try_options(self) -> None:
-        """What was changed; without that, the next value of the option under the cursor."""
-        setting = self._edited or self._under_cursor
-        if self._try_options is None:
-            self.notify(READ_ONLY, severity="warning", timeout=READ_S)
-        elif self._trial:
-            self.notify("Other options are being tried: wait for it, or stop it first.")
-        elif self._edited:
+        if self._edited:
             self._take(self._edited)
-            self._begin_trial()
-        elif not self._chosen and (setting is None or not setting.choices or not self._option(setting)):
-            self.notify(NOTHING_TO_TRY)
-        else:
-            option = self._option(setting)
-            if setting and option and not self._chosen:
-                self._choose(setting, next_value(option, self._value_of(setting)))
-            self._begin_trial()
+        if not self._edited:  # what is typed was taken
+            self._try_chosen(self._under_cursor)
 
-    def _begin_trial(self) -> None:
-        if self._chosen and self._edited is None:
-            self._trial = self._run_trial(dict(self._chosen))
-            self._find_anew()
-
-    @work(name="try options", group="options", description="capture the program again with other options, and compare")
-    async def _run_trial(self, settings: Chosen) -> None:
-        """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
-        assert self._try_options is not None
-        try:
-            self._trials.append(await self._try_options(settings))
-        except FxExplorerError as error:
-            self.notify(f"{settings_in_words(settings)} could not be tried: {error}", severity="error", timeout=READ_S)
-        finally:
-            self._trial = None
-            if self.is_attached:
-                self._find_anew()
-
-    def _find_anew(self) -> None:
+    def _show_chosen(self) -> None:
         """To the lines that say what can be done, where what came of a trial is told."""
         with self._input.prevent(Input.Changed):
             self._input.value = ""
@@ -373,8 +290,7 @@ class SettingsDialog(ModalScreen[Chosen]):
 
     def action_leave(self) -> None:
         if self._trial:
-            self._trial.cancel()
-            self.notify("Stopped: nothing was tried to its end.")
+            self._stop_trial()
         elif self._edited:
             self._stop_editing()
         else:

@@ -1,0 +1,68 @@
+"""Captures for virtual GPUs: each worker takes some seconds to start, so whoever asks for the same again shares it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer.gpus import find_gpu
+from fx_explorer.session import SessionReader
+from tests.worker.capturing import Ended, capture
+
+HERE = Path(__file__).parent
+
+ForGpu = Callable[..., Ended]
+
+EVERYTHING = bool(os.environ.get("FX_EXPLORER_ALL_GPUS"))
+"""Every program for every GPU, which takes minutes."""
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="there is no triton here")
+
+
+@pytest.fixture(scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The shim is built here once, and the user's own cache is left alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        cache = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        yield cache
+
+
+@pytest.fixture(scope="session")
+def for_gpu(own_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> ForGpu:
+    """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are those of CaptureRequest."""
+    known: dict[str, Ended] = {}
+
+    def run(target: Path | str, gpu: str, **request: Any) -> Ended:
+        key = repr((target, gpu, sorted(request.items())))
+        if key not in known:
+            output = tmp_path_factory.mktemp("sessions") / "s.fxs"
+            asked = {"backend": "inductor", "gpu": find_gpu(gpu), "timeout": 600, "output": output, **request}
+            known[key] = asyncio.run(capture(target, **asked))
+        return known[key]
+
+    return run
+
+
+def told(ended: Ended, word: str) -> list[str]:
+    """What report.py printed: names that ``compiled``, or what ``failed``."""
+    return [line.removeprefix(f"{word} ") for line in ended.printed() if line.startswith(f"{word} ")]
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[Ended], SessionReader]]:
+    readers: list[SessionReader] = []
+
+    def open_session(ended: Ended) -> SessionReader:
+        readers.append(SessionReader(ended.session))
+        return readers[-1]
+
+    yield open_session
+    for reader in readers:
+        reader.close()

@@ -1,0 +1,160 @@
+"""How a program meets a virtual GPU: what runs, what has no content, what it is told about the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.overview import overview
+from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
+from fx_explorer.capture.virtual_gpu.questions import conditions
+from fx_explorer.session import SessionReader
+from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
+from tests.worker.capturing import Ended
+
+Opened = Callable[[Ended], SessionReader]
+
+TOO_LARGE = 200_000
+"""A square weight of that many rows: 160 GB."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "program.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+# tensors without content
+
+
+@needs_triton
+def test_programs_that_say_cuda_or_have_kernels_of_their_own_are_compiled(for_gpu: ForGpu, opened: Opened) -> None:
+    ended = for_gpu(HERE / "on_cuda.py", "h100", as_script=True)
+    assert told(ended, "failed") == []
+    assert told(ended, "compiled") == ["own_kernel", "own_operator", "flex_backward", "moved_to_cuda", "made_on_cuda"]
+    assert ended.meta["virtual_gpu"]["feeding"] == "fake"
+    kernels = opened(ended).rows(model.Kernel)
+    assert {kernel.language for kernel in kernels} == {"triton", "extern"}
+    assert {"add_kernel_0", "triton_tem_fused_flex_attention_backward_0"} & {kernel.name for kernel in kernels}
+
+
+@needs_triton
+def test_moving_a_tensor_to_cuda_changes_the_feeding_and_a_branch_on_its_value_ends_the_program(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
+) -> None:
+    program = file(
+        "import torch\n"
+        "linear = torch.nn.Linear(4, 4).cuda()\n"
+        "loss = torch.compile(linear)(torch.randn(2, 4).to('cuda')).sum()\n"
+        "loss.backward()\n"
+        "print('the weight has a gradient on', linear.weight.grad.device)\n"
+        "if loss.item() > 3:\n"
+        "    print('large')\n"
+    )
+    ended = for_gpu(program, "a100", as_script=True)
+    assert ended.meta["virtual_gpu"]["reason"] == f"the program puts tensors on cuda by itself ({program}:2)"
+    assert any("no content: the program puts tensors on cuda" in notice.text for notice in ended.notices)
+    assert ended.printed() == ["the weight has a gradient on cuda:0"]
+    assert ended.outcome.kind == "raised"
+    asked = f"the value of a tensor on the virtual GPU was asked for at {program}:6 `if loss.item() > 3:`"
+    assert ended.outcome.message.startswith(asked)
+    assert {row.direction for row in opened(ended).rows(model.Kernel)} == {"forward", "backward"}
+
+
+@needs_triton
+def test_a_model_that_does_not_fit_is_compiled_without_weights(for_gpu: ForGpu, file: Callable[[str], Path]) -> None:
+    program = file(
+        "import torch\n"
+        "def fx_explorer_target():\n"
+        f"    model = torch.nn.Sequential(torch.nn.Linear({TOO_LARGE}, {TOO_LARGE}), torch.nn.ReLU())\n"
+        f"    return model, (torch.randn(8, {TOO_LARGE}),)\n"
+    )
+    ended = for_gpu(program, "b200", no_weights=True)
+    assert ended.outcome.kind == "finished", ended.outcome
+    assert ended.meta["target"]["parameters"] == TOO_LARGE * (TOO_LARGE + 1)
+    assert ended.meta["virtual_gpu"]["reason"] == "without weights, as asked for (--no-weights)"
+
+
+@pytest.mark.parametrize(
+    ("text", "train", "reason"),
+    [
+        ("import triton\n@triton.jit\ndef kernel(x): pass\n", None, "Triton kernels of its own (program.py:3)"),
+        ("from triton import jit\n@jit\ndef kernel(x): pass\n", None, "Triton kernels of its own (program.py:3)"),
+        ("def f(q): return flex_attention(q, q, q)\n", None, "flex attention has no backward on the CPU (program.py:1)"),
+        ("def f(q): return flex_attention(q, q, q)\n", False, ""),
+        ("import torch\n@torch.jit.script\ndef f(x): return x\n", None, ""),
+        ("def f(:\n", None, ""),
+    ],
+)
+def test_what_needs_the_gpu_from_the_beginning_is_read_from_the_file(
+    file: Callable[[str], Path], text: str, train: bool | None, reason: str
+) -> None:
+    found = needs_fake(file(text), train)
+    assert reason in found
+    assert bool(found) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import torch\nassert torch.cuda.is_available(), 'no GPU'\n", 2),
+        ("if not torch.cuda.is_available():\n    raise SystemExit('no GPU')\n", 1),
+        ("if not torch.cuda.is_available():\n    sys.exit(1)\n", 1),
+        ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", 0),
+    ],
+)
+def test_a_program_that_stops_without_a_gpu_is_known_by_its_text(file: Callable[[str], Path], text: str, line: int) -> None:
+    assert insists_on_gpu(file(text)) == (f"the program stops without a GPU (program.py:{line})" if line else "")
+
+
+# questions
+
+
+ASKING = """import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.is_cuda:
+            return x.half()
+        y = torch.zeros(3, device=x.device)
+        return x.sin() + (y if x.device == y.device else 0)
+model = Model().to(device)
+example_inputs = (torch.randn(3, device=device),)
+"""
+
+
+@needs_triton
+def test_what_the_program_asks_about_the_device_is_told(for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened) -> None:
+    program = file(ASKING)
+    ended = for_gpu(program, "h100")
+    asked = [(one["what"], one["file"], one["line"]) for one in ended.meta["virtual_gpu"]["questions"]]
+    assert asked == [("torch.cuda.is_available()", str(program), 2), (".is_cuda", str(program), 5)]
+    texts = [fact.text for fact in overview(opened(ended))]
+    assert (
+        "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
+        in (texts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("y = 1 if x.is_cuda else 2", [".is_cuda"]),
+        ("while model.weight.device.type == 'cuda': pass", [".device.type"]),
+        ("if str(x.device).startswith('cuda'): pass", [".device"]),
+        ("if x.device == torch.device('cpu'): pass", [".device"]),
+        ("fast = a and torch.cuda.is_available()", ["torch.cuda.is_available()"]),
+        ("same = x.device == y.device", []),
+        ("y = torch.zeros(3, device=x.device)", []),
+        ("print(x.is_cuda)", []),
+    ],
+)
+def test_only_conditions_on_the_kind_of_device_are_questions(file: Callable[[str], Path], text: str, asked: list[str]) -> None:
+    assert [question.what for question in conditions(str(file(text)))] == asked

@@ -1,0 +1,120 @@
+"""Programs of many kinds, captured for a GPU that is not there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.coverage import link_coverage
+from fx_explorer.session import SessionReader
+from tests.capture.virtual_gpu.conftest import EVERYTHING, HERE, ForGpu, needs_triton, told
+from tests.worker.capturing import Ended
+
+pytestmark = needs_triton
+
+SCRIPT = HERE / "programs.py"
+MODELS = HERE / "models.py"
+FEW = ("mlp", "fused_attention", "recurrent_loop", "matmul_template")
+
+FUSED = {"h100": "cudnn", "a100": "flash", "mi300x": "flash"}
+
+Opened = Callable[[Ended], SessionReader]
+
+
+def names() -> list[str]:
+    """Of the functions under ``@program``."""
+    tree = ast.parse(SCRIPT.read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [one.name for one in functions if "program" in [ast.unparse(decorator) for decorator in one.decorator_list]]
+
+
+@pytest.fixture
+def zoo(for_gpu: ForGpu) -> Callable[[str], Ended]:
+    """The programs for one GPU; for all but the H100 only a few, or the test run would take minutes."""
+
+    def captured(gpu: str) -> Ended:
+        some = () if EVERYTHING or gpu == "h100" else FEW
+        return for_gpu(SCRIPT, gpu, as_script=True, arguments=some)
+
+    return captured
+
+
+@pytest.mark.parametrize("gpu", FUSED)
+def test_every_program_is_compiled(zoo: Callable[[str], Ended], gpu: str) -> None:
+    ended = zoo(gpu)
+    assert told(ended, "failed") == []
+    assert told(ended, "compiled") == (names() if EVERYTHING or gpu == "h100" else list(FEW))
+    assert ended.outcome.kind == "finished"
+
+
+@pytest.mark.parametrize("gpu", FUSED)
+def test_kernels_are_triton_in_both_directions(zoo: Callable[[str], Ended], opened: Opened, gpu: str) -> None:
+    kernels = opened(zoo(gpu)).rows(model.Kernel)
+    assert {kernel.language for kernel in kernels} == {"triton", "extern"}
+    assert {kernel.direction for kernel in kernels if kernel.language == "triton"} >= {"forward", "backward"}
+
+
+@pytest.mark.parametrize("gpu", FUSED)
+def test_attention_is_fused_and_not_decomposed(zoo: Callable[[str], Ended], opened: Opened, gpu: str) -> None:
+    called = {kernel.name for kernel in opened(zoo(gpu)).rows(model.Kernel, language="extern")}
+    fused = f"torch.ops.aten._scaled_dot_product_{FUSED[gpu]}_attention"
+    assert {f"{fused}.default", f"{fused}_backward.default"} <= called
+
+
+@pytest.mark.parametrize("gpu", FUSED)
+def test_the_code_is_for_that_gpu(zoo: Callable[[str], Ended], opened: Opened, gpu: str) -> None:
+    """Inductor writes the device into each kernel: ``DeviceProperties(type='cuda', …, cc=90, …)``."""
+    reader = opened(zoo(gpu))
+    sources = [reader.text(artifact.text) for artifact in reader.rows(model.Artifact, kind="kernel", language="triton")]
+    wanted = {"h100": ("type='cuda'", "cc=90,"), "a100": ("type='cuda'", "cc=80,"), "mi300x": ("type='hip'", "cc='gfx942'")}
+    assert sources
+    assert all(word in source for source in sources for word in wanted[gpu])
+
+
+def test_a_matmul_is_a_triton_template_when_it_is_tuned_and_its_candidates_are_listed(zoo: Callable[[str], Ended]) -> None:
+    choices = zoo("h100").meta["virtual_gpu_choices"]
+    assert [choice["shown"] for choice in choices] == [choice["candidates"][0]["name"] for choice in choices]
+    assert all(len(choice["candidates"]) > 10 for choice in choices)
+    assert "BLOCK_M" in choices[0]["candidates"][0]["description"]
+
+
+def test_the_session_names_the_gpu_and_how_the_program_was_fed(zoo: Callable[[str], Ended]) -> None:
+    meta = zoo("h100").meta
+    assert meta["environment"]["virtual_gpu"] == "NVIDIA H100 SXM 80 GB"
+    assert meta["request"]["gpu"]["name"] == "h100"
+    assert meta["virtual_gpu"]["feeding"] == "transplant"
+
+
+def test_values_are_real_while_the_program_runs_on_the_cpu(zoo: Callable[[str], Ended], opened: Opened) -> None:
+    """The program of the branch that needs a value goes on behind it: that is a compilation of its own."""
+    resumed = [row for row in opened(zoo("h100")).rows(model.Compilation) if "torch_dynamo_resume_in_run" in row.function]
+    assert resumed
+
+
+def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opened: Opened) -> None:
+    ended = for_gpu(MODELS, "h100", as_script=True)
+    assert told(ended, "compiled") == ["llama", "vit"], told(ended, "failed")
+    coverage = {one.direction: one for one in link_coverage(opened(ended))}
+    for direction in ("forward", "backward"):
+        found = coverage[direction]
+        assert found.kernel_lines > 100
+        assert found.kernel_lines_linked >= 0.95 * found.kernel_lines
+        assert found.to_kernel >= 0.95 * found.compute_nodes
+        assert found.to_source >= 0.9 * found.nodes
+
+
+def test_nothing_of_it_is_in_the_caches_of_a_real_gpu(own_cache: Path, for_gpu: ForGpu, tmp_path: Path) -> None:
+    """A program that says where the compilers would put things."""
+    (tmp_path / "where.py").write_text(
+        "import os, torch\nfrom torch._inductor.runtime.cache_dir_utils import cache_dir\n"
+        "torch.compile(torch.sin)(torch.ones(3))\n"
+        "print(cache_dir(), os.environ['TRITON_CACHE_DIR'], [os.environ['CUDA_VISIBLE_DEVICES']], sep='\\n')\n"
+    )
+    inductor, triton, devices = for_gpu(tmp_path / "where.py", "l4").printed()
+    assert Path(inductor).is_relative_to(own_cache / "fx-explorer")
+    assert Path(triton).is_relative_to(own_cache / "fx-explorer")
+    assert devices == "['']"

@@ -46,6 +46,9 @@ def run_time(duration_s: float) -> str:
 
 # at graph breaks
 
+MAX_SPREAD = 0.5
+"""Of the median: a wider middle half is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
@@ -61,7 +64,12 @@ class RunTime:
     def in_words(self) -> str:
         """``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
         whole = f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on {self.call.device})"
-        return f"{with_spread(self.median_s, self.iqr_s)} of {whole}"
+        varies = ", of widely differing times: measure again when the machine is idle" if self.varies else ""
+        return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"
+
+    @property
+    def varies(self) -> bool:
+        return self.iqr_s > MAX_SPREAD * self.median_s
 
 
 def call_time(reader: SessionReader) -> model.CallTime | None:

@@ -10,6 +10,7 @@ import torch
 
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.kept_across import KeptAcross
+from fx_explorer.tui.views.memory import memory_table
 from tests.capture.recorded import Compile, record
 
 PARTITIONING = "aot_eager_decomp_partition"
@@ -71,7 +72,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeptAcross, ...]:
 
     with record(tmp_path_factory.mktemp("kept") / "s.fxs", run, backend=PARTITIONING, build=True) as reader:
         (one,) = distinct_breaks(reader)
+        notice = memory_table(reader).notice
     cost = one.cost
+    assert notice.endswith(f"{cost.kept_twice.in_words} stand here twice: both sides of a graph break keep them (4).")
     crossing = [row for row in cost.kept_across if row.crosses]
     assert (cost.saved.count, cost.saved.size_bytes) == (len(crossing), BYTES * len(crossing))
     twice = [row for row in cost.kept_across if row.is_kept_twice]

@@ -73,6 +73,7 @@ def test_a_call_ticks_for_each_graph_that_torch_made() -> None:
     torch._dynamo.reset()
     with SessionWriter(":memory:") as writer, recording(writer, CaptureRequest("test", ""), lambda notice: None) as state:
         clock = FrameClock(state)
+        before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
         compiled = torch.compile(program, backend="eager")
         with clock.installed():
             expected = compiled(torch.ones(3))
@@ -80,7 +81,7 @@ def test_a_call_ticks_for_each_graph_that_torch_made() -> None:
         torch.testing.assert_close(compiled(torch.ones(3)), program(torch.ones(3)))
         torch.testing.assert_close(expected, program(torch.ones(3)))
         ticks = clock.take()
-        graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"] - before
     assert sum(tick.kind == "begin" for tick in ticks) == graphs == sum(frame.has_graph for frame in clock.frames)
     kinds = [tick.kind for tick in ticks]
     assert kinds.count("enter") == kinds.count("leave") == len(clock.frames)
@@ -88,4 +89,15 @@ def test_a_call_ticks_for_each_graph_that_torch_made() -> None:
         kinds.count("resume") == sum(frame.is_cut for frame in clock.frames) == sum(frame.is_resume for frame in clock.frames)
     )
     assert [tick.time_s for tick in ticks] == sorted(tick.time_s for tick in ticks)
+    torch._dynamo.reset()
+
+
+def test_on_an_accelerator_each_tick_waits_for_the_device_first() -> None:
+    torch._dynamo.reset()
+    waited: list[int] = []
+    with SessionWriter(":memory:") as writer, recording(writer, CaptureRequest("test", ""), lambda notice: None) as state:
+        clock = FrameClock(state, lambda: waited.append(1))
+        with clock.installed():
+            torch.compile(program, backend="eager")(torch.ones(3))
+    assert len(waited) == len(clock.take()) > 0
     torch._dynamo.reset()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from fx_explorer import model
+from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.saved import SavedValue, saved_total, saved_values
 from fx_explorer.analysis.words import counted, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -69,7 +71,15 @@ def _notice(reader: SessionReader) -> str:
     words = (
         f"{counted(whole.count, 'value')}, {size(whole.size_bytes)}; of these {size(activations.size_bytes)} are activations."
     )
-    return f"{words} {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else words
+    unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
+    return f"{words}{unknown}{_twice(reader)}"
+
+
+def _twice(reader: SessionReader) -> str:
+    """Graphs on both sides of a break may keep the same tensor: then it is listed by both."""
+    twice = sum((one.cost.kept_twice for one in distinct_breaks(reader)), NO_TENSORS)
+    stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
+    return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)." if twice.count else ""
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -101,12 +101,12 @@ class ChangingApp(SteppingApp):
 
     @work(name="measure", group="choose", description="choose what to build and run for its time")
     async def action_measure(self) -> None:
-        from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable  # not for the first paint
+        from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable_at  # not for the first paint
 
         waiting, reader = self._at_rest(), self.stepped_session
         if waiting is None or reader is None:
             return
-        found = [] if waiting.gate else measurable(reader)
+        found = measurable_at(reader, waiting)
         if self.explorer.view == "breaks":
             found = breaks_first(found)
         if not found:

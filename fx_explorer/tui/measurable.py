@@ -7,6 +7,7 @@ from fx_explorer.analysis.branches import way_in_words, ways_of
 from fx_explorer.analysis.measured import call_time, measured, run_time
 from fx_explorer.analysis.ways import first_ways
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.screens.choose import Choice
 
 LATER = "A way is built and run once the program has ended: go on first, with c."
@@ -14,6 +15,13 @@ BREAKS = ("graph breaks",)
 """In place of names of ways."""
 
 NOTHING = "Nothing was compiled to its end, so there is nothing to run."
+
+
+def measurable_at(reader: SessionReader, waiting: Waiting) -> list[Choice[tuple[str, ...]]]:
+    """Before anything is compiled, but with Dynamo through all of the program, its breaks are known and can be measured."""
+    if waiting == Waiting("dynamo"):
+        return _breaks(reader)
+    return [] if waiting.gate else measurable(reader)
 
 
 def measurable(reader: SessionReader) -> list[Choice[tuple[str, ...]]]:

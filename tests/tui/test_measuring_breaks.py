@@ -11,7 +11,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.client.break_times import BreakTimes, Told
 from fx_explorer.errors import UsageError
-from fx_explorer.model import BreakTime, CallTime, CaptureRequest
+from fx_explorer.model import BreakTime, CallTime, CaptureRequest, Notice
 from fx_explorer.session import SessionWriter
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture
@@ -117,3 +117,20 @@ async def test_a_saved_session_says_what_measures_its_breaks(open_app: OpenApp, 
         assert "Run time: not measured. T builds the program" in driver.screen
         await driver.press("T")
         assert "there is no compiler to drive" in messages(driver)
+
+
+async def test_breaks_can_be_measured_as_soon_as_dynamo_is_through(open_app: OpenApp, tmp_path: Path) -> None:
+    """Where the app pauses by itself: the program has run, and nothing is compiled yet."""
+    capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
+    async with open_app(make_capture=lambda: capture, target="p.py", measure_breaks=measuring) as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        two_breaks(capture.session_path)
+        capture.say(Notice("gate", state="begin", gate="dynamo"))
+        await driver.until(lambda: "paused after Dynamo" in driver.header)
+        await driver.press("4", "T")
+        assert "[0/0]" not in driver.screen.partition("Build and run")[2].partition("╰")[0]
+        await driver.press("enter")
+        measuring.ending.set_result(TIMES)
+        await driver.until(lambda: "2.1 ms" in driver.screen)
+        assert capture.sent == []
+        capture.end()

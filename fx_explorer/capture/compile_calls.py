@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._dynamo import trace_rules
 
-from fx_explorer.capture.callers import Caller, caller
+from fx_explorer.capture.callers import Caller, caller, is_torch_itself
 from fx_explorer.capture.driving.settings import as_json
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
@@ -37,7 +37,7 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
+            if torch.compiler.is_compiling() or is_torch_itself():
                 return original(*args, **kwargs)
             given = dict(signature.bind(*args, **kwargs).arguments)
             model = given.pop("model", None)

@@ -52,9 +52,11 @@ class _Stances:
         self.is_noted = False
 
     def note_set(self, stance: str) -> None:
+        """What fx-explorer sets for a purpose of its own is none of the user's business."""
         place = caller()
-        self._set_by = "program" if place.file else "fx-explorer"
-        self._place = place
+        if not place.file and stance not in ("default", self._recording.request.stance_wanted):
+            return
+        self._set_by, self._place = ("program" if place.file else "fx-explorer"), place
         if stance != "default":
             self.note()
 

@@ -132,6 +132,28 @@ def test_a_torch_compile_inside_compiled_code_is_traced_as_without_us(tmp_path: 
         assert graphs_and_breaks() == bare
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_what_torch_compiles_for_itself_is_no_call_of_the_program(tmp_path: Path) -> None:
+    """flex_attention compiles itself with another backend when it is called eagerly."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    query = torch.ones(1, 1, 16, 16)
+    calls: list[object] = []
+    original = torch.compile
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return original(*args, **kwargs)
+
+    torch.compile = counting  # type: ignore[assignment]
+    try:
+        rows = recorded(tmp_path, lambda: flex_attention(query, query, query))
+    finally:
+        torch.compile = original
+    assert calls
+    assert [row for row in rows if row.name.startswith("compile.")] == []
+
+
 @pytest.mark.parametrize(
     ("given", "wanted", "passed"),
     [

@@ -39,6 +39,8 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
     yield Fact(
         "run", "good", f"The code is that for a virtual {title}: nothing was run on it.", f"{fed}{reason}", view="kernels"
     )
+    if told.get("warning"):
+        yield Fact("run", "notice", f"{told['warning'][0].upper()}{told['warning'][1:]}.", view="kernels")
     if choices := reader.meta("virtual_gpu_choices"):
         yield _untimed(choices)
     yield from _questions(reader, told.get("questions", []))

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import Any, get_args
 
 import torch
@@ -149,3 +150,18 @@ def compile_parameters() -> dict[str, object]:
     if defaults.get("backend") is None:
         defaults["backend"] = str(part("torch._dynamo.backends.registry", "get_default_backend")())
     return defaults
+
+
+# triton
+
+
+_TRITON_OF_TORCH = {"2.11": "3.6", "2.13": "3.7", "2.15": "3.9"}
+"""Of releases whose CUDA build was looked at; a CPU build does not say."""
+
+
+def fitting_triton() -> str:
+    """The triton that goes with this torch, ``3.7`` or ``3.7.1``; empty where that is not known."""
+    for requirement in metadata.requires("torch") or ():
+        if pinned := re.match(r"triton==([\d.]+\d)", requirement):
+            return pinned[1]
+    return _TRITON_OF_TORCH.get(".".join(torch.__version__.split(".")[:2]), "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.feeding import IN_WORDS, Feeding
-from fx_explorer.capture.virtual_gpu.installing import before_torch, install
+from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
 from fx_explorer.model import CaptureRequest, Gpu
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class VirtualGpu:
         self._job = job
         self._feeding: Feeding | None = None
         self._told = ""
+        self._warning = ""
 
     def before_torch(self) -> None:
         """Raises WorkerError when something that it needs is not there."""
@@ -42,6 +43,9 @@ class VirtualGpu:
     def install(self) -> None:
         """Between torch and its compiler. Raises WorkerError."""
         self._feeding = install(self._gpu)
+        self._warning = other_triton()
+        if self._warning:
+            self._job.note(self._warning)
         self._feeding.on_change = self._record
         self._choose(self._feeding)
         self._record(self._feeding)
@@ -74,7 +78,7 @@ class VirtualGpu:
         return missing_value(error)
 
     def _record(self, feeding: Feeding) -> None:
-        self._job.writer.set_meta("virtual_gpu", feeding.to_json())
+        self._job.writer.set_meta("virtual_gpu", {**feeding.to_json(), "warning": self._warning})
         told = IN_WORDS[feeding.kind] + (f": {feeding.reason}" if feeding.reason else "")
         if told != self._told:
             self._told = told

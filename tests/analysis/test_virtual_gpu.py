@@ -39,6 +39,11 @@ def test_it_offers_no_build(written: Written) -> None:
     assert not any("--build" in fact.text + fact.detail for fact in facts)
 
 
+def test_another_triton_is_a_notice(written: Written) -> None:
+    facts = overview(written(lambda writer: virtual(writer, warning="triton 3.5 is here")))
+    assert [fact.severity for fact in facts if fact.text == "Triton 3.5 is here."] == ["notice"]
+
+
 def test_questions_about_the_device_are_notices_with_their_line(written: Written) -> None:
     facts = overview(written(lambda writer: virtual(writer, questions=[question(12)])))
     told = [fact for fact in facts if "model.py:12 asks .is_cuda" in fact.text]

@@ -50,11 +50,11 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
     gpu = feeding.gpu
     return [
         ("C++ device guard", shim.use_guard),
+        ("Triton's driver", lambda: use_driver(gpu)),
         ("answers of torch.cuda", lambda: torch_cuda.answer(feeding)),
         ("fake tensors without a device", leave_device_alone),
         ("operators of a CUDA build", lambda: quietly(lambda: operators.add_operators(gpu))),
         ("tensors on cuda", lambda: quietly(lambda: fake_feeding.allow_cuda_tensors(feeding))),
-        ("Triton's driver", lambda: use_driver(gpu)),
         ("constant folding", constants.fold_on_cpu),
         ("options of Inductor", set_options),
         ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
@@ -87,6 +87,19 @@ def quietly(action: Callable[[], None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         action()
+
+
+def other_triton() -> str:
+    """What to say when triton is not the one that goes with this torch; empty when it is, or that is not known."""
+    from importlib import metadata
+
+    from fx_explorer.capture.versions import fitting_triton
+
+    found, wanted = metadata.version("triton"), fitting_triton()
+    if not wanted or f"{found}.".startswith(f"{wanted}."):
+        return ""
+    torch = metadata.version("torch")
+    return f"triton {found} is here, and torch {torch} goes with {wanted}: the code may differ from what the GPU would run"
 
 
 def versions() -> str:

@@ -23,6 +23,9 @@ _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "Mul
 _CALLS_NOTHING = ("MultiOutput", "AssertScalar")
 """Scheduled as library calls, but none: one takes a result out of another, one checks a size (torch/_inductor/ir.py)."""
 
+MULTIPLIES = "tl.dot"
+"""In the source of a Triton kernel that multiplies matrices itself."""
+
 
 @dataclass
 class CallInProgress:
@@ -110,7 +113,8 @@ class LoweringInProgress:
         nodes = origins(scheduler_nodes)
         call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
         call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
-        call.estimated_flops = self._estimate(flops_of, nodes)
+        # A kernel may stand for a library's nodes (they share a buffer, say) without doing their work.
+        call.estimated_flops = self._estimate(flops_of, nodes if MULTIPLIES in source else [])
         self._calls.append(call)
         if self._extern:
             self._extern[1].append(call)

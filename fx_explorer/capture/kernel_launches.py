@@ -28,8 +28,8 @@ from fx_explorer.model.kernel_build import NOT_KNOWN
 MAX_SIZES = 50
 """Of a kernel: launches with still other sizes are counted together."""
 
-BYTES_OF_A_SPILL = 4
-"""``n_spills`` of a launcher is the driver's local memory of a thread, in registers of 32 bits."""
+BYTES_OF_A_REGISTER = 4
+"""``n_spills`` of a launcher is the driver's local memory of a thread, counted in registers."""
 
 Options = tuple[tuple[str, object], ...]
 
@@ -140,7 +140,7 @@ class KernelNotes:
                 dict(key),
                 "cached" if origin == "heuristic" and _is_from_cache(noted.autotuner) else origin,
                 _known(launcher.n_regs),
-                _known(launcher.n_spills, BYTES_OF_A_SPILL),
+                _known(launcher.n_spills, BYTES_OF_A_REGISTER),
                 _known(launcher.shared),
                 _cache_folder(noted.device) / launcher.cache_hash,
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from fx_explorer.capture.built_texts import Texts, texts_of
+from fx_explorer.capture.built_texts import Texts, spilled_bytes, texts_of
 from fx_explorer.capture.kernel_launches import NotedBuild, NotedKernel, Options
 from fx_explorer.capture.recording import Recording
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch, Level
@@ -88,7 +88,8 @@ class _Rows:
         )
         if not build.folder:
             return self._writer.add(replace(row, error=LEFT_OUT))
-        return self._writer.add(replace(_with_resources(row, build), levels=self._add_levels(kernel, build.folder)))
+        row = _with_resources(row, build, self._texts.get(build.folder, {}).get("ptx", ""))
+        return self._writer.add(replace(row, levels=self._add_levels(kernel, build.folder)))
 
     def _add_levels(self, kernel: Kernel, folder: Path) -> dict[str, int]:
         return {level: self._add_level(kernel, level, text) for level, text in self._texts.get(folder, {}).items()}
@@ -126,15 +127,15 @@ def _written(noted: NotedKernel) -> dict[str, object]:
     return dict(noted.autotuner.inductor_meta.get("config_args") or {})
 
 
-def _with_resources(row: KernelBuild, build: NotedBuild) -> KernelBuild:
-    """As the driver told torch; what a thread has of local memory is what did not fit into its registers."""
+def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuild:
+    """As the driver told torch, but for spills: without local memory there are none, else ptxas has to say."""
     warps = build.options["num_warps"]
     warp_size = torch.cuda.get_device_properties(0).warp_size
     return replace(
         row,
         threads=warps * warp_size if isinstance(warps, int) else row.threads,
         registers=build.registers,
-        spill_bytes=build.local_bytes,
+        spill_bytes=spilled_bytes(ptx) if build.local_bytes > 0 else build.local_bytes,
         stack_bytes=build.local_bytes,
         shared_bytes=build.shared_bytes,
     )

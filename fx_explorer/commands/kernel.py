@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import source_of, text_of_level, triton_kernels
+from fx_explorer.analysis.below.candidates import session_gpu, source_of, text_of_level, triton_kernels
+from fx_explorer.analysis.below.launched import real_builds, was_launched
 from fx_explorer.analysis.below.unknown import NO_SASS_ON_AMD
 from fx_explorer.commands.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
 from fx_explorer.commands.capture_options import add_capture_arguments
@@ -31,17 +32,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--level", choices=[SOURCE, *LEVELS], help="print this text (default: the table of configurations)")
     shown.add_argument("--passes", action="store_true", help="list the MLIR passes and say which of them changed the text")
     shown.add_argument("--pass", dest="mlir_pass", metavar="N", type=int, help="print what pass N changed")
+    shown.add_argument(
+        "--bench",
+        action="store_true",
+        help="run it again and again on this machine's GPU; this runs code of the session (not for sessions of strangers)",
+    )
     parser.add_argument("--config", metavar="N", type=int, default=0, help="which configuration, by its number (default: 0)")
     add_capture_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.bench:
+        if not arguments.name:
+            raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
+        arguments.build = True  # of a target: without that it is not known what the kernel is launched with
     return answer_from(arguments, lambda reader: _answer(reader, arguments)) or 0
 
 
 def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
     from fx_explorer.report.kernel_text import kernels_text
 
+    if arguments.bench:
+        from fx_explorer.commands.kernel_bench import bench_text
+
+        with ExitStack() as stack:
+            sys.stdout.write(bench_text(to_write(reader, stack).path, _the_one(reader, arguments.name), arguments))
+        return
+    if was_launched(reader) and session_gpu(reader) is None:
+        sys.stdout.write(_text_of_launched(reader, arguments))
+        return
     gpu = gpu_of(reader)
     if not arguments.name:
         sys.stdout.write(kernels_text(reader, triton_kernels(reader), gpu))
@@ -49,6 +68,27 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
     kernel = _the_one(reader, arguments.name)
     with ExitStack() as stack:
         sys.stdout.write(_text(to_write(reader, stack), kernel, gpu, arguments))
+
+
+def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> str:
+    """On a real GPU: everything is in the session already."""
+    from fx_explorer.report.launched_kernel_text import launched_kernel_text
+
+    if arguments.passes or arguments.mlir_pass is not None:
+        raise UsageError("passes are for a virtual GPU, whose kernels we compile ourselves: --gpu h200, for example")
+    if not arguments.name:
+        kernels = [kernel for kernel in triton_kernels(reader) if real_builds(reader, kernel)]
+        return "\n".join(launched_kernel_text(reader, kernel) for kernel in kernels)
+    kernel = _the_one(reader, arguments.name)
+    rows = real_builds(reader, kernel)
+    if not rows:
+        raise UsageError(f"{kernel.name} was not launched while this session was captured")
+    if not arguments.level:
+        return launched_kernel_text(reader, kernel)
+    row = rows[arguments.config] if 0 <= arguments.config < len(rows) else None
+    if row is None or arguments.level not in (SOURCE, *row.levels):
+        raise UsageError(f"there is no {arguments.level} of configuration {arguments.config} in this session")
+    return source_of(reader, kernel, row) if arguments.level == SOURCE else text_of_level(reader, row, arguments.level)
 
 
 def _the_one(reader: SessionReader, name: str) -> model.Kernel:

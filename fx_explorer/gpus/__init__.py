@@ -1,5 +1,5 @@
 """The GPUs that code can be generated for without having them: one TOML file each, every number with its source."""
 
-from fx_explorer.gpus.reading import find_gpu, known_gpus
+from fx_explorer.gpus.reading import find_gpu, gpu_of_device, known_gpus
 
-__all__ = ["find_gpu", "known_gpus"]
+__all__ = ["find_gpu", "gpu_of_device", "known_gpus"]

@@ -39,6 +39,11 @@ def find_gpu(name: str) -> Gpu:
     )
 
 
+def gpu_of_device(device_name: str) -> Gpu | None:
+    """The one that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None when it is none of ours."""
+    return next((gpu for gpu in map(find_gpu, known_gpus()) if gpu.device_name == device_name), None)
+
+
 def read_gpu(path: Path) -> Gpu:
     """Raises UsageError, with the name of what is wrong."""
     # Python 3.10 has no tomllib; tomli is the same module under its older name.

@@ -14,7 +14,7 @@ import torch
 pytest.importorskip("triton", reason="there is no autotuner without triton")
 
 from fx_explorer.capture import kernel_launches
-from fx_explorer.capture.built_texts import texts_of
+from fx_explorer.capture.built_texts import spilled_bytes, texts_of
 from fx_explorer.capture.kernel_launches import KernelNotes, launch_hook, noting_launches
 from fx_explorer.capture.launch_rows import LEFT_OUT, add_launch_rows
 from fx_explorer.capture.recording import Recording
@@ -70,7 +70,7 @@ def test_every_configuration_comes_with_its_time_and_the_fastest_is_the_pick(rec
         (kernel, 512, pytest.approx(20e-6), True),
     ]
     assert [row.registers for row in builds] == [32, 16]
-    assert {(row.spill_bytes, row.shared_bytes, row.gpu, row.origin, row.state) for row in builds} == {
+    assert {(row.stack_bytes, row.shared_bytes, row.gpu, row.origin, row.state) for row in builds} == {
         (12, 64, "NVIDIA H200", "heuristic", "built")
     }
     assert [row.threads for row in builds] == [128, 256]
@@ -206,6 +206,22 @@ def test_texts_come_from_tritons_cache(recording: Recording, autotuner: Any, tmp
             "ttir": "module {}\n",
             "ptx": ".version 8.7\n",
         }
+
+
+SPILLING = 200
+"""Values that are alive at once, with 32 registers for them."""
+
+
+def test_spills_are_told_apart_from_other_local_memory() -> None:
+    pytest.importorskip("triton.backends.nvidia.compiler")
+    header = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    loads = "".join(f"ld.volatile.global.u32 %r{i}, [%rd1+{4 * i}];\n" for i in range(SPILLING))
+    stores = "".join(f"st.volatile.global.u32 [%rd1+{4 * i}], %r{i};\n" for i in range(SPILLING))
+    entry = ".visible .entry k(.param .u64 p) .maxnreg 32 {\n.reg .u64 %rd<2>;\n.reg .u32 %r<201>;\nld.param.u64 %rd1, [p];\n"
+    assert spilled_bytes(f"{header}{entry}{loads}{stores}ret;\n}}\n") > SPILLING
+    local = ".visible .entry k() {\n.local .b32 kept[8];\nst.local.u32 [kept], 1;\nret;\n}\n"
+    assert spilled_bytes(header + local) == 0
+    assert spilled_bytes("no PTX") == -1
 
 
 def test_a_cubin_is_disassembled(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""``fx-explorer kernel X NAME --bench``: one kernel is run again and again on this machine's GPU, and told how fast it is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
+from fx_explorer.client.kernel_bench import TIMEOUT_S, measure_kernel
+from fx_explorer.commands.build_first import run_to_end, tell
+from fx_explorer.gpus import gpu_of_device
+from fx_explorer.model import Kernel
+from fx_explorer.session import SessionReader
+
+
+def bench_text(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> str:
+    """What was measured, a line a fact; it stands in the session too. Raises UsageError where it cannot be measured."""
+    run_to_end(measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S))
+    with SessionReader(session) as reader:
+        speed = kernel_speed(reader, kernel)
+    assert speed is not None
+    return "\n".join(speed_in_words(speed, gpu_of_device(speed.time.device))) + "\n"

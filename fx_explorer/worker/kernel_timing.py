@@ -1,0 +1,129 @@
+"""How long one launch takes on the GPU, each time with cold caches, and without what it costs to launch it.
+
+The times are those of torch's profiler, which has them from the GPU itself. CUDA events, as ``triton.testing.do_bench`` uses
+them, count the start of the kernel too: 3.5 µs more on an H200, of a kernel of 1.3 µs. They are for where the profiler sees
+nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median, quantiles
+from typing import NamedTuple
+
+import torch
+
+from fx_explorer.model import Clock
+
+WARM_UP_RUNS = 10
+MEASURE_S = 0.1
+MIN_RUNS = 20
+MAX_RUNS = 500
+
+SMALLEST_FLUSH = 256 << 20
+"""To read it keeps the GPU busy for longer than it takes to launch a kernel: so no launch is waited for."""
+
+TIMES_THE_CACHE = 2
+
+Run = Callable[[], object]
+
+Event = tuple[float, float]
+"""Start and duration of something the GPU did, in µs."""
+
+
+class Figures(NamedTuple):
+    median_s: float
+    iqr_s: float
+    runs: int
+    clock: Clock
+
+
+def timed_alone(run: Run, put_back: Run = lambda: None) -> Figures:
+    """Before each run, ``put_back()`` and caches full of something else, neither of which is timed."""
+    l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+    flush = torch.zeros(flush_bytes(l2_bytes) // 4, device="cuda")
+
+    def prepare() -> None:
+        put_back()
+        # Read, not written: what is written has to leave the cache while the kernel runs, which made one of 25 MB 10 % slower.
+        flush.sum()
+
+    def together() -> None:
+        prepare()
+        run()
+
+    runs = runs_for(_cycle_s(run, prepare))
+    try:
+        before = len(_profiled(prepare, 1))
+        return _in_figures(spans(_profiled(together, runs), runs, before), "profiler")
+    except ValueError:
+        return _in_figures(_by_events(run, prepare, runs), "events")
+
+
+def timed_empty() -> Figures:
+    """The same for a kernel that has one number to write."""
+    one = torch.zeros(1, device="cuda")
+    return timed_alone(lambda: one.fill_(1.0))
+
+
+def flush_bytes(l2_bytes: int) -> int:
+    return max(SMALLEST_FLUSH, TIMES_THE_CACHE * l2_bytes)
+
+
+def runs_for(cycle_s: float) -> int:
+    """How many runs are made, when one and what comes before it take so long."""
+    return max(MIN_RUNS, min(MAX_RUNS, int(MEASURE_S / max(cycle_s, 1e-9))))
+
+
+def spans(events: list[Event], runs: int, before: int) -> list[float]:
+    """Seconds of each run: of what the GPU did in equal rounds, without the first ``before`` of each round.
+
+    Raises ValueError when there are no such rounds: nothing was seen, or something else ran meanwhile.
+    """
+    of_a_round = len(events) // runs
+    if of_a_round <= before or len(events) % runs:
+        raise ValueError(f"{len(events)} events are no {runs} rounds of more than {before}")
+    ordered = sorted(events)
+    rounds = [ordered[i + before : i + of_a_round] for i in range(0, len(ordered), of_a_round)]
+    return [(sum(own[-1]) - own[0][0]) / 1e6 for own in rounds]
+
+
+def _in_figures(times_s: list[float], clock: Clock) -> Figures:
+    quarters = quantiles(times_s, n=4, method="inclusive")
+    return Figures(median(times_s), quarters[2] - quarters[0], len(times_s), clock)
+
+
+def _cycle_s(run: Run, prepare: Run) -> float:
+    """After this, everything is warm."""
+    run()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(WARM_UP_RUNS):
+        prepare()
+        run()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / WARM_UP_RUNS
+
+
+def _profiled(body: Run, times: int) -> list[Event]:
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(times):
+            body()
+        torch.cuda.synchronize()
+    ranges = [event.time_range for event in seen.events() if event.device_type == DeviceType.CUDA]
+    return [(one.start, one.elapsed_us()) for one in ranges]
+
+
+def _by_events(run: Run, prepare: Run, runs: int) -> list[float]:
+    starts, ends = ([torch.cuda.Event(enable_timing=True) for _ in range(runs)] for _ in range(2))
+    for start, end in zip(starts, ends, strict=True):
+        prepare()
+        start.record()
+        run()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in zip(starts, ends, strict=True)]

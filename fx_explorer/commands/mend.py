@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
 from fx_explorer.commands.mend_recompiles import Recompiles, list_recompiles, recompiles_of
+from fx_explorer.commands.mend_together import ALL, apply_together, list_together
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest
@@ -32,9 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     what = parser.add_argument_group("what to do with the mends")
     what.add_argument("--try", dest="trying", action="store_true", help="try each mend, and say what came of it")
+    what.add_argument("--all", dest="together", action="store_true", help="try the good ones together too, one for each break")
     what.add_argument("--diff", metavar="N", type=int, help="print mend N as a diff, or the lines that set its options")
-    what.add_argument("--apply", metavar="N", type=int, help="try mend N, and write it to your file after asking")
+    what.add_argument(
+        "--apply", metavar="N", type=_number, help="try mend N (or all: the good ones together), and write it after asking"
+    )
     add_capture_arguments(parser)
+
+
+def _number(text: str) -> int:
+    return ALL if text == "all" else int(text)
 
 
 @dataclass
@@ -48,6 +56,7 @@ class Found:
     recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
     """A break, its mends, and why it has none that edits the source."""
+    trials: list[Trial] = field(default_factory=list)
 
     def mend(self, number: int) -> Mend:
         """As they are numbered in the list, from 1. Raises UsageError when there is no such mend."""
@@ -65,8 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.diff is not None:
         mend = found.mend(arguments.diff)
         sys.stdout.write(mend.diff or mend.instruction + "\n")
+    elif arguments.apply == ALL:
+        return asyncio.run(apply_together(found, arguments))
     elif arguments.apply is not None:
-        return asyncio.run(_apply(found, found.mend(arguments.apply), arguments))
+        return asyncio.run(apply(found, found.mend(arguments.apply), arguments))
     elif found.before is not None:
         asyncio.run(_list(found, arguments))
     return ended
@@ -94,12 +105,14 @@ async def _list(found: Found, arguments: argparse.Namespace) -> None:
         for mend in mends:
             number += 1
             print(f"  {number:>3}  {printable(mend.title)}", flush=True)
-            if arguments.trying:
-                print(f"       {_told(await _trial(found, mend, arguments))}", flush=True)
+            if arguments.trying or arguments.together:
+                print(f"       {told(await trial(found, mend, arguments))}", flush=True)
             if mend.risk:
                 print(f"       {printable(mend.risk)}")
         if not mends:
             print(f"       {printable(obstacle) or 'no mend is known for this break; torch suggests: ' + _hint(one)}")
+    if arguments.together:
+        await list_together(found, arguments)
     if found.recompiles:
         await list_recompiles(found.recompiles, found.request, arguments)
     if number:
@@ -121,38 +134,49 @@ def _place(file: str, line: int) -> str:
     return f"{relative(file)}:{line}"
 
 
-async def _trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:
+async def trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:
     from fx_explorer.mending.trial import TIMEOUT_S, try_mend
 
     if found.request is None or found.before is None or found.why_not_tried:
         raise UsageError(f"{arguments.target}: {found.why_not_tried}")
-    return await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
+    tried = await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
+    found.trials.append(tried)
+    return tried
 
 
-def _told(trial: Trial) -> str:
+def told(trial: Trial) -> str:
     seconds = ""
     if trial.after:
         seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
     return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
 
 
-async def _apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
+async def apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
     """1 when it is not written."""
-    from fx_explorer.mending import accept
-
-    if mend.settings:
+    if not mend.path:
         print(f"this mend changes no file; set it in your program:\n{mend.instruction}")
         return 0
     sys.stdout.write(printable_text(mend.diff))
-    trial = await _trial(found, mend, arguments)
-    print(_told(trial))
-    if trial.verdict == "refused":
+    tried = await trial(found, mend, arguments)
+    print(told(tried))
+    return _written(mend, tried)
+
+
+def _written(mend: Mend, tried: Trial) -> int:
+    from fx_explorer.mending import accept_all
+    from fx_explorer.mending.mend import relative
+
+    if tried.verdict == "refused":
         print("not written: a mend that fails or changes results is not applied (--diff N prints it)")
         return 1
-    if not _agreed(f"Write this to {_place(mend.path, mend.line)}? [y/N] "):
+    files = ", ".join(_place(edit.path, edit.line) if edit.line else str(relative(edit.path)) for edit in mend.edits)
+    if not _agreed(f"Write this to {files}? [y/N] "):
         print("not written")
         return 1
-    print(f"written; the file as it was: {printable(str(accept(mend)))}")
+    for backup in accept_all(mend):
+        print(f"written; the file as it was: {printable(str(backup))}")
+    if mend.settings:
+        print(f"set this in your program too:\n{mend.instruction}")
     return 0
 
 

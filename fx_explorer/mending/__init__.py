@@ -5,24 +5,32 @@ all that a session has for one break. Source is read and changed by its syntax t
 torch, is imported here.
 """
 
-from fx_explorer.mending.accepting import accept
+from fx_explorer.mending.accepting import accept, accept_all
 from fx_explorer.mending.mend import Mend
-from fx_explorer.mending.offers import Offer, TryMend, offer
+from fx_explorer.mending.offers import Offer, TryMend, all_proposals, offer
 from fx_explorer.mending.proposals import proposals, why_none
+from fx_explorer.mending.together import Together, is_whole, next_to_try, together, unknown_yet
 from fx_explorer.mending.trial import Figures, Trial, Verdict, figures, request_of, try_mend
 
 __all__ = [
     "Figures",
     "Mend",
     "Offer",
+    "Together",
     "Trial",
     "TryMend",
     "Verdict",
     "accept",
+    "accept_all",
+    "all_proposals",
     "figures",
+    "is_whole",
+    "next_to_try",
     "offer",
     "proposals",
     "request_of",
+    "together",
     "try_mend",
+    "unknown_yet",
     "why_none",
 ]

@@ -13,6 +13,12 @@ from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.on_disk import SourceOnDisk, changed_on_disk, read
 
 
+def accept_all(mend: Mend) -> list[Path]:
+    """Write it to each file that it edits, and return the backups. Nothing is written unless all of them can be."""
+    prepared = [_prepared(edit, Path(edit.path)) for edit in mend.edits]
+    return [_written(file, content) for file, content in prepared]
+
+
 def accept(mend: Mend, path: str | Path = "") -> Path:
     """Write the edit to the mend's file (or ``path``, the same file elsewhere) and return the backup.
 
@@ -20,17 +26,24 @@ def accept(mend: Mend, path: str | Path = "") -> Path:
     """
     if not mend.path:
         raise UsageError(f"this mend changes no file. Set it in your program: {mend.instruction.splitlines()[0]}")
-    file = Path(path or mend.path)
+    return _written(*_prepared(mend, Path(path or mend.path)))
+
+
+def _prepared(mend: Mend, file: Path) -> tuple[Path, bytes]:
+    """(the file, its new content)."""
     change = changed_on_disk(mend, str(file))
     if change:
         raise UsageError(change)
     target = file.resolve()
     if not os.access(target, os.W_OK) or not target.stat().st_mode & 0o222:  # root may write everything
         raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {file}), or copy the diff.")
-    content = _encoded(mend, read(str(target)), file)
+    return target, _encoded(mend, read(str(target)), file)
+
+
+def _written(file: Path, content: bytes) -> Path:
     try:
-        backup = _back_up(target)
-        _replace(target, content)
+        backup = _back_up(file)
+        _replace(file, content)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror or error}. It is as it was; copy the diff instead.") from error
     return backup

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """Either ``path``, ``before`` and ``after``, or ``settings``."""
+    """Either ``path``, ``before`` and ``after``, or ``settings``; of several in one (``together``) both, and more files."""
 
     title: str
     """What it does, as a request: ``take the print out of the compiled code``."""
@@ -25,6 +25,8 @@ class Mend:
     r"""Text of the whole file, with ``\n`` at the ends of lines."""
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
+    also: tuple[Mend, ...] = ()
+    """Edits of other files that belong to it."""
     keeps_prints: bool = False
     """Whether it is about when something is printed: other text, or another order, is then a reason to refuse it."""
 
@@ -34,6 +36,15 @@ class Mend:
 
         Empty for options.
         """
+        return "".join(edit._own_diff for edit in self.edits)
+
+    @property
+    def edits(self) -> tuple[Mend, ...]:
+        """Itself and ``also``, as far as they edit a file."""
+        return tuple(one for one in (self, *self.also) if one.path)
+
+    @property
+    def _own_diff(self) -> str:
         path = str(relative(self.path)).lstrip("/")
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
         lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.proposals import proposals, why_none
 from fx_explorer.mending.trial import Figures, Trial, figures, request_of
@@ -20,6 +20,7 @@ TryMend = Callable[[CaptureRequest, Mend, Figures], Awaitable[Trial]]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
+    session: Path
     broken: DistinctBreak
     mends: tuple[Mend, ...]
     why_none: str
@@ -36,6 +37,7 @@ def offer(path: Path, broken: DistinctBreak) -> Offer:
         mends = tuple(proposals(reader, broken))
         request = request_of(reader)
         return Offer(
+            path,
             broken,
             mends,
             "" if mends else why_none(reader, broken) or _hinted(broken),
@@ -43,6 +45,12 @@ def offer(path: Path, broken: DistinctBreak) -> Offer:
             figures(reader),
             why_not_tried(reader, request),
         )
+
+
+def all_proposals(path: Path) -> list[list[Mend]]:
+    """The mends of each break of a session, the costliest break first. As ``offer`` to be called in a thread."""
+    with SessionReader(path) as reader:
+        return [proposals(reader, one) for one in distinct_breaks(reader)]
 
 
 def _hinted(broken: DistinctBreak) -> str:

@@ -87,7 +87,7 @@ async def try_mend(
     """``request`` is what the session of the break was captured with, ``before`` its figures. Raises
     SessionWriteError when there is no room for a session, and nothing for what the mend or the user's program does."""
     began = time.monotonic()
-    change = changed_on_disk(mend)
+    change = next(filter(None, map(changed_on_disk, mend.edits)), "")
     if change:
         return Trial(mend, "refused", change, before, None, None, 0.0)
     capture = Capture(request_to_try(request, mend), python, timeout)
@@ -122,7 +122,7 @@ def request_to_try(request: CaptureRequest, mend: Mend) -> CaptureRequest:
         record_bytecode=False,
         verify=True,
         settings={**request.settings, **mend.settings},
-        overlay={**request.overlay, mend.path: mend.after} if mend.path else request.overlay,
+        overlay={**request.overlay, **{edit.path: edit.after for edit in mend.edits}},
     )
 
 

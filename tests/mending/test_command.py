@@ -81,6 +81,27 @@ def test_it_is_written_when_the_user_agrees_and_not_before(captured_program: tup
     assert "has changed since it was captured, first in line 5" in again.stdout
 
 
+def test_all_good_mends_are_tried_together_and_written_in_one_go(tmp_path: Path, captured: Callable[..., Path]) -> None:
+    file = tmp_path / "program.py"
+    asked = "    torch._dynamo.graph_break()\n"
+    file.write_text(PROGRAM.replace("    return", f"{asked}    return"))
+    session = captured(file, backend="eager")
+    listed = mend(session, "--try", "--all").stdout
+    together = listed.partition("all good mends together\n")[2]
+    assert "In one go: keep the value in a tensor (line 5); remove the line that asks for the break (line 6).\n" in together
+    assert "good: 2 breaks → 0; equal in 7 calls" in together
+    ended = mend(session, "--apply", "all", answer="y\n")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert file.read_text() == PROGRAM.replace(".item()", ".detach()")
+
+
+def test_a_word_that_is_no_number_is_a_message(captured_program: tuple[Path, Path]) -> None:
+    ended = mend(captured_program[1], "--apply", "most")
+    assert ended.returncode == 2
+    assert "most" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_session_with_other_ways_is_not_what_a_trial_is_held_against(
     captured_program: tuple[Path, Path], tmp_path: Path
 ) -> None:

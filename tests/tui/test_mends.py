@@ -86,7 +86,7 @@ async def open_mends(driver: Driver, title: str = "") -> MendScreen:
     screen = driver.app.screen
     assert isinstance(screen, MendScreen)
     await driver.settle()
-    for _ in range(len(screen._offer.mends)):
+    for _ in range(len(screen._mends)):
         if title in screen._mend.title:
             break
         await driver.press("j")
@@ -107,7 +107,7 @@ async def test_the_mends_of_a_break_are_listed_with_the_diff_of_the_one_under_th
         removed = diff.text.splitlines().index("-    print(x)")
         assert removed in diff.marks
         assert next(iter(diff.line_tokens(removed))) == ("-", "bad")
-        assert "t tries it" in driver.screen
+        await driver.until(lambda: "t tries it" in driver.screen)
         await driver.press("escape")
         assert driver.explorer.view == "breaks"
 
@@ -192,6 +192,33 @@ async def test_the_cursor_moves_while_a_trial_runs_and_the_verdict_goes_to_the_m
         assert screen._list.cursor == 0
         await driver.press(*"j" * row)
         assert "✓ good: all is well" in driver.screen
+
+
+async def test_all_good_mends_are_tried_and_written_as_one(open_app: OpenApp, tmp_path: Path) -> None:
+    source = SOURCE.replace("    return", "    print(x.shape)\n    return")
+    session = write_session(tmp_path, source)
+    with SessionWriter(session) as writer:
+        file = str(tmp_path / "m.py")
+        writer.add(model.GraphBreak(0, 1, "GB0059", "torch's reason", "", (), file, 6, "print(x.shape)"))
+    async with open_app(session, try_mend=ends_as("good", "all is well")) as driver:
+        screen = await open_mends(driver, "all good mends together")
+        assert "One good mend for each of the 2 breaks" in driver.screen
+        await driver.press("t")
+        await driver.until(lambda: "In one go:" in driver.screen)
+        titles = [trial.mend.title for trial in screen._trials]
+        assert titles == ["let torch do the print after the graph"] * 2 + ["all good mends together"]
+        assert "Trying first: let torch do the print after the graph (line 6)" in messages(driver)
+        await driver.press("a", "y", "enter")
+        written = (tmp_path / "m.py").read_text()
+        assert written.count("reorderable_logging_functions.add(print)") == 1
+        assert "print(str(x.shape))" in written
+
+
+async def test_a_single_break_has_no_row_for_all(open_app: OpenApp, session: Path) -> None:
+    async with open_app(session) as driver:
+        screen = await open_mends(driver)
+        assert "all good mends together" not in driver.screen
+        assert len(screen._mends) == len(screen._offer.mends)
 
 
 async def test_a_verdict_is_still_there_when_the_mends_are_opened_again(open_app: OpenApp, session: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from textual import work
@@ -15,7 +16,18 @@ from textual.worker import Worker
 
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.mending import Mend, Offer, Trial, TryMend, accept
+from fx_explorer.mending import (
+    Mend,
+    Offer,
+    Trial,
+    TryMend,
+    accept_all,
+    all_proposals,
+    is_whole,
+    next_to_try,
+    together,
+    unknown_yet,
+)
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.screens.ask import Ask
@@ -77,15 +89,23 @@ class MendScreen(ModalScreen[None]):
             yield self._hint
 
     def on_mount(self) -> None:
-        self._list.styles.height = min(MOST_ROWS, len(self._offer.mends))
+        self._list.styles.height = min(MOST_ROWS, len(self._mends))
         self._list.load(Rows(self._rows))
         self._show_state()
         self._diff.show(shown(self._mend))
         self._list.focus()
 
     @property
+    def _mends(self) -> list[Mend]:
+        """Those of the break, and one that stands for all breaks when there are several."""
+        if self._offer.before.sites < 2:
+            return list(self._offer.mends)
+        tried = (trial.mend for trial in reversed(self._trials) if is_whole(trial.mend))
+        return [*self._offer.mends, next(tried, unknown_yet(self._offer.before.sites))]
+
+    @property
     def _mend(self) -> Mend:
-        return self._offer.mends[self._list.cursor]
+        return self._mends[self._list.cursor]
 
     def _trial_of(self, mend: Mend) -> Trial | None:
         return next((trial for trial in reversed(self._trials) if trial.mend == mend), None)
@@ -107,8 +127,7 @@ class MendScreen(ModalScreen[None]):
     def _show_state(self) -> None:
         """A trial has begun or ended: cursors stay where they are."""
         self._rows[:] = [
-            mend_row(mend, self._trial_of(mend), is_being_tried=row == self._trying)
-            for row, mend in enumerate(self._offer.mends)
+            mend_row(mend, self._trial_of(mend), is_being_tried=row == self._trying) for row, mend in enumerate(self._mends)
         ]
         self._list.reload()
         self._show_words()
@@ -141,17 +160,34 @@ class MendScreen(ModalScreen[None]):
     @work(name="try mend", group="mend", description="run the program with a mend, and compare")
     async def _run_trial(self, row: int) -> None:
         """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
-        assert self._offer.request is not None
         self._trying = row
         self._show_state()
         try:
-            self._trials.append(await self._try_mend(self._offer.request, self._offer.mends[row], self._offer.before))
+            await (self._try_whole() if is_whole(self._mends[row]) else self._try_one(self._mends[row]))
         except FxExplorerError as error:
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
         finally:
             self._trying = self._trial = None
             if self.is_attached:
                 self._show_state()
+                self._diff.show(shown(self._mend))
+
+    async def _try_one(self, mend: Mend) -> None:
+        assert self._offer.request is not None
+        self._trials.append(await self._try_mend(self._offer.request, mend, self._offer.before))
+
+    async def _try_whole(self) -> None:
+        """What decides which mends are good is tried first, break by break; verdicts are kept as they come."""
+        breaks = await asyncio.to_thread(all_proposals, self._offer.session)
+        while mend := next_to_try(breaks, self._trials):
+            self.notify(f"Trying first: {mend.title} (line {mend.line})")
+            await self._try_one(mend)
+            self._show_state()
+        whole = together(breaks, self._trials)
+        if whole:
+            await self._try_one(whole.mend)
+        else:
+            self.notify("Fewer than two mends are good and go with each other: nothing to do together.", timeout=READ_S)
 
     @work(name="write mend", group="save", exclusive=True, description="write a mend to the file")
     async def action_accept(self) -> None:
@@ -169,11 +205,13 @@ class MendScreen(ModalScreen[None]):
 
     def _write(self, mend: Mend) -> None:
         try:
-            backup = accept(mend)
+            backups = accept_all(mend)
         except UsageError as error:
             self.notify(str(error), title="not written", severity="error", timeout=READ_S)
         else:
-            self.notify(f"Wrote {mend.path}; the file as it was: {backup}. Capture again to see it.", timeout=READ_S)
+            files, old = (", ".join(map(str, paths)) for paths in ([edit.path for edit in mend.edits], backups))
+            options = f" Set in your program too: {mend.instruction}" if mend.settings else ""
+            self.notify(f"Wrote {files}; the file as it was: {old}. Capture again to see it.{options}", timeout=READ_S)
 
     def action_leave(self) -> None:
         if self._trial:

@@ -58,14 +58,13 @@ def measured(trial: Trial) -> str:
 
 def shown(mend: Mend) -> str:
     """The edit as a diff; options as the lines that are to be added to the program."""
-    if mend.diff:
-        return mend.diff
-    return "\n".join(f" {line}" if line.startswith("#") else f"+{line}" for line in mend.instruction.splitlines())
+    options = "\n".join(f" {line}" if line.startswith("#") else f"+{line}" for line in mend.instruction.splitlines())
+    return f"{mend.diff}{options}"
 
 
 def why_not_written(mend: Mend, trial: Trial | None) -> str:
     """Empty when the user may be asked whether to write it."""
-    if mend.settings:
+    if mend.settings and not mend.path:
         return "This mend changes no file: set the option in your program. The lines can be copied."
     if trial is None:
         return "It has not been tried: only what was tried is written to your file."
@@ -76,4 +75,5 @@ def why_not_written(mend: Mend, trial: Trial | None) -> str:
 
 def question(mend: Mend, trial: Trial) -> str:
     doubt = "Prints differ. " if trial.verdict == "prints differ" else ""
-    return f"{doubt}Write it to {PurePath(mend.path).name}:{mend.line}, keeping a backup? y or yes"
+    others = "".join(f", {PurePath(edit.path).name}" for edit in mend.also)
+    return f"{doubt}Write it to {PurePath(mend.path).name}:{mend.line}{others}, keeping a backup? y or yes"

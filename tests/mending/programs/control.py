@@ -100,3 +100,23 @@ def looping_when_compiled(x):
     while torch.compiler.is_compiling() and library.COUNT[0] > 10**12:
         pass
     return x
+
+
+def three_breaks(x):
+    x = x * x.sum().item()
+    if x.sum() > 0:  # noqa: SIM108 - the form is the case
+        y = x * 2
+    else:
+        y = x - 1
+    time.sleep(0)
+    return y + 1
+
+
+def depends_on_both(x):
+    x = x + 1
+    one = 1
+    torch._dynamo.graph_break()
+    x = x * 2
+    other = 1
+    torch._dynamo.graph_break()
+    return x if one + other < 4 else x * 2

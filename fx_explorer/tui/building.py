@@ -50,23 +50,30 @@ class BuildingApp(BytecodeSteppingApp):
     """The one that ``_builds`` are for."""
     _asked: asyncio.Task[BuildAnswer] | None = None
     _wanted: BuildWanted | None = None
+    _is_warm: asyncio.Event
+    """A second builder that starts at the same time would only make both slower."""
 
     def prepare_builds(self) -> None:
         """A builder takes some seconds to start: begin before somebody asks."""
         reader = self.explorer.reader
         if reader and self._builds is None and session_gpu(reader) and triton_kernels(reader):
-            self._warm_up(self._builds_for(reader))
+            self._builds_for(reader)
 
     @work(name="warm up", group="warm up", exit_on_error=False, description="start a process that builds kernels")
     async def _warm_up(self, builds: Builds) -> None:
-        with contextlib.suppress(FxExplorerError):  # whoever asks for a kernel is told
-            await builds.warm_up()
+        try:
+            with contextlib.suppress(FxExplorerError):  # whoever asks for a kernel is told
+                await builds.warm_up()
+        finally:
+            self._is_warm.set()
 
     def _builds_for(self, reader: SessionReader) -> Builds:
         gpu = session_gpu(reader)
         assert gpu is not None
         if self._builds is None or gpu.name != self._gpu:
             self._builds, self._gpu = self.make_builds(gpu, self.trial_worker[0]), gpu.name
+            self._is_warm = asyncio.Event()
+            self._warm_up(self._builds)
         return self._builds
 
     async def close_builds(self) -> None:
@@ -120,9 +127,8 @@ class BuildingApp(BytecodeSteppingApp):
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""
         reader = await self._writable()
         gpu = session_gpu(reader)
-        builds = self._builds_for(reader)
         began = time.monotonic()
-        asked = self._asked = builds.ask(task, reader.path, kernel.id, position)
+        asked = self._asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
         try:
             while not asked.done():
                 took = time.monotonic() - began
@@ -131,6 +137,11 @@ class BuildingApp(BytecodeSteppingApp):
             return asked.result()
         finally:
             self._asked = None
+
+    async def ask_builder(self, reader: SessionReader, task: BuildTask, kernel: model.Kernel, position: int) -> BuildAnswer:
+        builds = self._builds_for(reader)
+        await self._is_warm.wait()
+        return await builds.ask(task, reader.path, kernel.id, position)
 
     async def _writable(self) -> SessionReader:
         """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on."""

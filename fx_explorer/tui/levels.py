@@ -9,7 +9,7 @@ from textual.message import Message
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import level_document, levels_of, session_gpu
 from fx_explorer.analysis.below.chain import build_of, triton_lines
-from fx_explorer.analysis.documents import Document, Place, document_of
+from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
 from fx_explorer.analysis.words import listed
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
@@ -37,6 +37,14 @@ class BuildWanted(Message):
         super().__init__()
         self.kernel = kernel
         self.position = position
+
+
+class CandidatesWanted(Message):
+    """The view of a kernel's configurations was opened."""
+
+    def __init__(self, kernel: model.Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
 
 
 class Levels:
@@ -140,9 +148,12 @@ def above(reader: SessionReader, place: Place) -> Place:
 
 
 def first_statement(reader: SessionReader, kernel: model.Kernel) -> Place:
-    """The first line of a kernel that computes something: what stands above it is the same in every kernel."""
-    found = reader.query("SELECT min(line) FROM line_node WHERE artifact=? AND line", (kernel.artifact,))
-    return Place(kernel_document(reader, kernel), (found[0][0] or 1) - 1)
+    """The first line of a kernel that computes something: what stands above it is the same in every kernel, and has no code."""
+    document = kernel_document(reader, kernel)
+    found = reader.query("SELECT DISTINCT line FROM line_node WHERE artifact=? AND line ORDER BY 1", (kernel.artifact,))
+    lines = [line - 1 for (line,) in found]
+    text = lines_of(reader, document)
+    return Place(document, next((line for line in lines if "tl." in text[line]), next(iter(lines), 0)))
 
 
 def is_level(document: Document) -> bool:

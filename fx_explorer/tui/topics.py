@@ -42,8 +42,14 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "kernels": (
-        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its nodes and your source.",
+        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its nodes and your source.\n"
+        "Of a Triton kernel U shows the levels below it, u its configurations, I MLIR pass by pass.",
         "Moving",
+    ),
+    "candidates": (
+        "Below the list: what the configuration needs, and what it does to the GPU. Enter shows it level by level.\n"
+        "I shows what each MLIR pass did to it. What is not known without the GPU stands above the list.",
+        "Linked panes",
     ),
     "memory": ("Enter goes to the node of the forward graph that makes the value.", "Moving"),
     "regions": (

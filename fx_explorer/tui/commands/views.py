@@ -30,9 +30,18 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
 """(name, key, label, sentence) of the views that have no number."""
 
 
+KERNEL_VIEW = (
+    "candidates",
+    "u",
+    "configurations",
+    "Every configuration of a Triton kernel that the autotuner would choose from, with its resources.",
+)
+"""The same of the view of one kernel: the one under the cursor."""
+
+
 def sentence_of(view: str) -> str:
     """What a view shows; empty for what is none."""
-    more = tuple((name, label, sentence) for name, _, label, sentence in MORE_VIEWS)
+    more = tuple((name, label, sentence) for name, _, label, sentence in (*MORE_VIEWS, KERNEL_VIEW))
     return next((sentence for name, _, sentence in (*VIEWS, *more) if name == view), "")
 
 
@@ -43,6 +52,16 @@ def _of_views() -> tuple[Command, ...]:
         for name, key, label, sentence in (*numbered, *MORE_VIEWS)
     )
 
+
+_CANDIDATES = (f"view.{KERNEL_VIEW[0]}", KERNEL_VIEW[1], KERNEL_VIEW[0], KERNEL_VIEW[2], KERNEL_VIEW[3])
+
+_PASSES = (
+    "kernel.passes",
+    "I",
+    "passes",
+    "MLIR passes",
+    "Show which passes of Triton's compiler changed the IR of the kernel under the cursor, and what each of them did.",
+)
 
 _COMPARE = (
     "ways.compare",
@@ -76,4 +95,8 @@ _DYNAMIC = (
     "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: what is compiled again, what to write.",
 )
 
-VIEW_COMMANDS = (*_of_views(), *declared("explorer", "Views", _COMPARE, _FILTER), *declared("app", "Views", _MENDS, _DYNAMIC))
+VIEW_COMMANDS = (
+    *_of_views(),
+    *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER),
+    *declared("app", "Views", _PASSES, _MENDS, _DYNAMIC),
+)

@@ -15,7 +15,7 @@ from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
-from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, first_statement, kernel_of
+from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, CandidatesWanted, first_statement, kernel_of
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
@@ -66,13 +66,28 @@ class Explorer(ExplorerFrame):
         self.remember()
 
     async def action_below(self) -> None:
-        """Below the kernel of what the cursor is on."""
+        await self.show_below()
+
+    async def action_candidates(self) -> None:
+        """All configurations of the kernel that the cursor is on."""
+        kernel = self.kernel_here()
+        if kernel is None:
+            return
+        self.remember()
+        self.arbiter.levels.choose(kernel)
+        self.progress = ""
+        await self.show_view("candidates")
+        self.post_message(CandidatesWanted(kernel))
+        self.remember()
+
+    async def show_below(self) -> None:
+        """Below the kernel of what the cursor is on; of a configuration in their view, that one."""
         kernel = self.kernel_here()
         if self.reader is None or kernel is None:
             return
         self.remember()
         place = self.place or self.arbiter.selection
-        self.arbiter.levels.choose(kernel)
+        self.arbiter.levels.choose(kernel, self.candidate_here())
         gpu = session_gpu(self.reader)
         await self.show_view("source")
         await self.arbiter.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")

@@ -29,12 +29,14 @@ from fx_explorer.tui import header, inspect
 from fx_explorer.tui.arbiter import Arbiter
 from fx_explorer.tui.commands import Keymap, sentence_of
 from fx_explorer.tui.history import History, Stop
+from fx_explorer.tui.levels import builds_here
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.pipeline import STEPS, StepState
+from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
@@ -85,6 +87,8 @@ class ExplorerFrame(Screen[None]):
         self.linked = LinkedPanes()
         self.facts = FactList()
         self.arbiter = Arbiter(self.linked)
+        self.progress = ""
+        """How far the configurations of a kernel are compiled."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -185,7 +189,7 @@ class ExplorerFrame(Screen[None]):
             else:
                 from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
 
-                widget = TablePane(TABLES[name], id=name)
+                widget = TablePane(TABLES.get(name, self.candidates_table), id=name)
             self._view_widgets[name] = widget
             await self._views.mount(widget)
         return self._view_widgets[name]
@@ -246,6 +250,10 @@ class ExplorerFrame(Screen[None]):
             return []
         return distinct_breaks(self.reader)[table.rows.cursor :][:1]
 
+    async def show_below(self) -> None:
+        """Show what is below the kernel that the cursor is on."""
+        raise NotImplementedError
+
     async def go(self, place: Place) -> None:
         """Show a place in the linked panes, and remember where we were."""
         self.remember()
@@ -271,9 +279,33 @@ class ExplorerFrame(Screen[None]):
         self.linked.refresh_tabs()
         self.show_inspector()
 
+    def candidates_table(self, reader: SessionReader) -> Table:
+        """The configurations of the kernel that is looked at."""
+        from fx_explorer.tui.views.candidates import candidates_table  # not needed for the first paint
+
+        return candidates_table(reader, self.arbiter.levels.kernel, self.progress)
+
+    def show_progress(self, words: str) -> None:
+        """How far the configurations are compiled."""
+        self.progress = words
+        if self.view == "candidates":
+            self._refresh_view()
+            self.show_inspector()
+
+    def candidate_here(self) -> int | None:
+        """Which configuration the cursor is on, in their view."""
+        table = self._view_widgets.get("candidates")
+        if self.view != "candidates" or not isinstance(table, TablePane) or self.outline.has_focus:
+            return None
+        kernel, reader = self.arbiter.levels.kernel, self.reader
+        rows = builds_here(reader, kernel) if kernel and reader else []
+        return rows[table.rows.cursor].position if table.rows.cursor < len(rows) else None
+
     @on(TablePane.Followed)
     async def row_followed(self, event: TablePane.Followed) -> None:
-        if event.place:
+        if self.view == "candidates":
+            await self.show_below()
+        elif event.place:
             await self.go(event.place)
         else:
             self.notify("This row stands for no one place in the code.")

@@ -1,0 +1,126 @@
+"""Everything about one kernel that has to be compiled for it: all of its configurations, and MLIR pass by pass."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from textual import on, work
+
+from fx_explorer import model
+from fx_explorer.analysis.below.candidates import session_gpu
+from fx_explorer.errors import FxExplorerError, WorkerError
+from fx_explorer.model import BuildAnswer
+from fx_explorer.tui.building import BuildingApp
+from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted, builds_here
+
+AT_ONCE = 2
+"""Compiled beside each other; more would let a pane wait for them all."""
+
+
+class ConfigurationsApp(BuildingApp):
+    """Compiles all configurations of the kernel that its view shows, and dumps the passes of one."""
+
+    _all_asked: set[asyncio.Task[BuildAnswer]] | None = None
+    """None: nothing is being done."""
+
+    @on(CandidatesWanted)
+    def candidates_wanted(self, event: CandidatesWanted) -> None:
+        reader = self.explorer.reader
+        if reader and session_gpu(reader):
+            self._build_all(event.kernel)
+
+    @work(name="build all", group="build all", exclusive=True, description="compile every configuration of a kernel")
+    async def _build_all(self, kernel: model.Kernel) -> None:
+        """The view is made again as each one ends. Those that Inductor adds when it has seen the registers come last."""
+        self._all_asked = set()
+        began = time.monotonic()
+        asked: set[int] = set()
+        try:
+            if not self._rows(kernel):
+                self.explorer.show_progress("Listing them … (the first time a builder has to start)")
+                await self._asked_quietly("candidates", kernel, 0)
+            self._tell_how_far(kernel, began)
+            while waiting := [row for row in self._rows(kernel) if row.position not in asked and row.state == "candidate"]:
+                asked.update(row.position for row in waiting)
+                gate = asyncio.Semaphore(AT_ONCE)
+                await asyncio.gather(*(self._one_of(kernel, row.position, gate, began) for row in waiting))
+            self.explorer.show_progress("")
+        except asyncio.CancelledError:
+            self.explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
+        except FxExplorerError as error:
+            self.explorer.show_progress(f"{error}")
+        finally:
+            self._all_asked = None
+
+    async def _one_of(self, kernel: model.Kernel, position: int, gate: asyncio.Semaphore, began: float) -> None:
+        async with gate:
+            await self._asked_quietly("build", kernel, position)
+            self._tell_how_far(kernel, began)
+
+    def _tell_how_far(self, kernel: model.Kernel, began: float) -> None:
+        rows = self._rows(kernel)
+        done = sum(row.state != "candidate" for row in rows)
+        took = f"{time.monotonic() - began:.0f} s"
+        words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels." if done < len(rows) else ""
+        self.explorer.show_progress(words)
+
+    async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int) -> BuildAnswer:
+        """Raises WorkerError when nothing could be done; what the compilers refuse is in the session."""
+        reader = await self._writable()
+        asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
+        waiting = self._all_asked
+        if waiting is not None:
+            waiting.add(asked)
+        try:
+            answer = await asked
+        finally:
+            if waiting is not None:
+                waiting.discard(asked)
+        if answer.kind == "refused":
+            raise WorkerError(answer.text)
+        return answer
+
+    def _rows(self, kernel: model.Kernel) -> list[model.KernelBuild]:
+        return builds_here(self.explorer.reader, kernel) if self.explorer.reader else []
+
+    def stop_building(self) -> bool:
+        has_stopped = super().stop_building()
+        for asked in list(self._all_asked or ()):
+            asked.cancel()
+            has_stopped = True
+        return has_stopped
+
+    # pass by pass
+
+    @work(name="passes", group="choose", exclusive=True, description="show what each MLIR pass did")
+    async def action_passes(self) -> None:
+        from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
+
+        explorer = self.explorer
+        kernel = explorer.kernel_here()
+        if kernel is None or explorer.reader is None:
+            return
+        explorer.arbiter.levels.choose(kernel, explorer.candidate_here())
+        build = explorer.arbiter.levels.build(explorer.reader)
+        if session_gpu(explorer.reader) is None and not (build and build.passes):
+            self.notify(NOT_BUILT)
+            return
+        position = explorer.arbiter.levels.position(explorer.reader)
+
+        async def dump() -> str:
+            return await self._dump(kernel, position)
+
+        title = f"MLIR pass by pass · {kernel.name}" + (f" · {build.shown_options}" if build else "")
+        await self.push_screen_wait(PassesScreen(title, dump, explorer.keymap))
+
+    async def _dump(self, kernel: model.Kernel, position: int) -> str:
+        """What MLIR printed, from the session when it is there. Raises WorkerError, with the compiler's message."""
+        row = next((row for row in self._rows(kernel) if row.position == position), None)
+        if row is None or not row.passes:
+            answer = await self._asked_quietly("passes", kernel, position)
+            if answer.kind == "failed":
+                raise WorkerError(answer.text)
+            row = next(row for row in self._rows(kernel) if row.position == position)
+        assert self.explorer.reader is not None
+        return self.explorer.reader.text(row.passes)

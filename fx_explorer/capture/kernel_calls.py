@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.kernel_estimates import NOT_KNOWN, bytes_of_call, bytes_of_kernel, flops_of, is_for_gpu
+from fx_explorer.capture.kernel_estimates import NOT_KNOWN, bytes_of_call, bytes_of_calls, bytes_of_kernel, flops_of, is_for_gpu
 from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.template_choices import choices_for
@@ -113,6 +113,8 @@ class LoweringInProgress:
         nodes = origins(scheduler_nodes)
         call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
         call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
+        if kernel not in self._defined:  # the user's own
+            call.estimated_bytes = self._estimate(bytes_of_calls, scheduler_nodes)
         # A kernel may stand for a library's nodes (they share a buffer, say) without doing their work.
         call.estimated_flops = self._estimate(flops_of, nodes if MULTIPLIES in source else [])
         self._calls.append(call)

@@ -28,6 +28,10 @@ def bytes_of_call(scheduler_node: Any) -> int:
     return int(scheduler_node.get_read_write_buffers_sizes())
 
 
+def bytes_of_calls(scheduler_nodes: Iterable[Any]) -> int:
+    return sum(map(bytes_of_call, scheduler_nodes))
+
+
 def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
     from torch._inductor.fx_utils import count_flops_fx
 

@@ -11,6 +11,7 @@ from fx_explorer.analysis.below.candidates import (
     estimate,
     instruction_mix,
     options_that_differ,
+    shared_options,
     what_is_not_known,
 )
 from fx_explorer.analysis.below.instructions import mix_in_words
@@ -19,7 +20,7 @@ from fx_explorer.analysis.below.passes import Pass, pass_diff
 from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, roofline_in_words
 from fx_explorer.analysis.below.unknown import RUN_TIME
 from fx_explorer.analysis.words import counted, first_line
-from fx_explorer.model import Gpu
+from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
 Rows = Sequence[Sequence[str]]
@@ -50,9 +51,18 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
     lines = [kernel.name, roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
-    lines += ["", table(configurations(found)), ""]
+    lines += [*_shared(builds), "", table(configurations(found)), ""]
     lines += [f"configuration {build.position}: {first_line(build.error)}" for build in builds if build.error]
     return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
+
+
+def _shared(builds: Sequence[KernelBuild]) -> list[str]:
+    shared = [f"{name} {value}" for name, value in shared_options(builds).items()]
+    return (
+        [f"in all configurations: {', '.join(shared)}" if len(builds) > 1 else f"options: {', '.join(shared)}"]
+        if shared
+        else []
+    )
 
 
 def configurations(found: Sequence[Candidate]) -> list[list[str]]:

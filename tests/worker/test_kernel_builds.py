@@ -73,10 +73,11 @@ async def _outcomes(folder: Path) -> Outcomes:
     begun = folder / "begun"
     sources = _sources(one, begun)
     kernels = {name: write_kernel(folder / f"{name}.fxs", one, source=text, built=False) for name, text in sources.items()}
+    kernels["renamed"] = write_kernel(folder / "renamed.fxs", one, name="add_kernel_0", built=False)
     matmul = kernels["matmul"] = write_kernel(folder / "matmul.fxs", sample("h100_matmul"), built=False)
     rows = {}
     async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
-        for name in ("good", "refused", "wrong", "no_python", "crash", "matmul"):
+        for name in ("good", "refused", "wrong", "no_python", "renamed", "crash", "matmul"):
             rows[name] = await builds.build(kernels[name].path, kernels[name].kernel)
         endless = builds.ask("build", kernels["endless"].path, kernels["endless"].kernel)
         assert await asyncio.to_thread(wait_until, begun.exists)
@@ -127,6 +128,11 @@ def test_a_fault_in_a_kernel_is_shown_with_its_line(outcomes: Outcomes) -> None:
     assert "tl.nonsense(tmp4)" in outcomes.rows["wrong"].error
     assert "has no attribute 'nonsense'" in outcomes.rows["wrong"].error
     assert "SyntaxError: invalid syntax" in outcomes.rows["no_python"].error
+
+
+@needs_triton
+def test_a_kernel_that_the_wrapper_calls_by_another_name_is_built(outcomes: Outcomes) -> None:
+    assert outcomes.rows["renamed"].state == "built"
 
 
 @needs_triton

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -64,9 +65,15 @@ def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
 
 
 def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
-    """Names of the options that tell the configurations apart, in the order they are written; all of them for a single one."""
-    names = list(dict.fromkeys(name for row in rows for name in row.options))
-    return names if len(rows) < 2 else [name for name in names if len({str(row.options.get(name)) for row in rows}) > 1]
+    """Names of the options that tell the configurations apart, in the order they are written; none for a single one."""
+    names = dict.fromkeys(name for row in rows for name in row.options)
+    return [name for name in names if len({str(row.options.get(name)) for row in rows}) > 1]
+
+
+def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
+    """What all configurations agree on: a flex attention template has twenty such options."""
+    apart = options_that_differ(rows)
+    return {name: value for name, value in rows[0].options.items() if name not in apart} if rows else {}
 
 
 def _assembly(build: KernelBuild) -> int:
@@ -82,19 +89,21 @@ def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: Kerne
     return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))
 
 
-_KINDS = {"bf16": "bf16", "f16": "fp16", "f64": "fp64", "i8": "int8", "f8e4m3fn": "fp8", "f8e5m2": "fp8"}
+_KINDS = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f64": "fp64", "fp64": "fp64", "i8": "int8"}
+
+_POINTERS = re.compile(r"'\*(\w+)'")
+"""In a kernel's signature: ``{'arg_A': '*bf16', …}``."""
 
 
 def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
-    """By the results of the nodes that it computes, which have the type that was multiplied."""
-    nodes = reader.by_ids(model.Node, _nodes_of(reader, kernel))
-    return next((_KINDS[node.dtype] for node in nodes if node.dtype in _KINDS), "fp32")
-
-
-def _nodes_of(reader: SessionReader, kernel: model.Kernel) -> list[int]:
+    """By what its arguments point to; of a library call by the results of its nodes, which have the type of the factors."""
     if kernel.artifact:
-        return [row.node for row in reader.rows(model.LineNode, artifact=kernel.artifact, line=0)]
-    return [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)]
+        found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
+        types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
+    else:
+        nodes = reader.by_ids(model.Node, [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)])
+        types = [_KINDS.get(node.dtype, "") for node in nodes]
+    return next(filter(None, types), "fp32")
 
 
 def instruction_mix(reader: SessionReader, build: KernelBuild) -> Mix | None:
@@ -136,6 +145,7 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     rows = list(rows)
     if kernel.language == "extern":
         return [LIBRARY]
+    if len(rows) < 2:
+        return []
     is_template = any(row.origin == "template" for row in rows)
-    said = [PICK] if len(rows) > 1 else []
-    return [*said, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else said
+    return [PICK, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else [PICK]

@@ -90,6 +90,12 @@ def _nothing() -> None:
     """In place of what needs a device."""
 
 
+def _autotuner(module: dict[str, Any], name: str) -> Any:
+    """By its name. A kernel of the user's own is called as in the user's file there, and otherwise in the wrapper."""
+    kinds = (value for value in module.values() if hasattr(value, "_create_compile_meta"))
+    return module[name] if name in module else next(kinds)
+
+
 def _plain(value: object) -> object:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
@@ -144,7 +150,7 @@ class Toolchain:
 
         try:
             module = PyCodeCache.load(source)
-            autotuner = getattr(module, name)
+            autotuner = _autotuner(vars(module), name)
         except Exception as error:
             raise CannotBuild(f"its Triton source cannot be loaded: {_message(error)}") from error
         return TritonKernel(autotuner, Path(str(module.__file__)).name, list(autotuner.configs))
@@ -217,6 +223,8 @@ class Toolchain:
         source = ASTSource(autotuner.fn, meta["signature"], meta["constants"], meta["configs"][0])
         try:
             return triton.compile(source, target=target_of(self.gpu), options=options)
+        except OSError:
+            raise  # a full disk, a tool that is missing: no fault of the kernel's
         except Exception as error:
             raise CannotBuild(_message(error)) from error
 

@@ -25,22 +25,22 @@ class Written:
     """Post-grad; its nodes are those that the kernel's lines compute."""
 
 
-def write_kernel(path: Path, sample: Sample, *, source: str = "", built: bool = True) -> Written:
-    """``source`` in place of the recorded one."""
+def write_kernel(path: Path, sample: Sample, *, source: str = "", name: str = "", built: bool = True) -> Written:
+    """``source`` and ``name`` in place of the recorded ones."""
     with SessionWriter(path) as writer:
         writer.set_meta("request", {"target": "m.py", "gpu": dataclasses.asdict(find_gpu(sample.gpu))})
         names = sorted({name for nodes in sample.fields["fx_lines"].values() for name in nodes})
-        nodes = [model.Node(0, 0, 0, name, "call_function", f"aten.{name}", "", ("64",), "f32") for name in names]
+        nodes = [model.Node(0, 0, 0, node, "call_function", f"aten.{node}", "", ("64",), "f32") for node in names]
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="ok"))
         graph = writer.add_graph(model.Graph(0, compilation, "post_grad", "forward", call_count=len(nodes)), nodes, [])
-        name = sample.fields["kernel"]
+        name = name or sample.fields["kernel"]
         text = source or sample.source
         artifact = writer.add(
             model.Artifact(0, compilation, "kernel", "kernel", "forward", name, "triton", writer.text(text), text.count("\n"))
         )
         kernel = writer.add(model.Kernel(0, compilation, "forward", 0, name, "triton", artifact, 0, 0, "", ESTIMATED_BYTES, 0))
         call = writer.add(model.KernelCall(0, kernel, 0, 0))
-        ids = {name: graph.first_node + i for i, name in enumerate(names)}
+        ids = {node: graph.first_node + i for i, node in enumerate(names)}
         writer.add_all(
             model.LineNode(artifact, int(line), ids[node], "codegen", call)
             for line, of_line in sample.fields["fx_lines"].items()

@@ -19,6 +19,7 @@ from fx_explorer.analysis.below.candidates import (
     levels_of,
     options_that_differ,
     session_gpu,
+    shared_options,
     what_is_not_known,
 )
 from fx_explorer.analysis.below.chain import build_of, linked_with_levels
@@ -133,7 +134,8 @@ def test_options_that_all_share_are_left_out() -> None:
     row = model.KernelBuild(0, 1, 0, {"XBLOCK": 1, "num_warps": 8}, "h100")
     other = replace(row, options={"XBLOCK": 2, "num_warps": 8})
     assert options_that_differ([row, other]) == ["XBLOCK"]
-    assert options_that_differ([row]) == ["XBLOCK", "num_warps"]
+    assert shared_options([row, other]) == {"num_warps": 8}
+    assert (options_that_differ([row]), shared_options([row])) == ([], row.options)
     assert row.shown_options == "XBLOCK 1 · 8 warps"
 
 
@@ -142,6 +144,14 @@ def test_what_is_not_known_is_said_where_it_matters(built: Built) -> None:
     assert what_is_not_known(built.kernel, [row]) == []
     assert what_is_not_known(built.kernel, [row, row]) == [PICK]
     assert TEMPLATE_ALONE in what_is_not_known(built.kernel, [row, replace(row, origin="template")])
+
+
+def test_a_kernel_that_is_not_built_is_compared_with_the_peak_of_its_inputs(tmp_path: Path) -> None:
+    written = write_kernel(tmp_path / "m.fxs", sample("h100_matmul"), built=False)
+    with SessionReader(written.path) as reader:
+        gpu = session_gpu(reader)
+        assert gpu is not None
+        assert estimate(reader, reader.rows(model.Kernel)[0], gpu).kind == "bf16"
 
 
 def test_a_kernel_is_found_by_its_name_or_a_part_of_it(built: Built) -> None:

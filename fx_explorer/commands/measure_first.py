@@ -39,10 +39,13 @@ def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
         return answer
 
     def with_times(reader: SessionReader) -> None:
-        add_break_times(reader.path, times)
-        finish_session(reader.path)
-        with SessionReader(reader.path) as complete:
-            answer(complete)
+        reader.close()  # a session becomes one plain file again only when nobody reads it
+        try:
+            add_break_times(reader.path, times)
+            finish_session(reader.path)
+        finally:
+            reader.reopen()
+        answer(reader)
 
     return with_times
 

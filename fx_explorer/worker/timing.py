@@ -77,7 +77,7 @@ def _call_of(target: Target, job: Timer) -> Callable[[], object]:
 
 
 def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCall]:
-    """Those that compiled nothing."""
+    """Those that ran compiled code, and compiled nothing."""
     calls: list[TimedCall] = []
     until, tries = time.perf_counter() + MEASURE_S, 0
     while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
@@ -86,11 +86,13 @@ def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCal
         compiled, began = _compiled(), time.perf_counter()
         call()
         took_s = time.perf_counter() - began
-        if _compiled() == compiled:
-            calls.append(TimedCall(took_s, spent(clock.take(), clock.frames)))
+        ticks = clock.take()
+        if ticks and _compiled() == compiled:
+            calls.append(TimedCall(took_s, spent(ticks, clock.frames)))
     if not calls:
         raise TargetError(
-            "It is compiled anew at every call, so there is no run time to measure. The view of breaks says what changes (↻)."
+            "It is compiled anew at every call, or was until torch gave it up, so there is no run time to measure. "
+            "Called twice, the program shows what changes: in the view of breaks, a row with ↻ for each."
         )
     return calls
 

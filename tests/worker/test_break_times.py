@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer import cli, model
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.client import Capture
 from fx_explorer.client.break_times import BreakTimes, add_break_times, measure_breaks
+from fx_explorer.commands import measure_first
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest
 from fx_explorer.report.json_report import json_report
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.views.breaks import breaks_table
 
 PROGRAM = """
@@ -113,6 +115,16 @@ async def test_a_program_that_is_compiled_anew_at_every_call_is_refused(tmp_path
         await measure_breaks(program(tmp_path, text))
 
 
+async def test_a_program_that_torch_gives_up_compiling_is_refused(tmp_path: Path) -> None:
+    """The guard on the list's length fails at every call, until the recompile limit; from then on it runs in Python."""
+    text = (
+        "import torch\nseen = []\n\ndef f(x):\n    x = x.sin()\n    seen.append(x.sum().item())\n    return x.cos()\n\n"
+        "example_inputs = (torch.ones(3),)\n"
+    )
+    with pytest.raises(UsageError, match="until torch gave it up"):
+        await measure_breaks(program(tmp_path, text))
+
+
 async def test_a_program_that_raises_when_it_is_called_again_is_told(tmp_path: Path) -> None:
     text = (
         "import torch\ncalls = []\n\n@torch.compiler.disable\ndef count():\n    calls.append(1)\n    if len(calls) > 4:\n"
@@ -128,10 +140,44 @@ async def test_a_script_is_not_called_again() -> None:
         await measure_breaks(CaptureRequest("train.py", "", as_script=True))
 
 
-def test_only_the_last_measurement_counts(tmp_path: Path) -> None:
-    from fx_explorer import model
-    from fx_explorer.session import SessionWriter
+def test_the_report_of_a_target_has_the_times_when_they_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], times: BreakTimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[CaptureRequest] = []
 
+    async def measured(request: CaptureRequest, *_: object) -> BreakTimes:
+        asked.append(request)
+        return BreakTimes(times.call, tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks))
+
+    monkeypatch.setattr(measure_first, "measure_breaks", measured)
+    target = program(tmp_path).target
+    assert cli.main(["report", target, "--backend", "eager", "--measure-breaks", "--timeout", "99"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["measured_call"]["median_s"] == times.call.median_s
+    slept = {one["line"]: one["cost"]["run_s"] for one in report["graph_breaks"]}
+    assert slept[LINES["inside"]] == of_lines(times)[LINES["inside"]].median_s
+    assert [request.target for request in asked] == [target]
+
+
+def test_a_report_is_written_also_when_nothing_could_be_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> BreakTimes:
+        raise UsageError("It is compiled anew at every call.")
+
+    monkeypatch.setattr(measure_first, "measure_breaks", refused)
+    assert cli.main(["report", program(tmp_path).target, "--backend", "eager", "--measure-breaks"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["measured_call"] is None
+    assert "breaks are not measured: It is compiled anew at every call." in printed.err
+
+
+def test_a_saved_session_is_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(tmp_path / "s.fxs"), "--measure-breaks"]) == 2
+    assert "--measure-breaks is for targets" in capsys.readouterr().err
+
+
+def test_only_the_last_measurement_counts(tmp_path: Path) -> None:
     path = tmp_path / "s.fxs"
     with SessionWriter(path) as writer:
         writer.add(model.GraphBreak(0, 0, "GB0025", "asked for", "", (), "/p.py", 3, "x"))

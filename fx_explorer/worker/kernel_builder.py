@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -39,8 +40,11 @@ def main(notices: int, commands: int) -> None:
         from fx_explorer.capture.virtual_gpu.building import Toolchain
 
         builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))
-    except (ImportError, FxExplorerError) as error:
-        _say(notices, BuildAnswer(0, "refused", text=f"kernels cannot be built here: {error}"))
+    except ImportError as error:
+        _say(notices, BuildAnswer(0, "refused", text=_missing(error)))
+        os._exit(4)
+    except FxExplorerError as error:
+        _say(notices, BuildAnswer(0, "refused", text=f"kernels cannot be compiled here: {error}"))
         os._exit(4)
     _say(notices, BuildAnswer(0, "ready", text=builder.toolchain.name))
     for line in lines:
@@ -49,6 +53,13 @@ def main(notices: int, commands: int) -> None:
             break
         _say(notices, builder.answer(request))
     os._exit(0)
+
+
+def _missing(error: ImportError) -> str:
+    return (
+        f"kernels are compiled with torch and triton, and {sys.executable} lacks one of them ({error}). Install both there, "
+        "or choose another interpreter with --python."
+    )
 
 
 def _lines(descriptor: int) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Lines of PTX, AMDGCN and SASS: a place holds for the instructions behind it, until the next one.
 
-LLVM writes ``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``: the comment alone says who called the helper. With
-these SASS is understood, where nvdisasm names the helper's line only.
+Who called an inlined helper is said in a comment only by Triton 3.7 (``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``),
+and in the directive by 3.9 (``inlined_at 1 48 39``, one step of the chain at a time). With the former SASS names the helper's
+line alone, and is understood with the PTX; with the latter nvdisasm writes the whole chain, the kernel's line last.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ Callers = Mapping[tuple[str, int], tuple[int, ...]]
 """(base name, line) of a helper → the kernel's lines that call it there."""
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
-_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+[^/;]*(?:(?://|;)\s*(.*))?$")
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)[^/;]*(?:(?://|;)\s*(.*))?$")
 _COMMENTED = re.compile(r"([^\s:\[\]]+):(\d+)(?::\d+)?")
-_INLINED_AT = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_INLINED_AT = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _INSTRUCTION = re.compile(r"^\s+(?:@!?%p\d+\s+)?[a-z]\w*(?:[.:]|\s|;|$)")
 _SASS_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
@@ -93,15 +94,25 @@ class _Places:
         found = (_FILE.match(line) for line in lines if ".file" in line)
         self._files = {one[1]: PurePath(one[3] or one[2]).name for one in found if one}
         self._file = file
+        self._called_from: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+        """File, line and column → where that was inlined, as the text said last."""
 
     def innermost(self, place: re.Match[str]) -> tuple[str, int]:
         return self._files.get(place[1], ""), int(place[2])
 
     def source_line(self, place: re.Match[str], line: str) -> int:
-        """Of the outermost place: the last in the comment; without one, what ``inlined_at`` names; else the place itself."""
-        commented = _COMMENTED.findall(place[3] or "")
+        """Of the outermost place, which is the kernel's. The directives of a text are to be given in their order."""
+        if at := _INLINED_AT.search(line):
+            return self._end_of_chain((place[1], place[2], place[3]), (at[1], at[2], at[3]))
+        commented = _COMMENTED.findall(place[4] or "")
         if commented and int(place[2]):
             return self._file.line(commented[-1][0], int(commented[-1][1]))
-        if at := _INLINED_AT.search(line):
-            return self._file.line(self._files.get(at[1], ""), int(at[2]))
         return self._file.line(*self.innermost(place))
+
+    def _end_of_chain(self, inner: tuple[str, str, str], at: tuple[str, str, str]) -> int:
+        self._called_from[inner] = at
+        seen = {inner}
+        while at not in seen and at in self._called_from:
+            seen.add(at)
+            at = self._called_from[at]
+        return self._file.line(self._files.get(at[0], ""), int(at[1]))

@@ -185,7 +185,7 @@ class Toolchain:
         if not cubin:
             return ""
         with _as_file(cubin) as path:
-            return _run("nvdisasm", "-g", "-c", path)
+            return _run("nvdisasm", "-gi", "-c", path)
 
     def passes(self, kernel: TritonKernel, position: int) -> str:
         """What MLIR prints before each pass; this compiles anew, whatever is in the cache. Raises CannotBuild."""

@@ -75,13 +75,29 @@ def test_a_definition_in_a_circle_and_another_file_lead_nowhere() -> None:
     assert lines_of_level("ttgir", text, KernelFile("k.py")) == {}
 
 
-def test_ptx_of_a_triton_that_writes_inlined_at_is_read_too() -> None:
+def test_a_chain_of_inlined_calls_is_followed_to_the_kernel() -> None:
+    """As Triton 3.9 writes it: each directive has one step."""
     text = """\t.file\t1 "/cache/k.py"
 \t.file\t2 "/python/helper.py"
-\t.loc\t2 169 15, function_name $L__info_string0, inlined_at 1 48 39
-\tadd.f32 %r1, %r2, %r3;
+\t.loc\t2 317 12, function_name $L__info_string0, inlined_at 1 48 13 // helper.py:317:12
+\tshfl.sync.bfly.b32 \t%r97, %r96, 16, 31, -1;
+\t.loc\t2 255 12, function_name $L__info_string0, inlined_at 2 317 12 // helper.py:255:12
+\tmax.NaN.f32 \t%r98, %r96, %r97;
+\t.loc\t2 317 12, function_name $L__info_string0, inlined_at 1 53 13 // helper.py:317:12
+\tbar.sync \t0;
+\t.loc\t2 255 12, function_name $L__info_string0, inlined_at 2 317 12 // helper.py:255:12
+\tadd.f32 \t%r98, %r96, %r97;
 """
-    assert lines_of_level("ptx", text, KernelFile("k.py")) == {4: (48,)}
+    assert lines_of_level("ptx", text, KernelFile("k.py")) == {4: (48,), 6: (48,), 8: (53,), 10: (53,)}
+
+
+def test_sass_with_a_chain_leads_to_its_last_place() -> None:
+    text = """\t//## File "/python/helper.py", line 255 inlined at "/python/helper.py", line 317
+\t//## File "/python/helper.py", line 317 inlined at "/cache/k.py", line 48
+\t//## File "/cache/k.py", line 48
+        /*0a90*/                   FMNMX.NAN R14, R14, R15, !PT ;
+"""
+    assert lines_of_level("sass", text, KernelFile("k.py"), "") == {4: (48,)}
 
 
 def test_sass_of_a_helper_with_two_callers_leads_to_both() -> None:

@@ -6,7 +6,6 @@ lines; panes moved by it do not answer back, so there is no loop.
 
 from __future__ import annotations
 
-from fx_explorer.analysis.below.chain import linked_with_levels
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_in
@@ -183,13 +182,20 @@ class Arbiter:
                 self._turn(pane, turned(self._reader, pane.slot, pane.document, seen_from, self._material))
         self._turn_levels(place, origin)
         shown = {pane.document for pane in panes if pane.document}
-        below = any(is_level(document) for document in (*shown, place.document))
-        lit = (linked_with_levels if below else linked_places)(self._reader, place, shown)
+        lit = self._linked_lines(place, shown)
         for pane in panes:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
                 pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines)))
+
+    def _linked_lines(self, place: Place, shown: set[Document]) -> dict[Document, frozenset[int]]:
+        assert self._reader is not None
+        if not any(is_level(document) for document in (*shown, place.document)):
+            return linked_places(self._reader, place, shown)
+        from fx_explorer.analysis.below.chain import linked_with_levels  # not needed for the first paint
+
+        return linked_with_levels(self._reader, place, shown)
 
     # below the kernel
 

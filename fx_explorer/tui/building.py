@@ -12,12 +12,11 @@ from typing import Protocol
 from textual import on, work
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu, triton_kernels
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
-from fx_explorer.tui.levels import BuildWanted, builds_here
+from fx_explorer.tui.levels import BuildWanted, builds_here, gpu_of
 
 TELL_S = 0.25
 """Between two looks at how long it has taken."""
@@ -56,7 +55,7 @@ class BuildingApp(BytecodeSteppingApp):
     def prepare_builds(self) -> None:
         """A builder takes some seconds to start: begin before somebody asks."""
         reader = self.explorer.reader
-        if reader and self._builds is None and session_gpu(reader) and triton_kernels(reader):
+        if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
             self._builds_for(reader)
 
     @work(name="warm up", group="warm up", exit_on_error=False, description="start a process that builds kernels")
@@ -68,7 +67,7 @@ class BuildingApp(BytecodeSteppingApp):
             self._is_warm.set()
 
     def _builds_for(self, reader: SessionReader) -> Builds:
-        gpu = session_gpu(reader)
+        gpu = gpu_of(reader)
         assert gpu is not None
         if self._builds is None or gpu.name != self._gpu:
             self._builds, self._gpu = self.make_builds(gpu, self.trial_worker[0]), gpu.name
@@ -126,7 +125,7 @@ class BuildingApp(BytecodeSteppingApp):
     async def _ask(self, task: BuildTask, kernel: model.Kernel, position: int, doing: str) -> BuildAnswer:
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""
         reader = await self._writable()
-        gpu = session_gpu(reader)
+        gpu = gpu_of(reader)
         began = time.monotonic()
         asked = self._asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
         try:

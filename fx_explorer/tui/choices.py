@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu, triton_kernels
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
 from fx_explorer.analysis.outline import plain_function, way_title
 from fx_explorer.analysis.region_nodes import RegionKey
@@ -13,7 +12,7 @@ from fx_explorer.analysis.regions import regions
 from fx_explorer.analysis.ways import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import LEVEL_TITLES
+from fx_explorer.tui.levels import LEVEL_TITLES, gpu_of
 from fx_explorer.tui.screens.choose import Choice
 
 
@@ -31,9 +30,9 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
 
 def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
     """Levels of whatever kernel is selected; none where there is no Triton kernel."""
-    if not triton_kernels(reader):
+    if not reader.count(model.Kernel, language="triton"):
         return []
-    gpu = session_gpu(reader)
+    gpu = gpu_of(reader)
     of_vendor = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[gpu.vendor if gpu else ""]
     return [
         Choice(title, "level below the kernel that is selected", level)

@@ -8,11 +8,10 @@ import time
 from textual import on, work
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.building import BuildingApp
-from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted, builds_here
+from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted, builds_here, gpu_of
 
 AT_ONCE = 2
 """Compiled beside each other; more would let a pane wait for them all."""
@@ -27,7 +26,7 @@ class ConfigurationsApp(BuildingApp):
     @on(CandidatesWanted)
     def candidates_wanted(self, event: CandidatesWanted) -> None:
         reader = self.explorer.reader
-        if reader and session_gpu(reader):
+        if reader and gpu_of(reader):
             self._build_all(event.kernel)
 
     @work(name="build all", group="build all", exclusive=True, description="compile every configuration of a kernel")
@@ -103,7 +102,7 @@ class ConfigurationsApp(BuildingApp):
             return
         explorer.arbiter.levels.choose(kernel, explorer.candidate_here())
         build = explorer.arbiter.levels.build(explorer.reader)
-        if session_gpu(explorer.reader) is None and not (build and build.passes):
+        if gpu_of(explorer.reader) is None and not (build and build.passes):
             self.notify(NOT_BUILT)
             return
         position = explorer.arbiter.levels.position(explorer.reader)

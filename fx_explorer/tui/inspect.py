@@ -16,6 +16,7 @@ from fx_explorer.analysis.selection import ancestors, descendants, id_list, node
 from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import remarks
+from fx_explorer.tui.levels import above, is_level
 
 MANY_NODES = 400
 """Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""
@@ -24,7 +25,21 @@ MANY_NODES = 400
 def summary(reader: SessionReader, place: Place) -> list[str]:
     """The facts of a place in a few words each, most important first: the inspector line."""
     node = node_at(reader, place)
-    return _node_summary(reader, node) if node else _line_summary(reader, place)
+    return _node_summary(reader, node) if node else _kernel_summary(reader, place) or _line_summary(reader, place)
+
+
+def _kernel_summary(reader: SessionReader, place: Place) -> list[str]:
+    """Of a line below a kernel; empty for any other."""
+    if not is_level(place.document):
+        return []
+    from fx_explorer.tui import inspect_kernel  # not needed for the first paint
+
+    upper = above(reader, place)
+    return [
+        *inspect_kernel.level_words(reader, place),
+        *_line_summary(reader, upper)[1:],
+        *inspect_kernel.kernel_words(reader, place),
+    ]
 
 
 def _node_summary(reader: SessionReader, node: model.Node) -> list[str]:
@@ -109,12 +124,21 @@ class Entry:
 def entries(reader: SessionReader, place: Place) -> list[Entry]:
     """Everything known about a place, in the order of the questions asked of it."""
     node = node_at(reader, place)
-    facts = list(_node_entries(reader, node)) if node else [Entry("line", part) for part in _line_summary(reader, place)]
+    facts = list(_node_entries(reader, node)) if node else [Entry("line", part) for part in _said_of_line(reader, place)]
+    if place.document.stage == "kernel":
+        from fx_explorer.tui.inspect_kernel import kernel_entries  # not needed for the first paint
+
+        facts += kernel_entries(reader, place)
     facts += [_link_entry(found) for found in explain(reader, place)]
     if node:
         facts += _neighbours(reader, "takes", reader.producers(node.id))
         facts += _neighbours(reader, "used by", reader.users(node.id))
     return facts
+
+
+def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
+    """Of a line below a kernel what its Triton line computes; the rest stands in the facts of the kernel."""
+    return _line_summary(reader, above(reader, place))[1:] if is_level(place.document) else _line_summary(reader, place)
 
 
 def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
@@ -183,7 +207,11 @@ def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list
 
 
 def links(reader: SessionReader, place: Place) -> list[Entry]:
-    """Where Enter can lead from a place: everything it is linked to."""
+    """Where Enter can lead from a place: everything it is linked to; from a line below a kernel to the lines of that."""
+    if is_level(place.document):
+        from fx_explorer.tui.inspect_kernel import kernel_entries
+
+        return [entry for entry in kernel_entries(reader, place) if entry.place]
     return [_link_entry(found) for found in explain(reader, place)]
 
 
@@ -191,7 +219,7 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
     """Path and line (from 1) of the user's source for a place, for the editor; None when no user line is known."""
     if place.document.kind == "source":
         return reader.get(model.SourceFile, place.document.id).path, place.line + 1
-    nodes = nodes_at(reader, place)
+    nodes = nodes_at(reader, above(reader, place))
     for group in (nodes, sorted(ancestors(reader, nodes))):
         for node in reader.by_ids(model.Node, islice(group, MANY_NODES)):
             if node.file:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from textual.message import Message
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import level_document, levels_of, session_gpu
-from fx_explorer.analysis.below.chain import build_of, triton_lines
 from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
 from fx_explorer.analysis.words import listed
-from fx_explorer.model import KernelBuild, Level
+from fx_explorer.model import Gpu, KernelBuild, Level
 from fx_explorer.session import SessionReader
+
+# What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint does not need.
 
 LEVEL_TITLES: dict[Level, str] = {
     "ttir": "TTIR",
@@ -70,7 +70,7 @@ class Levels:
 
     def follow(self, reader: SessionReader, place: Place, kernel_document: Document | None) -> None:
         """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows of it."""
-        build = build_of(reader, place.document)
+        build = build_of_level(reader, place.document)
         if build:
             self.choose(reader.get(model.Kernel, build.kernel), build.position)
         elif kernel_document and (kernel := kernel_of(reader, kernel_document)) and kernel.language == "triton":
@@ -91,6 +91,8 @@ class Levels:
         return next((row for row in builds_here(reader, self.kernel) if row.position == wanted), None)
 
     def document(self, reader: SessionReader, level: Level) -> Document | None:
+        from fx_explorer.analysis.below.candidates import level_document
+
         build = self.build(reader)
         document = level_document(reader, build, level) if build else None
         if build is None or document is None:
@@ -101,10 +103,12 @@ class Levels:
         """Whether the configuration could be compiled and is not."""
         build = self.build(reader)
         is_open = build is None or (build.state == "candidate")
-        return self.kernel is not None and session_gpu(reader) is not None and is_open
+        return self.kernel is not None and gpu_of(reader) is not None and is_open
 
     def words(self, reader: SessionReader, level: Level) -> str:
         """Why there is no such level."""
+        from fx_explorer.analysis.below.candidates import levels_of
+
         build = self.build(reader)
         if self.kernel is None:
             return NOTHING_YET
@@ -114,12 +118,30 @@ class Levels:
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
             return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)
-        return self.news or ("" if session_gpu(reader) else NOT_BUILT)
+        return self.news or ("" if gpu_of(reader) else NOT_BUILT)
+
+
+def gpu_of(reader: SessionReader) -> Gpu | None:
+    """The virtual GPU that the session was captured for."""
+    if not (reader.meta("request") or {}).get("gpu"):
+        return None
+    from fx_explorer.analysis.below.candidates import session_gpu
+
+    return session_gpu(reader)
+
+
+def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that a document is a level of; None for any other document."""
+    if not is_level(document):
+        return None
+    from fx_explorer.analysis.below.chain import build_of
+
+    return build_of(reader, document)
 
 
 def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
     """In the order the autotuner tries them. Of a session of a virtual GPU only those for it."""
-    gpu = session_gpu(reader)
+    gpu = gpu_of(reader)
     rows = [row for row in reader.rows(KernelBuild, kernel=kernel.id) if gpu is None or row.gpu == gpu.name]
     return sorted(rows, key=lambda row: row.position)
 
@@ -128,7 +150,7 @@ def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
     """The kernel whose code, or a level of it, this document is."""
     if document.kind != "artifact":
         return None
-    build = build_of(reader, document)
+    build = build_of_level(reader, document)
     if build:
         return reader.get(model.Kernel, build.kernel)
     return next(iter(reader.rows(model.Kernel, artifact=document.id, limit=1)), None)
@@ -140,9 +162,11 @@ def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
 
 def above(reader: SessionReader, place: Place) -> Place:
     """The line of the Triton source that a line of a level was made from, or its first line; any other place itself."""
-    build = build_of(reader, place.document)
+    build = build_of_level(reader, place.document)
     if build is None:
         return place
+    from fx_explorer.analysis.below.chain import triton_lines
+
     lines = triton_lines(reader, build, place)
     return Place(kernel_document(reader, reader.get(model.Kernel, build.kernel)), min(lines, default=0))
 

@@ -6,7 +6,6 @@ from textual import on, work
 from textual.message import Message
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.find import find
 from fx_explorer.analysis.region_nodes import RegionKey, first_place
@@ -15,7 +14,7 @@ from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
-from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, CandidatesWanted, first_statement, kernel_of
+from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, CandidatesWanted, first_statement, gpu_of, kernel_of
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
@@ -88,7 +87,7 @@ class Explorer(ExplorerFrame):
         self.remember()
         place = self.place or self.arbiter.selection
         self.arbiter.levels.choose(kernel, self.candidate_here())
-        gpu = session_gpu(self.reader)
+        gpu = gpu_of(self.reader)
         await self.show_view("source")
         await self.arbiter.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
         is_own = place is not None and kernel_of(self.reader, place.document) == kernel

@@ -16,7 +16,6 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview import overview
@@ -243,12 +242,10 @@ class ExplorerFrame(Screen[None]):
             return [(one.key, one.value) for one in regions(self.reader)[table.rows.cursor :][:1]]
         return regions_at(self.reader, self.place) if self.place else []
 
-    def breaks_here(self) -> list[DistinctBreak]:
-        """The graph break under the cursor of their view; none when that row is about something else."""
+    def row_of_breaks(self) -> int:
+        """Which row the cursor is on in the list of breaks."""
         table = self._view_widgets.get("breaks")
-        if self.reader is None or not isinstance(table, TablePane):
-            return []
-        return distinct_breaks(self.reader)[table.rows.cursor :][:1]
+        return table.rows.cursor if isinstance(table, TablePane) else 0
 
     async def show_below(self) -> None:
         """Show what is below the kernel that the cursor is on."""

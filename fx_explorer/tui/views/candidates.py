@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import (
@@ -10,6 +11,7 @@ from fx_explorer.analysis.below.candidates import (
     candidates,
     options_that_differ,
     session_gpu,
+    shared_options,
     what_is_not_known,
 )
 from fx_explorer.analysis.below.kernel_facts import kernel_facts
@@ -22,6 +24,8 @@ from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.levels import builds_here
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
+
+LONGEST_SHARED = 100
 
 NO_KERNEL_YET = "No kernel: go to a Triton kernel, or to a line or node that one computes, and press the key again."
 
@@ -46,7 +50,7 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     options = options_that_differ(builds)
     said = [progress, *what_is_not_known(kernel, builds)]
     return Table(
-        shows=f"{kernel.name}: its configurations. Enter shows one, level by level.",
+        shows=f"{kernel.name}: its configurations{_in_all(builds)}. Enter shows one, level by level.",
         notice=" ".join(filter(None, said)),
         origin="Inductor's own list",
         columns=_columns(options, has_timing=any(row.timing_s or row.is_picked for row in builds)),
@@ -64,6 +68,14 @@ def _table(notice: str, rows: Sequence[Row], columns: Sequence[Column], empty: s
         rows,
         empty,
     )
+
+
+def _in_all(rows: Sequence[KernelBuild]) -> str:
+    """``, all with 4 warps · 1 stage``: what no column says."""
+    shared = shared_options(rows)
+    words = replace(rows[0], options=shared).shown_options if shared else ""
+    words = words if len(words) <= LONGEST_SHARED else words[:LONGEST_SHARED] + "…"
+    return f", all with {words}" if words and len(rows) > 1 else f" ({words})" if words else ""
 
 
 def _columns(options: Sequence[str], *, has_timing: bool) -> tuple[Column, ...]:

@@ -1,0 +1,78 @@
+"""What is known about a kernel and about the lines of its levels, for the inspector. Pure; imported when it is asked for."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.below.chain import triton_lines
+from fx_explorer.analysis.below.kernel_facts import KernelFact, in_short, kernel_facts
+from fx_explorer.analysis.documents import Place, lines_of
+from fx_explorer.model import KernelBuild
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspect import Entry
+from fx_explorer.tui.levels import LEVEL_TITLES, build_of_level, builds_here, gpu_of, kernel_document, kernel_of
+from fx_explorer.tui.wrapping import wrapped
+
+FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
+ROW_CELLS = 56
+"""What the inspector shows of an entry at 80 columns."""
+
+NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
+OWN_SOURCE = "this configuration of a template has a Triton source of its own, which is not the one shown"
+
+
+def level_words(reader: SessionReader, place: Place) -> list[str]:
+    """Of a line of a level: where it is, and the Triton lines it was made from."""
+    build = build_of_level(reader, place.document)
+    if build is None:
+        return []
+    here = f"{_level(place)}:{place.line + 1}"
+    if build.source:
+        return [here, OWN_SOURCE]
+    made_from = [entry.text for entry in _made_from(reader, build, place)]
+    return [here, *(f"from {text}" for text in made_from)] if made_from else [here, NO_LINE]
+
+
+def kernel_words(reader: SessionReader, place: Place) -> list[str]:
+    """A kernel's facts for the inspector line, in the configuration that a level is of, or the first that was built."""
+    kernel = kernel_of(reader, place.document)
+    gpu = gpu_of(reader)
+    return in_short(reader, kernel, gpu, _shown_build(reader, kernel, place)) if kernel and gpu else []
+
+
+def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
+    """The same in full, and where a line of a level leads."""
+    kernel = kernel_of(reader, place.document)
+    gpu = gpu_of(reader)
+    if kernel is None or kernel.language != "triton":
+        return []
+    build = _shown_build(reader, kernel, place)
+    made_from = _made_from(reader, build, place) if build and build_of_level(reader, place.document) else []
+    facts = kernel_facts(reader, kernel, gpu, build) if gpu else []
+    of = f" with {build.shown_options}" if build and build.options else ""
+    return [
+        *made_from,
+        Entry("kernel", f"{kernel.name}{of}"),
+        *(entry for fact in facts for entry in _fact_entries(fact)),
+    ]
+
+
+def _fact_entries(fact: KernelFact) -> list[Entry]:
+    """On as many rows as it needs."""
+    first, *rest = wrapped(fact.text, ROW_CELLS)
+    return [Entry(fact.label, first, note=fact.note), *(Entry("", row) for row in rest)]
+
+
+def _made_from(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
+    document = kernel_document(reader, reader.get(model.Kernel, build.kernel))
+    text = lines_of(reader, document) if not build.source else []
+    lines = sorted(triton_lines(reader, build, place)) if not build.source else []
+    return [Entry("from", f"line {line + 1}: {text[line].strip()}", Place(document, line), FOUND) for line in lines]
+
+
+def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> KernelBuild | None:
+    own = build_of_level(reader, place.document)
+    return own or next((row for row in builds_here(reader, kernel) if row.state == "built"), None)
+
+
+def _level(place: Place) -> str:
+    return next((title for level, title in LEVEL_TITLES.items() if level == place.document.language), "")

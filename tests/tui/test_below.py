@@ -1,0 +1,345 @@
+"""Below a kernel: panes, configurations and passes. The kernels are recorded (tests/data/below), and so is where they lead."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.errors import WorkerError
+from fx_explorer.model import BuildAnswer, KernelBuild
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui import inspect
+from fx_explorer.tui.configurations import ConfigurationsApp
+from tests.analysis.below.built_sessions import Written, write_kernel
+from tests.analysis.below.samples import Sample, dump, sample
+from tests.sessions import Hand
+from tests.tui.conftest import Driver, OpenApp
+
+SOFTMAX = "h100_softmax"
+SIZES = (1, 2)
+"""XBLOCK of the configurations that the fake builders know."""
+
+
+class FakeBuilds:
+    """Writes what was recorded into the session, when ``gate`` is open."""
+
+    def __init__(self, one: Sample) -> None:
+        self.sample = one
+        self.asked: list[tuple[str, int]] = []
+        self.gate = asyncio.Event()
+        self.error = ""
+        self.refusal = ""
+
+    async def warm_up(self) -> BuildAnswer:
+        return BuildAnswer(0, "ready")
+
+    def ask(self, task: model.BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]:
+        self.asked.append((task, position))
+        return asyncio.create_task(self._answer(task, session, kernel, position))
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+    async def _answer(self, task: str, session: Path, kernel: int, position: int) -> BuildAnswer:
+        await self.gate.wait()
+        if self.refusal:
+            raise WorkerError(self.refusal)
+        with SessionReader(session) as reader, SessionWriter(session) as writer:
+            rows = reader.rows(KernelBuild, kernel=kernel) or self._candidates(reader, writer, kernel)
+            row = rows[position]
+            if task == "build":
+                writer.update(self._failed(row) if self.error else self._built(writer, row))
+            elif task == "passes":
+                writer.update(dataclasses.replace(row, passes=writer.text(dump())))
+        return BuildAnswer(1, "failed" if self.error else "built", row.id)
+
+    def _candidates(self, reader: SessionReader, writer: SessionWriter, kernel: int) -> list[KernelBuild]:
+        for position, size in enumerate(SIZES):
+            options = {"XBLOCK": size, "num_warps": 8, "num_stages": 1}
+            writer.add(KernelBuild(0, kernel, position, options, self.sample.gpu))
+        return reader.rows(KernelBuild, kernel=kernel)
+
+    def _failed(self, row: KernelBuild) -> KernelBuild:
+        return dataclasses.replace(row, state="failed", error=self.error)
+
+    def _built(self, writer: SessionWriter, row: KernelBuild) -> KernelBuild:
+        levels = {
+            level: writer.add(
+                model.Artifact(0, 1, level, "kernel", "forward", level, level, writer.text(text), text.count("\n"))
+            )
+            for level, text in self.sample.levels.items()
+        }
+        return dataclasses.replace(
+            row,
+            state="built",
+            file=self.sample.file.name,
+            lines_before=1,
+            threads=self.sample.fields["threads"],
+            registers=30 + row.position,
+            spill_bytes=8 * row.position,
+            shared_bytes=self.sample.fields["shared_bytes"],
+            levels=levels,
+        )
+
+
+@dataclasses.dataclass
+class Below:
+    written: Written
+    builds: FakeBuilds
+
+    def lines(self, level: model.Level, node: str) -> set[int]:
+        """Lines of a level, from 0, that were made from the Triton lines that compute a node: from the record alone."""
+        triton = {int(line) for line, nodes in self.builds.sample.fields["fx_lines"].items() if node in nodes}
+        return {line - 1 for line, sources in self.builds.sample.lines(level).items() if triton & set(sources)}
+
+
+BelowOf = Callable[..., Below]
+
+
+@pytest.fixture
+def below_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BelowOf:
+    """A session with a kernel and nothing built, and what builds it."""
+
+    def made(name: str = SOFTMAX, is_open: bool = True) -> Below:
+        one = sample(name)
+        builds = FakeBuilds(one)
+        if is_open:
+            builds.gate.set()
+        monkeypatch.setattr(ConfigurationsApp, "make_builds", staticmethod(lambda gpu, python: builds))
+        return Below(write_kernel(tmp_path / "below.fxs", one, built=False), builds)
+
+    return made
+
+
+def shown(driver: Driver, slot: str) -> str:
+    """What a pane says."""
+    return next(pane.body.text for pane in driver.panes if pane.slot == slot)
+
+
+def said(driver: Driver, slot: str) -> str:
+    """The same without its line breaks, which depend on the width."""
+    return " ".join(shown(driver, slot).split())
+
+
+def pane_of(driver: Driver, slot: str):  # type: ignore[no-untyped-def]
+    return next(pane for pane in driver.panes if pane.slot == slot)
+
+
+def titles(driver: Driver) -> list[str]:
+    return [pane.document.title if pane.document else "" for pane in driver.panes]
+
+
+async def test_one_key_shows_the_levels_below_the_kernel_under_the_cursor(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        assert [title.partition(" ·")[0] for title in titles(driver)[2:]] == [
+            below.builds.sample.fields["kernel"],
+            "TTGIR",
+            "PTX",
+            "SASS",
+        ]
+        assert "HFMA2" in shown(driver, "sass")
+        assert below.builds.asked == [("build", 0)]
+
+
+async def test_a_node_lights_up_its_instructions_in_every_pane(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        graph = pane_of(driver, "graph")
+        row = next(n.position for n in driver.explorer.reader.rows(model.Node) if n.name == "erf")
+        driver.explorer.linked.activate(graph)
+        graph.body.user_moves_to(row)
+        await driver.settle()
+        for level in ("ttgir", "ptx", "sass"):
+            assert pane_of(driver, level).lit == below.lines(level, "erf"), level  # type: ignore[arg-type]
+
+
+async def test_an_instruction_lights_up_the_line_and_the_node_it_is_from(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        sass = pane_of(driver, "sass")
+        driver.explorer.linked.activate(sass)
+        text = sass.body.text.split("\n")
+        sass.body.user_moves_to(next(i for i, line in enumerate(text) if "STG" in line))
+        await driver.settle()
+        kernel = pane_of(driver, "kernel")
+        (line,) = kernel.lit
+        assert kernel.body.line_text(line).strip().startswith("tl.store(")
+        assert pane_of(driver, "graph").lit
+        assert "st.global" in "".join(pane_of(driver, "ptx").body.line_text(row) for row in pane_of(driver, "ptx").body.marks)
+        assert "from line" in driver.screen.splitlines()[-2]
+
+
+async def test_lines_that_only_say_where_others_are_from_are_left_out(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        assert "//## File" in below.builds.sample.levels["sass"]
+        assert "//## File" not in shown(driver, "sass")
+        assert ".loc" not in shown(driver, "ptx")
+        assert "#loc1 = " not in shown(driver, "ttgir")
+        numbered = pane_of(driver, "ptx").body
+        last = numbered.line_count - 1
+        number = int(numbered.gutter_tokens(last)[0][0])
+        whole = below.builds.sample.levels["ptx"].expandtabs(4).split("\n")
+        assert whole[number - 1] == numbered.line_text(last).expandtabs(4)
+
+
+async def test_a_second_look_asks_no_builder(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        await driver.press("1", "6", "U")
+        assert pane_of(driver, "sass").document
+        assert below.builds.asked == [("build", 0)]
+
+
+async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of(is_open=False)
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: "Compiling" in said(driver, "sass"))
+        assert "for NVIDIA H100" in said(driver, "sass")
+        assert "esc cancels" in said(driver, "sass")
+        await driver.press("escape")
+        await driver.until(lambda: "Cancelled" in shown(driver, "sass"))
+        assert driver.app.is_running
+
+
+async def test_what_ptxas_said_is_shown_in_the_pane(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    below.builds.error = "ptxas error: Entry function uses too much shared data\n(0x5dc00 bytes, 0x38c00 max)"
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: "too much shared data" in said(driver, "sass"))
+        assert "0x38c00 max" in said(driver, "ptx")
+        assert len(below.builds.asked) == 1
+
+
+async def test_why_nothing_can_be_built_is_shown_in_the_pane(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    below.builds.refusal = "kernels cannot be built here: No module named 'triton'"
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: "No module named 'triton'" in said(driver, "sass"))
+
+
+async def test_at_80_columns_the_levels_are_tabs(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(80, 24)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        assert [pane.slot for pane in driver.panes if pane.display] == ["kernel"]
+        tabs = driver.screen.splitlines()[2]
+        assert all(name in tabs for name in ("TTGIR", "PTX", "SASS"))
+        await driver.press("tab", "tab", "tab")
+        assert [pane.slot for pane in driver.panes if pane.display] == ["sass"]
+
+
+async def test_at_120_columns_as_many_levels_stand_side_by_side_as_fit(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(120, 40)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        assert [pane.slot for pane in driver.panes if pane.display] == ["kernel", "ttgir", "ptx"]
+        await driver.press("tab", "tab", "tab")
+        assert [pane.slot for pane in driver.panes if pane.display] == ["ttgir", "ptx", "sass"]
+
+
+async def test_an_amd_gpu_has_amdgcn_instead(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of("mi300x_softmax")
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "amdgcn").document)
+        assert [pane.slot for pane in driver.panes][3:] == ["ttgir", "llir", "amdgcn"]
+        assert "v_exp_f32" in shown(driver, "amdgcn")
+
+
+async def test_any_level_can_be_chosen_for_a_pane(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "enter", "tab", "d", *"llvm", "enter")
+        await driver.until(lambda: any(title.startswith("LLVM IR") for title in titles(driver)))
+
+
+async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("6", "j", "U")
+        assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
+
+
+# configurations
+
+
+async def test_every_configuration_stands_in_a_table_with_its_resources(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(80, 24)) as driver:
+        await driver.press("6", "u")
+        await driver.until(lambda: len(below.builds.asked) == 3 and "30" in driver.screen and "31" in driver.screen)
+        assert "XBLOCK" in driver.screen
+        assert "all with 8 warps · 1 stage" in driver.screen
+        assert "it times them on" in driver.screen  # the pick cannot be known
+        assert "8 B" in driver.screen  # spilled by the second
+        assert "an estimate" in driver.screen
+
+
+async def test_enter_on_a_configuration_shows_its_levels(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("6", "u")
+        await driver.until(lambda: len(below.builds.asked) == 3)
+        await driver.press("j", "enter")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        assert titles(driver)[-1].startswith("SASS · XBLOCK 2")
+        assert len(below.builds.asked) == 3  # it was there already
+
+
+async def test_escape_stops_the_compiling_of_configurations(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of(is_open=False)
+    async with open_app(below.written.path, size=(120, 40)) as driver:
+        await driver.press("6", "u")
+        await driver.until(lambda: below.builds.asked)
+        await driver.press("escape")
+        await driver.until(lambda: "Cancelled" in driver.screen)
+
+
+# pass by pass
+
+
+async def test_the_passes_that_changed_something_are_told_apart_and_shown(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(140, 50)) as driver:
+        await driver.press("6", "I")
+        await driver.until(lambda: "passes changed the IR" in driver.screen)
+        await driver.until(lambda: "line" in driver.screen and "changed" in driver.screen)
+        assert ("passes", 0) in below.builds.asked
+        assert "● " in driver.screen
+        await driver.press("enter", "n", "escape")
+        assert driver.explorer.view == "kernels"
+
+
+async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(160, 50)) as driver:
+        await driver.press("6", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        place = pane_of(driver, "kernel").place
+        facts = inspect.entries(driver.explorer.reader, place)
+        told = " ".join(entry.text for entry in facts)
+        assert "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s, an estimate; bound by memory" in told
+        assert "30 registers of 255 a thread, no spills" in told
+        await driver.press("i")
+        assert "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s" in driver.screen

@@ -88,8 +88,10 @@ def _symbol(one: ExplainedSymbol) -> Json:
 def _environment(reader: SessionReader) -> Json:
     """As recorded. ``gpu`` is the virtual one the capture was made for, null without; ``gpu_present`` the machine's own."""
     recorded: Json = dict(reader.meta("environment") or {})
-    present = recorded.pop("gpu", None)
-    return {**recorded, "gpu": recorded.pop("virtual_gpu", None), "gpu_present": present}
+    present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
+    told = reader.meta("virtual_gpu")
+    fed = {"virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}} if told else {}
+    return {**recorded, "gpu": virtual, "gpu_present": present, **fed}
 
 
 def _target(reader: SessionReader) -> Json:

@@ -63,6 +63,8 @@ class Figures:
 
 def measure(steering: Steering, recording: Recording, name: str) -> str:
     """Measure the way called ``name``, add what was found to the session and say it. Raises UsageError when it cannot be."""
+    if recording.request.gpu:
+        raise UsageError("Nothing can be run on a virtual GPU: how long a way takes is known on a real one only.")
     kept = steering.kept_of(name)
     way = kept.way(name) or kept.ways[0]
     built_with = _settings(steering, way)

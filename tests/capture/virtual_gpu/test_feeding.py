@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.overview import overview
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.questions import conditions
+from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
 from tests.worker.capturing import Ended
 
 Opened = Callable[[Ended], SessionReader]
+
+ROOT = Path(__file__).parents[3]
 
 TOO_LARGE = 200_000
 """A square weight of that many rows: 160 GB."""
@@ -141,6 +146,17 @@ def test_what_the_program_asks_about_the_device_is_told(for_gpu: ForGpu, file: C
         "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
         in (texts)
     )
+
+
+@needs_triton
+def test_the_report_tells_gpu_feeding_and_questions(for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened) -> None:
+    ended = for_gpu(file("import torch\nmodel, example_inputs = torch.nn.ReLU(), (torch.ones(3),)\n"), "h200")
+    report = json_report(opened(ended))
+    jsonschema.validate(report, json.loads((ROOT / "docs" / "report-schema.json").read_text()))
+    environment = report["environment"]
+    assert (environment["gpu"], environment["device"], environment["gpu_present"]) == ("NVIDIA H200 SXM 141 GB", "cuda", None)
+    assert environment["virtual_gpu"] == {"feeding": "transplant", "reason": "", "questions": []}
+    assert [kernel["language"] for kernel in report["compilations"][0]["kernels"]] == ["triton"]
 
 
 @pytest.mark.parametrize(

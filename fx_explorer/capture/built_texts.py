@@ -1,16 +1,16 @@
-"""The texts of a kernel that Triton has built: files of its cache, SASS out of the cubin, and what ptxas says of spills.
+"""What Triton's cache has of a kernel that was built: its texts, and the machine's code.
 
-Triton's cache has one directory a kernel and configuration, with a file a stage (triton/compiler/compiler.py, ``compile``).
+There is one directory a kernel and configuration, with a file a stage (triton/compiler/compiler.py, ``compile``). The machine's
+code is kept as it is: to disassemble it takes 0.4 s of CPU time a kernel, which is for those that somebody looks at.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fx_explorer.model import Level
@@ -20,15 +20,19 @@ Texts = dict[Level, str]
 
 FILES: tuple[Level, ...] = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
-DISASSEMBLERS_AT_ONCE = 8
+
+def texts_in(folder: Path) -> Texts:
+    """Of the levels that are there."""
+    texts: Texts = {}
+    for level in FILES:
+        for file in folder.glob(f"*.{level}"):
+            texts[level] = file.read_text(encoding="utf-8", errors="backslashreplace")
+    return texts
 
 
-def texts_of(folders: Iterable[Path]) -> dict[Path, Texts]:
-    """What is there of each; nvdisasm takes 30 ms a kernel, so several run at once."""
-    wanted = list(dict.fromkeys(folders))
-    workers = min(DISASSEMBLERS_AT_ONCE, os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers, thread_name_prefix="disassemble") as pool:
-        return dict(zip(wanted, pool.map(_texts_in, wanted), strict=True))
+def machine_code_in(folder: Path) -> str:
+    """The cubin in base64; empty when there is none."""
+    return next((base64.b64encode(file.read_bytes()).decode() for file in folder.glob("*.cubin")), "")
 
 
 def spilled_bytes(ptx: str) -> int:
@@ -52,27 +56,3 @@ def spilled_bytes(ptx: str) -> int:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     found = re.search(r"(\d+) bytes spill stores", said)
     return int(found[1]) if found else NOT_KNOWN
-
-
-def _texts_in(folder: Path) -> Texts:
-    texts: Texts = {}
-    for level in FILES:
-        for file in folder.glob(f"*.{level}"):
-            texts[level] = file.read_text(encoding="utf-8", errors="backslashreplace")
-    for cubin in folder.glob("*.cubin"):
-        sass = _disassembled(cubin)
-        if sass:
-            texts["sass"] = sass
-    return texts
-
-
-def _disassembled(cubin: Path) -> str:
-    """By the nvdisasm that Triton carries, or TRITON_NVDISASM_PATH names; empty where there is none or it cannot read this."""
-    from triton import knobs
-
-    try:
-        tool = knobs.nvidia.nvdisasm.path
-        ended = subprocess.run([tool, "-g", "-c", str(cubin)], capture_output=True, text=True, check=True)
-    except (RuntimeError, OSError, subprocess.CalledProcessError):
-        return ""
-    return ended.stdout

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from fx_explorer.capture.built_texts import Texts, spilled_bytes, texts_of
+from fx_explorer.capture.built_texts import Texts, machine_code_in, spilled_bytes, texts_in
 from fx_explorer.capture.kernel_launches import NotedBuild, NotedKernel, Options
 from fx_explorer.capture.recording import Recording
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch, Level
@@ -24,8 +24,7 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     with SessionReader(recording.writer.path) as reader:
         found = _KernelFinder(reader)
     launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]
-    texts = texts_of([build.folder for noted, _ in launched for build in noted.builds.values() if build.folder])
-    rows = _Rows(recording.writer, texts)
+    rows = _Rows(recording.writer)
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
             rows.add(noted, kernel)
@@ -55,9 +54,8 @@ class _KernelFinder:
 
 
 class _Rows:
-    def __init__(self, writer: SessionWriter, texts: dict[Path, Texts]) -> None:
+    def __init__(self, writer: SessionWriter) -> None:
         self._writer = writer
-        self._texts = texts
         self._builds: dict[int, dict[Options, int]] = {}
         """Row of each configuration, by kernel: two autotuners of one kernel share them."""
 
@@ -72,6 +70,7 @@ class _Rows:
                 self._writer.add(KernelLaunch(0, kernel.id, build_id, launch.grid, launch.count, launch.arguments))
 
     def _add_build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild, position: int, is_picked: bool) -> int:
+        texts = texts_in(build.folder) if build.folder else {}
         row = KernelBuild(
             id=0,
             kernel=kernel.id,
@@ -81,18 +80,17 @@ class _Rows:
             state="built" if build.folder else "failed",
             origin=build.origin,
             toolchain=_toolchain(),
-            file=Path(noted.autotuner.filename or "").name or _file_named(self._texts.get(build.folder or Path(), {})),
+            file=Path(noted.autotuner.filename or "").name or _file_named(texts),
             lines_before=LINES_BEFORE,
             timing_s=build.timing_s,
             is_picked=is_picked,
         )
         if not build.folder:
             return self._writer.add(replace(row, error=LEFT_OUT))
-        row = _with_resources(row, build, self._texts.get(build.folder, {}).get("ptx", ""))
-        return self._writer.add(replace(row, levels=self._add_levels(kernel, build.folder)))
-
-    def _add_levels(self, kernel: Kernel, folder: Path) -> dict[str, int]:
-        return {level: self._add_level(kernel, level, text) for level, text in self._texts.get(folder, {}).items()}
+        levels = {str(level): self._add_level(kernel, level, text) for level, text in texts.items()}
+        code = machine_code_in(build.folder)
+        row = _with_resources(row, build, texts.get("ptx", ""))
+        return self._writer.add(replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0))
 
     def _add_level(self, kernel: Kernel, level: Level, text: str) -> int:
         return self._writer.add(

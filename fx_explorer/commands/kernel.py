@@ -59,7 +59,8 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
             sys.stdout.write(bench_text(to_write(reader, stack).path, _the_one(reader, arguments.name), arguments))
         return
     if was_launched(reader) and session_gpu(reader) is None:
-        sys.stdout.write(_text_of_launched(reader, arguments))
+        with ExitStack() as stack:
+            sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments))
         return
     gpu = gpu_of(reader)
     if not arguments.name:
@@ -71,7 +72,8 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
 
 def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> str:
-    """On a real GPU: everything is in the session already."""
+    """On a real GPU: everything is in the session already, but for SASS, which is made when it is asked for."""
+    from fx_explorer.client.disassembling import with_sass
     from fx_explorer.report.launched_kernel_text import launched_kernel_text
 
     if arguments.passes or arguments.mlir_pass is not None:
@@ -86,6 +88,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> s
     if not arguments.level:
         return launched_kernel_text(reader, kernel)
     row = rows[arguments.config] if 0 <= arguments.config < len(rows) else None
+    if row and arguments.level == "sass":
+        row = with_sass(reader.path, row, arguments.python)
     if row is None or arguments.level not in (SOURCE, *row.levels):
         raise UsageError(f"there is no {arguments.level} of configuration {arguments.config} in this session")
     return source_of(reader, kernel, row) if arguments.level == SOURCE else text_of_level(reader, row, arguments.level)

@@ -70,6 +70,8 @@ class KernelBuild:
     """One call, as Inductor's autotuner measured it on a real GPU; 0 when it did not."""
     is_picked: bool = False
     """Whether the program ran this one."""
+    machine_code: int = 0
+    """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0: there is none."""
 
     @property
     def shown_options(self) -> str:

@@ -14,10 +14,12 @@ import torch
 pytest.importorskip("triton", reason="there is no autotuner without triton")
 
 from fx_explorer.capture import kernel_launches
-from fx_explorer.capture.built_texts import spilled_bytes, texts_of
+from fx_explorer.capture.built_texts import spilled_bytes
 from fx_explorer.capture.kernel_launches import KernelNotes, launch_hook, noting_launches
 from fx_explorer.capture.launch_rows import LEFT_OUT, add_launch_rows
 from fx_explorer.capture.recording import Recording
+from fx_explorer.client.disassembling import disassembled, with_sass
+from fx_explorer.errors import WorkerError
 from fx_explorer.model import Artifact, CaptureRequest, Compilation, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.autotuned import CACHE_KEY, NAME, SOURCE, autotuner_without_gpu
@@ -224,16 +226,39 @@ def test_spills_are_told_apart_from_other_local_memory() -> None:
     assert spilled_bytes("no PTX") == -1
 
 
-def test_a_cubin_is_disassembled(tmp_path: Path) -> None:
+def test_the_machines_code_is_kept_and_disassembled_when_somebody_looks(
+    recording: Recording, autotuner: Any, tmp_path: Path
+) -> None:
     from triton import knobs
 
-    ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n"
-    (tmp_path / "k.ptx").write_text(ptx)
+    folder = tmp_path / "triton" / CACHE_KEY.format(block=512)
+    folder.mkdir(parents=True)
+    ptx = folder / f"{NAME}.ptx"
+    ptx.write_text(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n")
     try:
-        command = [knobs.nvidia.ptxas.path, "--gpu-name=sm_80", str(tmp_path / "k.ptx"), "-o", str(tmp_path / "k.cubin")]
+        command = [knobs.nvidia.ptxas.path, "--gpu-name=sm_80", str(ptx), "-o", str(ptx.with_suffix(".cubin"))]
     except RuntimeError:
         pytest.skip("this Triton carries no ptxas")
     subprocess.run(command, check=True)
-    found = texts_of([tmp_path])[tmp_path]
-    assert found["ptx"] == ptx
-    assert "EXIT" in found["sass"]
+    add_kernel(recording)
+    notes = KernelNotes(recording)
+    with noting_launches(notes):
+        launch(autotuner, SIZE)
+    [picked] = [row for row in noted_rows(recording, notes)[0] if row.is_picked]
+    assert set(picked.levels) == {"ptx"}
+    path = recording.writer.path
+    looked_at = with_sass(path, picked)
+    with SessionReader(path) as reader:
+        assert reader.get(KernelBuild, picked.id) == looked_at
+        assert "EXIT" in reader.text(reader.get(Artifact, looked_at.levels["sass"]).text)
+    assert with_sass(path, looked_at) is looked_at, "once"
+
+
+def test_without_a_disassembler_it_is_said_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(WorkerError, match="SASS needs nvdisasm"):
+        disassembled(b"", str(tmp_path / "none"))
+
+
+def test_what_is_no_machine_code_is_told_with_the_tools_words() -> None:
+    with pytest.raises(WorkerError, match="cannot read the machine's code"):
+        disassembled(b"nothing of the kind")

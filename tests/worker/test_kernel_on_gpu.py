@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fx_explorer.analysis.below.kernel_speed import kernel_speed
+from fx_explorer.client.disassembling import with_sass
 from fx_explorer.client.kernel_bench import measure_kernel
 from fx_explorer.model import Artifact, CardCeiling, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
@@ -58,10 +59,11 @@ def test_each_kernel_has_one_pick_and_it_is_the_fastest_that_was_timed(reader: S
         assert picked.gpu == torch.cuda.get_device_name()
 
 
-def test_every_level_of_every_configuration_is_there(reader: SessionReader) -> None:
+def test_every_level_of_every_configuration_is_there(session: Path, reader: SessionReader) -> None:
     for kernel in kernels(reader):
         for build in reader.rows(KernelBuild, kernel=kernel.id):
-            texts = {level: reader.text(reader.get(Artifact, row).text) for level, row in build.levels.items()}
+            looked_at = with_sass(session, build)
+            texts = {level: reader.text(reader.get(Artifact, row).text) for level, row in looked_at.levels.items()}
             assert set(texts) == {"ttir", "ttgir", "llir", "ptx", "sass"}
             assert re.search(rf"\.entry {kernel.name}\b", texts["ptx"])
             assert '//## File "' in texts["sass"], "with lines"

@@ -57,6 +57,7 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
         ("tensors on cuda", lambda: quietly(lambda: fake_feeding.allow_cuda_tensors(feeding))),
         ("constant folding", constants.fold_on_cpu),
         ("options of Inductor", set_options),
+        ("CUDA graphs", record_no_cuda_graphs),
         ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
         ("choices that are not timed", lambda: choices.note_choices(feeding)),
         ("questions about the device", lambda: questions.listen_to_dynamo(feeding)),
@@ -80,6 +81,15 @@ def set_options() -> None:
 
     config.compile_threads = 1
     config.shape_padding = False
+
+
+def record_no_cuda_graphs() -> None:
+    """``mode="reduce-overhead"`` wraps what is compiled after its code is made: only running it would record CUDA graphs."""
+    from torch._inductor import output_code
+
+    for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
+        if hasattr(output_code, name):
+            setattr(output_code, name, lambda *args, **kwargs: None)
 
 
 def quietly(action: Callable[[], None]) -> None:

@@ -102,6 +102,7 @@ def _set_versions(gpu: Gpu) -> None:
         torch.version.hip, torch.version.cuda = torch.version.hip or HIP_VERSION, None
     else:
         torch.version.cuda, torch.version.hip = torch.version.cuda or CUDA_VERSION, None
-    # Named in the first lines of generated code, and called by it only when it runs.
-    if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
-        torch._C._cuda_getCurrentRawStream = lambda device: 0
+    # The first is named in the first lines of generated code, and called by it only when it runs.
+    for name, value in {"_cuda_getCurrentRawStream": 0, "_cuda_cudaCachingAllocator_is_enabled": True}.items():
+        if not hasattr(torch._C, name):
+            setattr(torch._C, name, _always(torch.cuda.current_device, value))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +32,25 @@ def transplant_graphs(feeding: Feeding) -> None:
         return original(model_, example_inputs_, *args, **kwargs)
 
     module.compile_fx = compile_fx
+    _transplant_regions(feeding)
+
+
+def _transplant_regions(feeding: Feeding) -> None:
+    """The same for the backend ``regional_inductor``, which gives the whole graph to AOTAutograd and parts to Inductor."""
+    original = part("torch._dynamo.backends.common", "aot_autograd")
+
+    @functools.wraps(original)
+    def aot_autograd(**options: Any) -> Callable[..., Any]:
+        compiler = original(**options)
+
+        def compile_there(module: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+            if feeding.kind == "transplant":
+                module, inputs = moved(module, inputs)
+            return compiler(module, inputs, **kwargs)
+
+        return compile_there
+
+    sys.modules["torch._dynamo.backends.common"].aot_autograd = aot_autograd  # type: ignore[attr-defined]
 
 
 def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:

@@ -17,6 +17,7 @@ from tests.worker.capturing import Ended
 pytestmark = needs_triton
 
 SCRIPT = HERE / "programs.py"
+SAMPLES = HERE.parents[2] / "sample_models"
 MODELS = HERE / "models.py"
 FEW = ("mlp", "fused_attention", "recurrent_loop", "matmul_template")
 
@@ -105,6 +106,14 @@ def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opene
         assert found.kernel_lines_linked >= 0.95 * found.kernel_lines
         assert found.to_kernel >= 0.95 * found.compute_nodes
         assert found.to_source >= 0.9 * found.nodes
+
+
+@pytest.mark.parametrize("options", [{"mode": "reduce-overhead"}, {"backend": "regional_inductor"}], ids=str)
+def test_other_ways_of_compiling_make_triton_kernels_too(for_gpu: ForGpu, opened: Opened, options: dict[str, str]) -> None:
+    ended = for_gpu(SAMPLES / "regions.py", "h100", **options)
+    assert ended.outcome.kind == "finished", ended.outcome
+    generated = {kernel.language for kernel in opened(ended).rows(model.Kernel)} - {"extern"}
+    assert generated == {"triton"}
 
 
 def test_nothing_of_it_is_in_the_caches_of_a_real_gpu(own_cache: Path, for_gpu: ForGpu, tmp_path: Path) -> None:

@@ -35,4 +35,9 @@ def bytes_of_calls(scheduler_nodes: Iterable[Any]) -> int:
 def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
     from torch._inductor.fx_utils import count_flops_fx
 
-    return sum(int(count_flops_fx(node) or 0) for node in nodes if node.op == "call_function")
+    return sum(_hint(count_flops_fx(node)) for node in nodes if node.op == "call_function")
+
+
+def _hint(number: int | torch.SymInt | None) -> int:
+    """A size that varies counts as what it was: ``int()`` of it would fix it, and change what is generated."""
+    return int((number.node.hint if isinstance(number, torch.SymInt) else number) or 0)

@@ -63,13 +63,15 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
     return now
 
 
-def catalogue(values: Mapping[str, object] | None = None) -> list[Setting]:
-    """Every option, with the value it has in ``values`` (by full name), else now.
+def catalogue(values: Mapping[str, object] | None = None, only: Collection[str] | None = None) -> list[Setting]:
+    """Every option, with the value it has in ``values`` (by full name), else now. ``only``: no others.
 
     The first call reads the sources of the config modules, and has torch load its backends if no compile has yet (0.2 s).
     """
     now = {**in_force(), **(values or {})}
-    return [*_compile_settings(now), *(_setting(group, name, now) for group in MODULES for name in _names(MODULES[group]))]
+    configs = [(group, name) for group in MODULES for name in _names(MODULES[group])]
+    wanted = [(group, name) for group, name in configs if only is None or f"{group}.{name}" in only]
+    return [*_compile_settings(now), *(_setting(group, name, now) for group, name in wanted)]
 
 
 def add_catalogue(
@@ -78,7 +80,7 @@ def add_catalogue(
     """Write the catalogue, once for each session. ``values``: in force when the capture began; ``only``: no others."""
     if writer not in _written:
         _written.add(writer)
-        writer.add_all(setting for setting in catalogue(values) if only is None or setting.full_name in only)
+        writer.add_all(catalogue(values, only))
 
 
 def _names(module: Any) -> Iterator[str]:

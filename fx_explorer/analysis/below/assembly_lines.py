@@ -1,7 +1,7 @@
 """Lines of PTX, AMDGCN and SASS: a place holds for the instructions behind it, until the next one.
 
-Who called an inlined helper Triton 3.7 says in a comment (``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``), and 3.9
-in the directive (``inlined_at 1 48 39``, one step of the chain at a time). With the former SASS names the helper's
+Who called an inlined helper: Triton 3.7 says it in comments (``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``),
+3.9 in directives (``inlined_at 1 48 39``, one step of the chain at a time). With the former SASS names the helper's
 line alone, and is understood with the PTX; with the latter nvdisasm writes the whole chain, the kernel's line last.
 """
 

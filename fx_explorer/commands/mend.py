@@ -86,13 +86,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(reader: SessionReader, found: Found) -> None:
     from fx_explorer import mending
     from fx_explorer.analysis.breaks import distinct_breaks
-    from fx_explorer.mending.offers import why_not_tried
+    from fx_explorer.analysis.fallbacks import left_to_python
+    from fx_explorer.mending.offers import as_break, why_not_tried
 
     found.request = mending.request_of(reader)
     found.why_not_tried = why_not_tried(reader, found.request)
     found.before = mending.figures(reader)
     found.recompiles = recompiles_of(reader)
-    found.breaks = [(one, mending.proposals(reader, one), mending.why_none(reader, one)) for one in distinct_breaks(reader)]
+    left = [as_break(one) for one in left_to_python(reader) if one.kind != "limit" and not one.has_nothing_to_compile]
+    broken = [*distinct_breaks(reader), *left]
+    found.breaks = [(one, mending.proposals(reader, one), mending.why_none(reader, one)) for one in broken]
 
 
 async def _list(found: Found, arguments: argparse.Namespace) -> None:

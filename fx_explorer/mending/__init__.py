@@ -6,6 +6,7 @@ torch, is imported here.
 """
 
 from fx_explorer.mending.accepting import accept, accept_all
+from fx_explorer.mending.marking import try_any
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.offers import Offer, TryMend, all_proposals, offer
 from fx_explorer.mending.proposals import proposals, why_none
@@ -30,6 +31,7 @@ __all__ = [
     "proposals",
     "request_of",
     "together",
+    "try_any",
     "try_mend",
     "unknown_yet",
     "why_none",

@@ -16,6 +16,8 @@ from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.client import Capture
+from fx_explorer.mending.mend import Mend
+from fx_explorer.mending.trial import Figures, Trial, Verdict, try_mend
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
@@ -60,7 +62,6 @@ def instruction(marks: Sequence[Mark]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MarkTrial:
-    marks: tuple[Mark, ...]
     before: int
     """Compilations."""
     after: int | None
@@ -110,14 +111,53 @@ def _named(name: str) -> str:
     return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
 
 
+def mark_mends(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Mend]:
+    """Marks as mends: the one that avoids this recompile, and all together; all of them without a cause."""
+    found = marks(reader)
+    chosen = [mark for mark in found if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source]
+    mends = [
+        Mend(mark.title, mark.cause.remedy, line=mark.cause.line, marks=(mark.source,), by_hand=_by_hand([mark]))
+        for mark in chosen
+    ]
+    if len(found) > 1 and chosen:
+        why = f"All that vary in this session: {', '.join(mark.source for mark in found)}."
+        sources = tuple(mark.source for mark in found)
+        mends.append(
+            Mend("mark all that vary as dynamic", why, line=chosen[0].cause.line, marks=sources, by_hand=_by_hand(found))
+        )
+    return mends
+
+
+def _by_hand(wanted: Sequence[Mark]) -> str:
+    """Lines of the program, then the way without an edit."""
+    changes = [mark.cause.change for mark in wanted]
+    lines = [f"torch._dynamo.mark_dynamic({change.name}, {change.index})" for change in changes if change.index is not None]
+    return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
+
+
+async def try_any(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
+    """``try_mend``, also for marks: those change what is compiled and nothing that is computed, so results are not compared."""
+    if not mend.marks:
+        return await try_mend(request, mend, before)
+    tried = await try_sources(request, mend.marks, before.compilations)
+    verdict: Verdict = "good" if tried.is_good else "refused"
+    return Trial(mend, verdict, f"{tried.in_words}; results were not compared", before, None, None, tried.took_s)
+
+
 async def try_marks(
     request: CaptureRequest, wanted: Sequence[Mark], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
 ) -> MarkTrial:
     """``request`` is what the session was captured with, ``before`` the compilations in it. Never raises for what the user's
     program does."""
+    return await try_sources(request, [mark.source for mark in wanted], before, python, timeout)
+
+
+async def try_sources(
+    request: CaptureRequest, sources: Sequence[str], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> MarkTrial:
     began = time.monotonic()
-    again = replace(request, session="", pause="", stay=False)
-    environment = {VARIABLE: ",".join(mark.source for mark in wanted)}
+    again = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
+    environment = {VARIABLE: ",".join(sources)}
     capture = Capture(again, python, timeout, environment=environment)
     try:
         await capture.start()
@@ -131,4 +171,4 @@ async def try_marks(
         capture.discard()
     finished = outcome.kind == "finished"
     problem = "" if finished else outcome.message or outcome.kind
-    return MarkTrial(tuple(wanted), before, after if finished else None, problem, time.monotonic() - began)
+    return MarkTrial(before, after if finished else None, problem, time.monotonic() - began)

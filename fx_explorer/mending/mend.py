@@ -25,6 +25,9 @@ class Mend:
     r"""Text of the whole file, with ``\n`` at the ends of lines."""
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
+    marks: tuple[str, ...] = ()
+    """Sizes and numbers to be taken for variable (``marking.Mark.source``); the user marks them with ``by_hand``."""
+    by_hand: str = ""
     also: tuple[Mend, ...] = ()
     """Edits of other files that belong to it."""
     keeps_prints: bool = False
@@ -53,6 +56,8 @@ class Mend:
     @property
     def instruction(self) -> str:
         """How options are set: the lines of a program, then the command line's way."""
+        if self.by_hand:
+            return self.by_hand
         modules = {
             "dynamo": "torch._dynamo.config",
             "inductor": "torch._inductor.config",

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.fallbacks import LeftToPython
+from fx_explorer.analysis.recompiles import ExplainedRecompile
+from fx_explorer.mending.marking import mark_mends
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.proposals import proposals, why_none
 from fx_explorer.mending.trial import Figures, Trial, figures, request_of
@@ -18,10 +21,14 @@ TryMend = Callable[[CaptureRequest, Mend, Figures], Awaitable[Trial]]
 """``try_mend``, or what stands in for it."""
 
 
+Subject = DistinctBreak | LeftToPython | ExplainedRecompile
+"""What is to be mended: a row of the list of breaks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     session: Path
-    broken: DistinctBreak
+    broken: Subject
     mends: tuple[Mend, ...]
     why_none: str
     """Empty when there are mends."""
@@ -31,16 +38,16 @@ class Offer:
     """What is in the way of a trial; empty when nothing is known to be."""
 
 
-def offer(path: Path, broken: DistinctBreak) -> Offer:
+def offer(path: Path, broken: Subject) -> Offer:
     """Opens the session anew, so that it can be called in a thread: parsing a large file takes up to seconds."""
     with SessionReader(path) as reader:
-        mends = tuple(proposals(reader, broken))
+        mends = tuple(mends_for(reader, broken))
         request = request_of(reader)
         return Offer(
             path,
             broken,
             mends,
-            "" if mends else why_none(reader, broken) or _hinted(broken),
+            "" if mends else _why_none(reader, broken),
             request,
             figures(reader),
             why_not_tried(reader, request),
@@ -53,8 +60,39 @@ def all_proposals(path: Path) -> list[list[Mend]]:
         return [proposals(reader, one) for one in distinct_breaks(reader)]
 
 
-def _hinted(broken: DistinctBreak) -> str:
-    return "No mend is known for this break." + (f" torch suggests: {broken.hints[0]}" if broken.hints else "")
+def mends_for(reader: SessionReader, subject: Subject) -> list[Mend]:
+    """Edits and options for a break or a function left to Python, marks for a recompile or one that was compiled too often."""
+    if isinstance(subject, ExplainedRecompile):
+        return mark_mends(reader, subject)
+    if isinstance(subject, DistinctBreak):
+        return proposals(reader, subject)
+    return mark_mends(reader) if subject.kind == "limit" else proposals(reader, as_break(subject))
+
+
+def as_break(left: LeftToPython) -> DistinctBreak:
+    """A function that was left to Python, as if it had broken where it begins."""
+    return DistinctBreak(
+        registry_id=left.registry_id,
+        reason=left.reason,
+        explanation=left.explanation,
+        hints=left.hints,
+        file=left.file,
+        line=left.line,
+        code=left.function,
+        count=left.count,
+        compilations=(),
+        place=left.place,
+        stack=left.stack,
+        text=0,
+    )
+
+
+def _why_none(reader: SessionReader, subject: Subject) -> str:
+    if isinstance(subject, ExplainedRecompile):
+        return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
+    broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
+    known = "No mend is known for this." + (f" torch suggests: {broken.hints[0]}" if broken.hints else "")
+    return why_none(reader, broken) or known
 
 
 def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:

@@ -43,6 +43,7 @@ class Figures:
     operations: int
     """Call nodes of the graphs that Dynamo made."""
     compile_s: float
+    compilations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def figures(reader: SessionReader) -> Figures:
         graphs=counted.graphs,
         operations=int(operations),
         compile_s=counted.compile_s,
+        compilations=counted.compilations,
     )
 
 

@@ -15,7 +15,7 @@ from fx_explorer.tui.commands import Keymap
 if TYPE_CHECKING:
     from fx_explorer.mending import Trial, TryMend
 
-NO_BREAK = "Mends are for graph breaks: go to one in this list. For a recompile, What to do says what avoids it."
+NO_BREAK = "There is nothing here to mend: this list is empty."
 
 
 class MendingApp(ChangingApp):
@@ -33,17 +33,18 @@ class MendingApp(ChangingApp):
         """Works on a saved session too: proposing runs nothing."""
         from fx_explorer import mending
         from fx_explorer.tui.screens.mends import MendScreen  # not needed for the first paint: libcst is loaded with it
+        from fx_explorer.tui.views.breaks import subjects
 
         explorer = self.explorer
         if explorer.view != "breaks":
             await explorer.action_show_view("breaks")
-        found = explorer.breaks_here()
+        found = subjects(explorer.reader)[explorer.row_of_breaks() :][:1] if explorer.reader else []
         if not found or explorer.reader is None:
             self.notify(NO_BREAK)
             return
         offer = await asyncio.to_thread(mending.offer, explorer.reader.path, found[0])
         if offer.mends:
             trials = self._trials.setdefault(explorer.reader.path, [])
-            await self.push_screen_wait(MendScreen(offer, self._try_mend or mending.try_mend, trials, explorer.keymap))
+            await self.push_screen_wait(MendScreen(offer, self._try_mend or mending.try_any, trials, explorer.keymap))
         else:
             self.notify(offer.why_none, title="no mend", timeout=15)

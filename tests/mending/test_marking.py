@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.recompiles import causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.capture.versions import marks_one_size
+from fx_explorer.mending import figures, offer, try_any
 from fx_explorer.mending.marking import Mark, MarkTrial, instruction, marks, try_marks
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
@@ -82,6 +84,26 @@ def test_a_program_that_does_not_get_through_with_marks_is_told(captured: Captur
     trial = tried(captured(path), lambda found: found)
     assert (trial.after, trial.is_good) == (None, False)
     assert "did not get through" in trial.in_words
+
+
+def test_marks_are_offered_for_their_recompile_and_tried_as_mends_are(captured: Captured, varying: Path) -> None:
+    session = captured(varying)
+    with SessionReader(session) as reader:
+        first, *_, flag = causes(reader)
+        before = figures(reader)
+    found = offer(session, first)
+    assert [mend.title.rpartition(" of ")[2] for mend in found.mends] == ["x as dynamic", "mark all that vary as dynamic"]
+    assert found.mends[1].instruction.startswith(
+        "torch._dynamo.mark_dynamic(x, 0)\n# or, without an edit: TORCH_COMPILE_DYNAMIC"
+    )
+    assert found.request is not None
+    trial = asyncio.run(try_any(found.request, found.mends[1], before))
+    assert (trial.verdict, trial.reason) == (
+        "good",
+        f"tried, {COMPILED} compilations → {WITH_BOTH}; results were not compared",
+    )
+    assert offer(session, flag).mends == ()
+    assert offer(session, flag).why_none.startswith("No mark avoids this recompile.")
 
 
 def test_what_a_mark_does_not_help_gets_none(

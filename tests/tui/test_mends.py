@@ -19,6 +19,7 @@ from fx_explorer.tui.clipboard import Copied
 from fx_explorer.tui.screens.mends import MendScreen
 from fx_explorer.tui.views.mends import measured, why_not_written
 from fx_explorer.tui.widgets.diff_view import DiffView
+from tests.mending.test_marking import VARYING
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
 
@@ -214,6 +215,34 @@ async def test_all_good_mends_are_tried_and_written_as_one(open_app: OpenApp, tm
         assert "print(str(x.shape))" in written
 
 
+async def test_a_function_that_was_left_to_python_has_its_mends_too(open_app: OpenApp, tmp_path: Path) -> None:
+    session = write_session(tmp_path)
+    with SessionWriter(session) as writer:
+        file = str(tmp_path / "m.py")
+        writer.add(model.Fallback(0, 0, "skipped", "f", file, 5, "GB0059", "it prints"))
+        writer.add(model.Fallback(0, 0, "skipped", "f", file, 6, "GB0000", "nobody knows", "", ("look there",)))
+    async with open_app(session) as driver:
+        await driver.press("4", "j", "E")
+        await driver.until(lambda: isinstance(driver.app.screen, MendScreen))
+        await driver.until(lambda: "take the print out" in driver.screen)
+        await driver.press("escape", "j", "E")
+        await driver.until(lambda: "No mend is known for this. torch suggests: look there" in messages(driver))
+
+
+async def test_a_mark_changes_no_file(open_app: OpenApp, captured: Callable[..., Path], tmp_path: Path) -> None:
+    file = tmp_path / "varying.py"
+    file.write_text(VARYING.format(condition="False"))
+    async with open_app(captured(file), try_mend=ends_as("good", "tried, 4 compilations → 3")) as driver:
+        await driver.press("4", "E")
+        await driver.until(lambda: isinstance(driver.app.screen, MendScreen))
+        await driver.until(lambda: "mark all that vary as dynamic" in driver.screen)
+        assert "+torch._dynamo.mark_dynamic(x, 0)" in driver.screen
+        await driver.press("t")
+        await driver.until(lambda: "✓ good: tried, 4 compilations → 3" in driver.screen)
+        await driver.press("a")
+        assert "This changes no file: mark it in your program" in messages(driver)
+
+
 async def test_a_single_break_has_no_row_for_all(open_app: OpenApp, session: Path) -> None:
     async with open_app(session) as driver:
         screen = await open_mends(driver)
@@ -307,7 +336,7 @@ async def test_a_break_without_a_mend_and_a_view_without_a_break_say_why(
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(tmp_path / "whole.fxs") as driver:
         await driver.press("E")
-        await driver.until(lambda: "Mends are for graph breaks" in messages(driver))
+        await driver.until(lambda: "There is nothing here to mend" in messages(driver))
 
 
 def test_a_trial_that_did_not_get_through_has_no_figures_after() -> None:

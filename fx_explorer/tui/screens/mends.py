@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 from textual.worker import Worker
 
+from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.mending import (
@@ -98,7 +99,7 @@ class MendScreen(ModalScreen[None]):
     @property
     def _mends(self) -> list[Mend]:
         """Those of the break, and one that stands for all breaks when there are several."""
-        if self._offer.before.sites < 2:
+        if self._offer.before.sites < 2 or not isinstance(self._offer.broken, DistinctBreak):
             return list(self._offer.mends)
         tried = (trial.mend for trial in reversed(self._trials) if is_whole(trial.mend))
         return [*self._offer.mends, next(tried, unknown_yet(self._offer.before.sites))]

@@ -29,9 +29,11 @@ TAKES = 3
 """Position of the column that is there only when breaks were measured."""
 
 
+BreakSubject = DistinctBreak | LeftToPython | ExplainedRecompile
+
+
 def breaks_table(reader: SessionReader) -> Table:
-    breaks, again = distinct_breaks(reader), causes(reader)
-    left = [one for one in left_to_python(reader) if not one.has_nothing_to_compile]
+    breaks, again, left = distinct_breaks(reader), causes(reader), _left(reader)
     rows = [_break_row(reader, b) for b in breaks]
     rows += [_left_row(reader, one) for one in left]
     rows += [_recompile_row(reader, r) for r in again]
@@ -43,6 +45,15 @@ def breaks_table(reader: SessionReader) -> Table:
         rows=rows if call_time(reader) else [_untimed(row) for row in rows],
         empty=_why_empty(reader),
     )
+
+
+def subjects(reader: SessionReader) -> list[BreakSubject]:
+    """What the rows are about, in their order."""
+    return [*distinct_breaks(reader), *_left(reader), *causes(reader)]
+
+
+def _left(reader: SessionReader) -> list[LeftToPython]:
+    return [one for one in left_to_python(reader) if not one.has_nothing_to_compile]
 
 
 def _untimed(row: Row) -> Row:
@@ -103,7 +114,7 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    mending = " E shows what may take one away, T how long each takes." if breaks else ""
+    mending = " E shows what may take one away, T how long each takes." if breaks else " E shows what may avoid one."
     return f"{' · '.join(parts)}. Enter goes to your line.{mending}" if parts else ""
 
 

@@ -64,6 +64,8 @@ def shown(mend: Mend) -> str:
 
 def why_not_written(mend: Mend, trial: Trial | None) -> str:
     """Empty when the user may be asked whether to write it."""
+    if mend.marks:
+        return "This changes no file: mark it in your program, before the first call. The lines can be copied."
     if mend.settings and not mend.path:
         return "This mend changes no file: set the option in your program. The lines can be copied."
     if trial is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ import torch
 import fx_explorer
 from fx_explorer import mending, model
 from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.mending.conftest import Case
 
@@ -114,6 +116,22 @@ def test_a_file_in_another_form_is_mended_and_keeps_its_form(tmp_path: Path, con
     assert mended == content.replace(line, indent + b"if not torch.compiler.is_compiling():" + end + indent + line)
     with SessionReader(recorded(loaded(file).f, tmp_path / "after.fxs")) as reader:
         assert distinct_breaks(reader) == []
+
+
+def test_a_read_only_file_in_another_form_is_tried_and_not_written(tmp_path: Path, captured: Callable[..., Path]) -> None:
+    file = tmp_path / "odd.py"
+    source = f"# -*- coding: latin-1 -*-\n{PRINTS}".replace("    ", "\t").replace("\n", "\r\n")
+    file.write_bytes(source.encode("latin-1"))
+    file.chmod(0o444)
+    with SessionReader(captured(f"{file}:f", inputs="torch.ones(3)", backend="eager")) as reader:
+        (found,) = distinct_breaks(reader)
+        mend = next(one for one in mending.proposals(reader, found) if one.title.startswith("let torch do the print"))
+        request, before = mending.request_of(reader), mending.figures(reader)
+    assert request is not None
+    assert asyncio.run(mending.try_mend(request, mend, before)).verdict == "good"
+    with pytest.raises(UsageError, match="is read-only"):
+        mending.accept(mend)
+    assert file.read_bytes() == source.encode("latin-1")
 
 
 def test_a_file_that_has_changed_since_is_not_tried(case: Callable[[str], Case], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from fx_explorer.analysis.below.candidates import (
 from fx_explorer.analysis.below.instructions import mix_in_words
 from fx_explorer.analysis.below.occupancy import Limit, Occupancy
 from fx_explorer.analysis.below.passes import Pass, pass_diff
-from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, roofline_in_words
+from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
 from fx_explorer.analysis.below.unknown import RUN_TIME
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.model import Gpu, KernelBuild
@@ -35,12 +35,8 @@ def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gp
         found = estimate(reader, kernel, gpu)
         known = kernel.estimated_bytes >= 0
         sizes = [f"{kernel.estimated_bytes:,}" if known else "?", f"{max(0, kernel.estimated_flops):,}"]
-        rows.append([kernel.name, kernel.direction, *sizes, found.bound, _microseconds(found.estimated_s) if known else "?"])
+        rows.append([kernel.name, kernel.direction, *sizes, found.bound, microseconds(found.estimated_s) if known else "?"])
     return f"{table(rows)}\n\n{RUN_TIME}\n{FLOPS_COUNTED}\n"
-
-
-def _microseconds(duration_s: float) -> str:
-    return f"{duration_s * 1e6:,.2f} µs"
 
 
 def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:

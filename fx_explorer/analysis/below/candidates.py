@@ -11,7 +11,7 @@ from fx_explorer.analysis.below.instructions import Mix, instructions, mix
 from fx_explorer.analysis.below.lines import KernelFile
 from fx_explorer.analysis.below.occupancy import Occupancy, occupancy
 from fx_explorer.analysis.below.roofline import Roofline, number_kind, roofline
-from fx_explorer.analysis.below.unknown import LIBRARY, PICK, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
+from fx_explorer.analysis.below.unknown import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.analysis.kernels import kernel_uses
 from fx_explorer.model import Gpu, KernelBuild, Level
@@ -144,8 +144,18 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     """The sentences that belong beside the table."""
     rows = list(rows)
     if kernel.language == "extern":
-        return [LIBRARY]
+        return [LIBRARY, *_of_library(kernel.name)]
     if len(rows) < 2:
         return []
     is_template = any(row.origin == "template" for row in rows)
     return [PICK, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else [PICK]
+
+
+_PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
+
+
+def _of_library(name: str) -> list[str]:
+    """``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``."""
+    if "scaled_dot_product" in name:
+        return [SDPA]
+    return [PADDING] if _PRODUCT.search(name) else []

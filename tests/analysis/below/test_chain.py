@@ -23,7 +23,7 @@ from fx_explorer.analysis.below.candidates import (
     what_is_not_known,
 )
 from fx_explorer.analysis.below.chain import build_of, linked_with_levels
-from fx_explorer.analysis.below.unknown import PICK, TEMPLATE_ALONE
+from fx_explorer.analysis.below.unknown import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
 from fx_explorer.analysis.documents import Document, Place, document_of, documents, graph_document, lines_of
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.below.built_sessions import Written, write_kernel
@@ -144,6 +144,13 @@ def test_what_is_not_known_is_said_where_it_matters(built: Built) -> None:
     assert what_is_not_known(built.kernel, [row]) == []
     assert what_is_not_known(built.kernel, [row, row]) == [PICK]
     assert TEMPLATE_ALONE in what_is_not_known(built.kernel, [row, replace(row, origin="template")])
+
+
+def test_of_a_library_call_is_said_what_the_gpu_would_decide(built: Built) -> None:
+    library = replace(built.kernel, language="extern", name="extern_kernels.addmm")
+    assert what_is_not_known(library, []) == [LIBRARY, PADDING]
+    attention = replace(library, name="torch.ops.aten._scaled_dot_product_flash_attention.default")
+    assert what_is_not_known(attention, []) == [LIBRARY, SDPA]
 
 
 def test_a_kernel_that_is_not_built_is_compared_with_the_peak_of_its_inputs(tmp_path: Path) -> None:

@@ -29,17 +29,14 @@ def summary(reader: SessionReader, place: Place) -> list[str]:
 
 
 def _kernel_summary(reader: SessionReader, place: Place) -> list[str]:
-    """Of a line below a kernel; empty for any other."""
-    if not is_level(place.document):
+    """Of a line of a Triton kernel or below it; empty for any other."""
+    if not is_level(place.document) and place.document.language != "triton":
         return []
     from fx_explorer.tui import inspect_kernel  # not needed for the first paint
 
-    upper = above(reader, place)
-    return [
-        *inspect_kernel.level_words(reader, place),
-        *_line_summary(reader, upper)[1:],
-        *inspect_kernel.kernel_words(reader, place),
-    ]
+    here, *computed = _line_summary(reader, above(reader, place))
+    own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
+    return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
 
 
 def _node_summary(reader: SessionReader, node: model.Node) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fx_explorer import model
+from fx_explorer.analysis.below.assembly_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.analysis.below.chain import triton_lines
 from fx_explorer.analysis.below.kernel_facts import KernelFact, in_short, kernel_facts
-from fx_explorer.analysis.documents import Place, lines_of
+from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspect import Entry
@@ -28,15 +31,32 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     here = f"{_level(place)}:{place.line + 1}"
     if build.source:
         return [here, OWN_SOURCE]
-    made_from = [entry.text for entry in _made_from(reader, build, place)]
-    return [here, *(f"from {text}" for text in made_from)] if made_from else [here, NO_LINE]
+    made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
+    return [here, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
+
+
+def _is_instruction(reader: SessionReader, place: Place) -> bool:
+    text = text_of(reader, place.document)
+    if place.document.language == "sass":
+        return place.line + 1 in sass_instruction_lines(text)
+    return place.document.language not in ("ptx", "amdgcn") or place.line + 1 in instruction_lines(text)
 
 
 def kernel_words(reader: SessionReader, place: Place) -> list[str]:
     """A kernel's facts for the inspector line, in the configuration that a level is of, or the first that was built."""
     kernel = kernel_of(reader, place.document)
+    if kernel is None or gpu_of(reader) is None:
+        return []
+    build = _shown_build(reader, kernel, place)
+    return _in_short(reader, kernel.id, build.id if build else 0, build.state if build else "")
+
+
+@lru_cache(maxsize=8)
+def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> list[str]:
+    """Remembered: this is asked for at every move of the cursor, and looks through all of the PTX. ``state`` is in the key."""
     gpu = gpu_of(reader)
-    return in_short(reader, kernel, gpu, _shown_build(reader, kernel, place)) if kernel and gpu else []
+    row = reader.get(KernelBuild, build) if build else None
+    return in_short(reader, reader.get(model.Kernel, kernel), gpu, row) if gpu else []
 
 
 def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:

@@ -97,11 +97,21 @@ class Levels:
         document = level_document(reader, build, level) if build else None
         if build is None or document is None:
             return None
-        return replace(document, title=f"{LEVEL_TITLES[level]} · {build.shown_options}")
+        return replace(document, title=f"{LEVEL_TITLES[level]} · {self._apart(reader, build)}".removesuffix(" · "))
+
+    def _apart(self, reader: SessionReader, build: KernelBuild) -> str:
+        """The options that tell this configuration from the others; all of a single one."""
+        from fx_explorer.analysis.below.candidates import options_that_differ
+
+        names = options_that_differ(builds_here(reader, self.kernel)) if self.kernel else []
+        options = {name: build.options[name] for name in names if name in build.options}
+        return replace(build, options=options or build.options).shown_options
 
     def is_wanting(self, reader: SessionReader) -> bool:
-        """Whether the configuration could be compiled and is not."""
+        """Whether the configuration could be compiled and is not, or on a real GPU was compiled and could be disassembled."""
         build = self.build(reader)
+        if build and build.is_undisassembled:
+            return True
         is_open = build is None or (build.state == "candidate")
         return self.kernel is not None and gpu_of(reader) is not None and is_open
 
@@ -177,7 +187,8 @@ def first_statement(reader: SessionReader, kernel: model.Kernel) -> Place:
     found = reader.query("SELECT DISTINCT line FROM line_node WHERE artifact=? AND line ORDER BY 1", (kernel.artifact,))
     lines = [line - 1 for (line,) in found]
     text = lines_of(reader, document)
-    return Place(document, next((line for line in lines if "tl." in text[line]), next(iter(lines), 0)))
+    telling = (next((line for line in lines if call in text[line]), None) for call in ("tl.load", "tl.", ""))
+    return Place(document, next((line for line in telling if line is not None), 0))
 
 
 def is_level(document: Document) -> bool:

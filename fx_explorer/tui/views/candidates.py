@@ -18,14 +18,14 @@ from fx_explorer.analysis.below.kernel_facts import kernel_facts
 from fx_explorer.analysis.below.occupancy import Limit
 from fx_explorer.analysis.below.roofline import microseconds
 from fx_explorer.analysis.below.unknown import NO_GPU
-from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.words import first_line, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import builds_here
+from fx_explorer.tui.levels import builds_here, first_statement
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
-LONGEST_SHARED = 100
+LONGEST_SHARED = 40
+"""Options that all configurations share are named in a line only when they are few; a configuration's detail has them all."""
 
 NO_KERNEL_YET = "No kernel: go to a Triton kernel, or to a line or node that one computes, and press the key again."
 
@@ -48,13 +48,13 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     found = candidates(reader, kernel, gpu) if gpu else [Candidate(row, None) for row in builds_here(reader, kernel)]
     builds = [one.build for one in found]
     options = options_that_differ(builds)
-    said = [progress, *what_is_not_known(kernel, builds)]
+    not_known = what_is_not_known(kernel, builds)
     return Table(
         shows=f"{kernel.name}: its configurations{_in_all(builds)}. Enter shows one, level by level.",
-        notice=" ".join(filter(None, said)),
+        notice=" ".join(filter(None, [progress, *not_known[:1]])),
         origin="Inductor's own list",
         columns=_columns(options, has_timing=any(row.timing_s or row.is_picked for row in builds)),
-        rows=[_row(reader, kernel, gpu, one, options) for one in found],
+        rows=[_row(reader, kernel, gpu, one, options, not_known[1:]) for one in found],
         empty=progress or ("None is known yet." if gpu else NO_GPU),
     )
 
@@ -74,29 +74,43 @@ def _in_all(rows: Sequence[KernelBuild]) -> str:
     """``, all with 4 warps · 1 stage``: what no column says."""
     shared = shared_options(rows)
     words = replace(rows[0], options=shared).shown_options if shared else ""
-    words = words if len(words) <= LONGEST_SHARED else words[:LONGEST_SHARED] + "…"
-    return f", all with {words}" if words and len(rows) > 1 else f" ({words})" if words else ""
+    if not words or len(words) > LONGEST_SHARED:
+        return ""
+    return f", all with {words}" if len(rows) > 1 else f" ({words})"
 
 
 def _columns(options: Sequence[str], *, has_timing: bool) -> tuple[Column, ...]:
     timing = (Column("measured", "good", is_number=True, min_width=9),) if has_timing else ()
     return (
         Column("", "muted", is_number=True, min_width=2),
-        *(Column(name.removeprefix("num_"), "strong", is_number=True, min_width=3) for name in options),
+        *(Column(_short(name), "strong", is_number=True, min_width=min(6, len(_short(name)))) for name in options),
         *timing,
-        Column("registers", is_number=True, min_width=5),
-        Column("spilled", is_number=True, min_width=5),
-        Column("shared", is_number=True, min_width=7),
-        Column("occupancy", is_number=True, min_width=5),
+        Column("regs", is_number=True, min_width=4),
+        Column("spills", is_number=True, min_width=6),
+        Column("shared", is_number=True, min_width=8),
+        Column("occup.", is_number=True, min_width=6),
         Column("limited by", "muted", min_width=10, priority=1),
         Column("PTX lines", "muted", is_number=True, min_width=9, priority=2),
-        Column("state", "text", min_width=5, max_width=60),
+        Column("", "text", min_width=7, max_width=60),
     )
 
 
-def _row(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, one: Candidate, options: Sequence[str]) -> Row:
+def _short(option: str) -> str:
+    """``warps``; of the sizes of a template's block the letter."""
+    return option.removeprefix("num_").removeprefix("BLOCK_")
+
+
+def _row(
+    reader: SessionReader,
+    kernel: model.Kernel,
+    gpu: Gpu | None,
+    one: Candidate,
+    options: Sequence[str],
+    not_known: Sequence[str],
+) -> Row:
     build, room = one.build, one.occupancy
-    has_timing = [_measured(build)] if any(row.timing_s or row.is_picked for row in builds_here(reader, kernel)) else []
+    every = builds_here(reader, kernel)
+    has_timing = [_measured(build)] if any(row.timing_s or row.is_picked for row in every) else []
     cells = (
         str(build.position),
         *(str(build.options.get(name, "")) for name in options),
@@ -107,16 +121,11 @@ def _row(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, one: Cand
         (f"{100 * room.share:.0f} %" if room.blocks else "none") if room else "",
         ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
         f"{one.ptx_lines:,}" if one.ptx_lines else "",
-        _state(build),
+        _state(build, every[0]),
     )
-    place = _place(reader, kernel)
-    return Row(cells, place, lambda: Detail(_detail(reader, kernel, gpu, build)), kind="good" if build.is_picked else "")
-
-
-def _place(reader: SessionReader, kernel: model.Kernel) -> Place:
-    from fx_explorer.tui.levels import first_statement
-
-    return first_statement(reader, kernel)
+    place = first_statement(reader, kernel)
+    kind = "good" if build.is_picked else ""
+    return Row(cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind)
 
 
 def _number(value: int) -> str:
@@ -127,15 +136,17 @@ def _measured(build: KernelBuild) -> str:
     return microseconds(build.timing_s) if build.timing_s else ""
 
 
-def _state(build: KernelBuild) -> str:
+def _state(build: KernelBuild, first: KernelBuild) -> str:
+    """Where it is from only if that is told apart from the first."""
     if build.state == "failed":
         return f"✗ {first_line(build.error)}"
     ran = "● picked" if build.is_picked else ""
-    words = {"candidate": "not compiled", "built": ""}[build.state]
-    return " · ".join(part for part in (ran, words, ORIGINS[build.origin]) if part)
+    words = {"candidate": "not yet", "built": ""}[build.state]
+    origin = ORIGINS[build.origin] if build.origin != first.origin else ""
+    return " · ".join(part for part in (ran, words, origin) if part)
 
 
-def _detail(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, build: KernelBuild) -> str:
+def _detail(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, build: KernelBuild, not_known: Sequence[str]) -> str:
     lines = [f"{kernel.name} with {build.shown_options}", ""] if build.options else [kernel.name, ""]
     if gpu:
         lines += [f"• {fact.label}: {fact.text}" for fact in kernel_facts(reader, kernel, gpu, build)]
@@ -143,4 +154,5 @@ def _detail(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, build:
         lines += ["", build.error]
     elif build.state == "candidate":
         lines += ["", "Enter compiles it and shows every level."]
+    lines += ["", *not_known] if not_known else []
     return "\n".join(lines)

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from fx_explorer.client.placing import copy_session
 from fx_explorer.client.process import WorkerProcess
-from fx_explorer.errors import WorkerError
+from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildRequest, BuildTask, Gpu, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.schema import SCHEMA_VERSION
 
 MOST_BUILDERS = 2
 """Each holds torch, some 500 MB."""
@@ -248,7 +249,15 @@ def _row(session: Path, answer: BuildAnswer) -> KernelBuild:
 
 
 def writable_session(session: Path) -> Path:
-    """The session itself, or a copy in a temporary directory when it cannot be written to: compare the two to know."""
+    """The session itself, or a copy in a temporary directory when it cannot be written to: compare the two to know.
+
+    Raises SessionError for one that an older fx-explorer wrote: it has no place for what is found.
+    """
+    with SessionReader(session) as reader:
+        if reader.meta("schema_version") != SCHEMA_VERSION:
+            raise SessionError(
+                f"{session} was written by an older fx-explorer, and has no place for compiled kernels: capture it again"
+            )
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
         return session
     copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.client.kernel_builds import KernelBuilds, how_it_ended, rows_of, writable_session
-from fx_explorer.errors import WorkerError
+from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.model import KernelBuild
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.below.built_sessions import write_kernel
 from tests.analysis.below.samples import Sample, sample
 from tests.worker.test_client import wait_until
@@ -175,6 +175,14 @@ def test_a_session_that_cannot_be_written_is_copied(tmp_path: Path, monkeypatch:
     copy = writable_session(written.path)
     assert copy != written.path
     assert rows_of(copy, written.kernel, "h100") == rows_of(written.path, written.kernel, "h100")
+
+
+def test_an_older_session_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
+    with SessionWriter(written.path) as writer:
+        writer.set_meta("schema_version", 1)
+    with pytest.raises(SessionError, match=r"older fx-explorer.*capture it again"):
+        writable_session(written.path)
 
 
 def test_how_a_builder_ended_is_said_in_words() -> None:

@@ -29,7 +29,7 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
 
     Takes half a second. Raises WorkerError without a tool, or when it cannot read the code.
     """
-    if "sass" in build.levels or not build.machine_code:
+    if not build.is_undisassembled:
         return build
     with SessionReader(session) as reader:
         kernel = reader.get(Kernel, build.kernel)

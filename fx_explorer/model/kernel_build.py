@@ -74,6 +74,11 @@ class KernelBuild:
     """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0: there is none."""
 
     @property
+    def is_undisassembled(self) -> bool:
+        """Whether SASS could be made, and was not."""
+        return bool(self.machine_code) and "sass" not in self.levels
+
+    @property
     def shown_options(self) -> str:
         """``XBLOCK 1024 · 4 warps · 1 stage``."""
         own = [f"{name} {value}" for name, value in self.options.items() if name not in ("num_warps", "num_stages")]

@@ -113,6 +113,8 @@ class BuildingApp(BytecodeSteppingApp):
             return ""
         kernel = reader.get(model.Kernel, wanted.kernel)
         rows = [row for row in builds_here(reader, kernel) if row.position == wanted.position]
+        if rows and rows[0].is_undisassembled:
+            return await self._disassemble(rows[0])
         options = f" with {rows[0].shown_options}" if rows else ""
         try:
             answer = await self._ask("build", kernel, wanted.position, f"Compiling {kernel.name}{options}")
@@ -121,6 +123,17 @@ class BuildingApp(BytecodeSteppingApp):
         except FxExplorerError as error:
             return str(error)
         return answer.text if answer.kind == "refused" else ""
+
+    async def _disassemble(self, build: model.KernelBuild) -> str:
+        """Of a real GPU the session has everything but SASS. Returns what went wrong."""
+        from fx_explorer.client.disassembling import with_sass
+
+        reader = await self._writable()
+        try:
+            await asyncio.to_thread(with_sass, reader.path, build, self.trial_worker[0])
+        except FxExplorerError as error:
+            return str(error)
+        return ""
 
     async def _ask(self, task: BuildTask, kernel: model.Kernel, position: int, doing: str) -> BuildAnswer:
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""

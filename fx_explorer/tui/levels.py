@@ -25,6 +25,7 @@ LEVEL_TITLES: dict[Level, str] = {
 
 NOT_TRITON = "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with --gpu h100, for example."
 NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that one computes."
+DISASSEMBLING = "Disassembling the machine's code …"
 NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
 NOTHING_YET = "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
@@ -125,6 +126,8 @@ class Levels:
         if build and build.state == "failed":
             options = f" with {build.shown_options}" if build.options else ""
             return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
+        if build and build.is_undisassembled and level == "sass":
+            return self.news or DISASSEMBLING
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
             return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)

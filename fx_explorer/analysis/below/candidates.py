@@ -145,7 +145,7 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     rows = list(rows)
     if kernel.language == "extern":
         return [LIBRARY, *_of_library(kernel.name)]
-    if len(rows) < 2:
+    if len(rows) < 2 or any(row.is_picked for row in rows):
         return []
     is_template = any(row.origin == "template" for row in rows)
     return [PICK, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else [PICK]

@@ -72,7 +72,7 @@ def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline) -> Iterator[KernelFac
 
 
 def _tiny(found: Roofline) -> str:
-    return "; so little that starting it takes longer" if found.estimated_s < START_S else ""
+    return "; so short that starting it takes longer" if found.estimated_s < START_S else ""
 
 
 def _rate(number: float) -> str:

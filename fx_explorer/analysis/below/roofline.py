@@ -88,6 +88,8 @@ def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
 
 
 def microseconds(duration_s: float) -> str:
-    """``0.15 µs``, ``23.1 µs``, ``1,204 µs``: kernels are compared in one unit."""
+    """``0.15 µs``, ``23.1 µs``, ``1,204 µs``: kernels are compared in one unit; ``< 0.01 µs`` for less."""
     value = duration_s * 1e6
+    if 0 < value < 0.01:
+        return "< 0.01 µs"
     return f"{value:.2f} µs" if value < 10 else f"{value:.1f} µs" if value < 100 else f"{value:,.0f} µs"

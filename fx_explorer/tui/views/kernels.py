@@ -8,6 +8,7 @@ from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.kernels import KernelUse, kernel_uses
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.levels import gpu_of
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
@@ -20,27 +21,45 @@ COLUMNS = (
     Column("lines", is_number=True, priority=3),
     Column("computes", "muted", min_width=20, max_width=90, priority=2),
 )
+ESTIMATE = Column("estimate", "number", is_number=True, min_width=8)
+
+BELOW = "U shows what is below a Triton kernel, u its configurations."
 
 
 def kernels_table(reader: SessionReader) -> Table:
     uses = kernel_uses(reader)
     names = compilation_names(reader)
+    gpu = gpu_of(reader)
+    times = [_estimate(reader, use.kernel, gpu) for use in uses] if gpu else None
     return Table(
         shows="Generated kernels and library calls, in the order the compiled code runs them.",
-        notice=_notice(reader, uses),
+        notice=_notice(reader, uses, gpu),
         origin="Inductor's code generation; nodes from the scheduler's origins",
-        columns=COLUMNS,
-        rows=[_row(reader, use, names.get(use.kernel.compilation, "")) for use in uses],
+        columns=(*COLUMNS[:3], ESTIMATE, *COLUMNS[3:]) if times else COLUMNS,
+        rows=[
+            _row(reader, use, names.get(use.kernel.compilation, ""), [times[i]] if times else []) for i, use in enumerate(uses)
+        ],
         empty=_why_empty(reader),
     )
 
 
-def _row(reader: SessionReader, use: KernelUse, owner: str) -> Row:
+def _estimate(reader: SessionReader, kernel: model.Kernel, gpu: model.Gpu) -> str:
+    """The least time of one call that the data sheet allows; empty where Inductor estimated nothing."""
+    from fx_explorer.analysis.below.candidates import estimate
+    from fx_explorer.analysis.below.roofline import microseconds, roofline
+
+    counts = kernel.estimated_flops > 0  # otherwise it does not matter of which kind its numbers are
+    found = estimate(reader, kernel, gpu) if counts else roofline(gpu, kernel.estimated_bytes, 0)
+    return microseconds(found.estimated_s) if found.estimated_s else ""
+
+
+def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> Row:
     kernel = use.kernel
     cells = (
         f"[{owner}]",
         kernel.direction,
         kernel.name,
+        *time,
         "library" if kernel.language == "extern" else kernel.language,
         f"{len(use.nodes):,}",
         f"{use.calls:,}",
@@ -53,16 +72,26 @@ def _row(reader: SessionReader, use: KernelUse, owner: str) -> Row:
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
     if not kernel.artifact:
         where = f"line {kernel.first_line} of the output code" if kernel.first_line else "the output code"
-        return Detail(f"A library call: it has no generated code of its own. Enter goes to {where}, which makes the call.")
+        return Detail(f"{_library(reader)} Enter goes to {where}, which makes the call.")
     artifact = reader.get(model.Artifact, kernel.artifact)
     return Detail(reader.text(artifact.text), artifact.language)
 
 
-def _notice(reader: SessionReader, uses: list[KernelUse]) -> str:
+def _library(reader: SessionReader) -> str:
+    if gpu_of(reader) is None:
+        return "A library call: it has no generated code of its own."
+    from fx_explorer.analysis.below.unknown import LIBRARY
+
+    return LIBRARY
+
+
+def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None) -> str:
     generated = [use for use in uses if use.kernel.language != "extern"]
     if not uses:
         return ""
     words = f"{counted(len(generated), 'generated kernel')}, {counted(len(uses) - len(generated), 'library call')}."
+    if gpu:
+        return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
     if generated:
         widest = max(generated, key=lambda use: len(use.nodes))
         words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."

@@ -10,9 +10,14 @@ from fx_explorer.model import Artifact, CardCeiling, Gpu, Kernel, KernelBuild, K
 from fx_explorer.session import SessionReader
 
 NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
+ZEROS = (
+    "Its integers were zeros: what they index is one place, which makes reading it faster and adding to it slower than usual."
+)
 BY_EVENTS = "It was timed by CUDA events, which count the start of the kernel too, some µs: torch's profiler saw nothing here."
 COLD = "Its caches were emptied before each run; in a program, what the kernel before it wrote may still be there."
 TOO_SHORT = "It takes hardly longer than a kernel that does nothing: starting it is most of the time."
+
+INDEX_TYPES = ("int64", "int32")
 
 HARDLY = 1.5
 """Times an empty kernel."""
@@ -26,6 +31,8 @@ class KernelSpeed:
     """What its matrix units compute with; ``fp32`` when it does not use them."""
     ceilings: Mapping[str, CardCeiling]
     """By kind, of the card it was measured on."""
+    has_integers: bool = False
+    """Whether it was given tensors of integers, which are zeros when it is measured."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -48,12 +55,13 @@ def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
     if not times:
         return None
     ceilings: dict[str, CardCeiling] = {row.kind: row for row in reader.rows(CardCeiling, device=times[-1].device)}
-    return KernelSpeed(kernel, times[-1], _kind(reader, times[-1]), ceilings)
+    launch = reader.get(KernelLaunch, times[-1].launch)
+    has_integers = any(str(argument.get("dtype")) in INDEX_TYPES for argument in launch.arguments)
+    return KernelSpeed(kernel, times[-1], _kind(reader, launch), ceilings, has_integers)
 
 
-def _kind(reader: SessionReader, time: KernelTime) -> str:
-    build = reader.get(KernelLaunch, time.launch).build
-    level = reader.get(KernelBuild, build).levels if build else {}
+def _kind(reader: SessionReader, launch: KernelLaunch) -> str:
+    level = reader.get(KernelBuild, launch.build).levels if launch.build else {}
     assembly = level.get("ptx") or level.get("amdgcn")
     return number_kind(reader.text(reader.get(Artifact, assembly).text)) if assembly else "fp32"
 
@@ -73,11 +81,12 @@ def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
         lines.append(f"arithmetic: {speed.flops_per_s / 1e12:,.1f} TFLOP/s{share}")
     if gpu and speed.bytes_per_s:
         estimate_s = roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind).estimated_s
-        ratio = time.median_s / estimate_s if estimate_s else 0.0
-        lines.append(f"estimate from the data sheet: {microseconds(estimate_s)}; measured: {ratio:.2f} times that")
+        ratio = "" if speed.is_short else f"; measured: {time.median_s / estimate_s:.2f} times that"
+        lines.append(f"estimate from the data sheet: {microseconds(estimate_s)}{ratio}")
     if speed.is_short:
         lines.append(f"{TOO_SHORT} ({microseconds(time.empty_s)})")
-    return [*lines, COLD, *([BY_EVENTS] if time.clock == "events" else [])]
+    notes = [COLD, *([ZEROS] if speed.has_integers else []), *([BY_EVENTS] if time.clock == "events" else [])]
+    return [*lines, *notes]
 
 
 def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:

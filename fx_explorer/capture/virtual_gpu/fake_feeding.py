@@ -116,12 +116,24 @@ class CudaIsFake(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        device = kwargs.get("device")
-        if device is None or torch.device(device).type != "cuda" or _fake_mode_in_force():
+        if _fake_mode_in_force() or not (_makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)):
             return func(*args, **kwargs)
         self._maker.notice()
         with self._maker.mode:
             return func(*args, **kwargs)
+
+
+def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type == "cuda"
+
+
+def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
+    """Higher-order operators know a FakeTensorMode, and not a fake tensor alone (a Triton kernel's does not in torch 2.11)."""
+    if not isinstance(func, torch._ops.HigherOrderOperator):
+        return False
+    fake = part("torch._subclasses.fake_tensor", "FakeTensor")
+    return any(isinstance(leaf, fake) for leaf in torch.utils._pytree.tree_leaves((args, kwargs)))
 
 
 def _fake_mode_in_force() -> bool:

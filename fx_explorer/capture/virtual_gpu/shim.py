@@ -18,6 +18,11 @@ from fx_explorer.errors import WorkerError
 
 SOURCE = Path(__file__).with_name("shim.cpp")
 COMPILERS = ("g++", "clang++", "c++")
+FLAGS = ("-O1", "-std=c++20", "-shared", "-fPIC", "-nodefaultlibs")
+LIBRARIES = ("-lc10", "-ltorch_cpu", "-lc")
+"""No C++ library: the one that torch brings is used. A compiler that would link its own into the shim (as one without a shared
+libstdc++ does) makes torch end with "free(): invalid pointer"."""
+
 BUILD_TIMEOUT_S = 120
 SHOWN_LINES = 6
 """Of what the compiler said."""
@@ -83,15 +88,14 @@ def built(torch: Path, cxx: Path) -> Path:
 def key(torch: Path, cxx: Path) -> str:
     """A different one for another source, torch or compiler."""
     version = torch / "version.py"
-    parts = (SOURCE.read_bytes(), version.read_bytes(), f"{torch} {cxx} {cxx.stat().st_mtime_ns}".encode())
+    build = f"{torch} {cxx} {cxx.stat().st_mtime_ns} {FLAGS} {LIBRARIES}"
+    parts = (SOURCE.read_bytes(), version.read_bytes(), build.encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def _compile(cxx: Path, torch: Path, output: Path) -> None:
-    command = [
-        *(str(cxx), "-O1", "-std=c++20", "-shared", "-fPIC", str(SOURCE), "-o", str(output), f"-I{torch / 'include'}"),
-        *(f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu", f"-Wl,-rpath,{torch / 'lib'}"),
-    ]
+    include, lib = torch / "include", torch / "lib"
+    command = [str(cxx), *FLAGS, str(SOURCE), "-o", str(output), f"-I{include}", f"-L{lib}", f"-Wl,-rpath,{lib}", *LIBRARIES]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:

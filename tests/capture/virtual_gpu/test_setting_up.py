@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -20,6 +22,9 @@ from fx_explorer.capture.virtual_gpu.places import keep_apart
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
 from tests.capture.virtual_gpu.conftest import ForGpu, needs_triton
+
+SMALL = 200_000
+"""Bytes; with a C++ library inside it would be ten times as large."""
 
 TORCH = Path(torch.__file__).parent
 
@@ -55,6 +60,17 @@ def test_it_is_built_once_for_a_torch_and_a_compiler(cache: Path, fake_compiler:
     assert first == second
     assert first.read_text() == "library\n"
     assert (tmp_path / "log").read_text() == "built\n"
+
+
+@pytest.mark.skipif(not (shutil.which("readelf") and shutil.which("g++")), reason="needs g++ and readelf")
+def test_torchs_own_cpp_library_is_the_only_one(cache: Path) -> None:
+    """A second one, linked in statically by some compilers, ends torch with "free(): invalid pointer"."""
+    library = shim.built(TORCH, shim.compiler())
+    dynamic = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
+    needed = [line for line in dynamic.splitlines() if "(NEEDED)" in line]
+    assert any("libtorch_cpu" in line for line in needed)
+    assert not any("stdc++" in line for line in needed)
+    assert library.stat().st_size < SMALL
 
 
 def test_another_torch_gets_another_one(cache: Path, fake_compiler: Compiler, tmp_path: Path) -> None:

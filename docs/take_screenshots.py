@@ -28,6 +28,8 @@ class Picture:
     at: str = ""
     """Text of the source line to stand on, with the source pane focused."""
     size: tuple[int, int] = (140, 40)
+    gpu: str = ""
+    """The virtual GPU to capture for; it needs triton."""
 
 
 PICTURES = {
@@ -36,13 +38,22 @@ PICTURES = {
     "backward": Picture("transformer", ("2", "F", "o", "slash", *"erf", "enter")),
     "breaks": Picture("graph_breaks", ("4",)),
     "time": Picture("transformer", ("9",)),
+    "below": Picture(
+        "transformer",
+        ("6", "slash", *"gelu", "enter", "escape", "U", "slash", *"erf", "enter", "escape"),
+        size=(200, 44),
+        gpu="h100",
+    ),
+    "configurations": Picture(
+        "transformer", ("6", "slash", *"native_layer", "enter", "escape", "u"), size=(120, 36), gpu="h100"
+    ),
 }
 
 
-def captured(sample: str, folder: Path) -> Path:
-    session = folder / f"{sample}.fxs"
+def captured(sample: str, gpu: str, folder: Path) -> Path:
+    session = folder / f"{sample}{gpu}.fxs"
     command = [sys.executable, "-m", "fx_explorer", "capture", f"sample_models/{sample}.py", "-o", str(session)]
-    subprocess.run(command, cwd=DOCS.parent, check=True)
+    subprocess.run([*command, *(["--gpu", gpu] if gpu else [])], cwd=DOCS.parent, check=True)
     return session
 
 
@@ -62,6 +73,8 @@ async def svg_of(session: Path, picture: Picture) -> str:
         await settle(pilot)
         for key in keys_to(picture):
             await pilot.press(key)
+            if key in ("U", "u"):
+                await settle(pilot)  # a kernel is compiled
         await settle(pilot)
         return app.export_screenshot(title="fx-explorer")
 
@@ -81,11 +94,12 @@ def plain(svg: str) -> str:
 def main(names: list[str]) -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        sessions: dict[str, Path] = {}
+        sessions: dict[tuple[str, str], Path] = {}
         for name in names or list(PICTURES):
             picture = PICTURES[name]
-            session = sessions.get(picture.sample) or captured(picture.sample, Path(folder))
-            sessions[picture.sample] = session
+            what = picture.sample, picture.gpu
+            session = sessions.get(what) or captured(*what, Path(folder))
+            sessions[what] = session
             (IMAGES / f"{name}.svg").write_text(plain(asyncio.run(svg_of(session, picture))))
 
 

@@ -15,13 +15,15 @@ from fx_explorer import model
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
+from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.levels import BuildWanted, builds_here, gpu_of
 
 TELL_S = 0.25
 """Between two looks at how long it has taken."""
 
-CANCELLED = "Cancelled. Select a line of the kernel again to compile it."
+CANCELLED = "Cancelled. Press {key} to compile it."
 
 
 class Builds(Protocol):
@@ -99,10 +101,13 @@ class BuildingApp(BytecodeSteppingApp):
                 reader = self.explorer.reader
                 if self._wanted is wanted or trouble:
                     self._wanted = None
+                levels = self.explorer.arbiter.levels
+                if trouble or (reader and levels.still_lacks(reader, wanted)):
+                    levels.give_up(wanted.kernel, wanted.position, trouble)
                 if reader and not trouble:
                     self.explorer.arbiter.refresh_levels()
                     self.explorer.show_inspector()
-                self.explorer.arbiter.tell(trouble)
+                self.explorer.arbiter.tell("")
         finally:
             self._wanted = None
 
@@ -119,7 +124,7 @@ class BuildingApp(BytecodeSteppingApp):
         try:
             answer = await self._ask("build", kernel, wanted.position, f"Compiling {kernel.name}{options}")
         except asyncio.CancelledError:
-            return CANCELLED
+            return CANCELLED.format(key=first_key(by_id("preset.below"), self.explorer.keymap))
         except FxExplorerError as error:
             return str(error)
         return answer.text if answer.kind == "refused" else ""

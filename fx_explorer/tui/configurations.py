@@ -54,7 +54,7 @@ class ConfigurationsApp(BuildingApp):
 
     async def _one_of(self, kernel: model.Kernel, position: int, gate: asyncio.Semaphore, began: float) -> None:
         async with gate:
-            await self._asked_quietly("build", kernel, position)
+            await self._asked_quietly("resources", kernel, position)
             self._tell_how_far(kernel, began)
 
     def _tell_how_far(self, kernel: model.Kernel, began: float) -> None:

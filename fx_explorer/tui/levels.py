@@ -54,18 +54,28 @@ class Levels:
     def __init__(self) -> None:
         self.kernel: model.Kernel | None = None
         self._positions: dict[int, int] = {}
+        self._given_up: dict[tuple[int, int], str] = {}
+        """(kernel, position) → why nothing came of it."""
         self.news = ""
         """What is being done about a level that is not there, or why it cannot be."""
 
     def forget(self) -> None:
         """Another session: ids mean something else."""
-        self.kernel, self._positions, self.news = None, {}, ""
+        self.kernel, self._positions, self._given_up, self.news = None, {}, {}, ""
 
     def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
-        """Follow this kernel; ``position``: in this configuration."""
+        """The user asks for this kernel; ``position``: in this configuration. What was given up is tried again."""
         if position is not None:
             self._positions[kernel.id] = position
-        if self.kernel is None or kernel.id != self.kernel.id or position is not None:
+        self._given_up = {key: why for key, why in self._given_up.items() if key[0] != kernel.id}
+        self._turn_to(kernel)
+
+    def give_up(self, kernel: int, position: int, why: str) -> None:
+        """Nothing came of compiling it: moving the cursor does not try again."""
+        self._given_up[kernel, position] = why
+
+    def _turn_to(self, kernel: model.Kernel) -> None:
+        if self.kernel is None or kernel.id != self.kernel.id:
             self.news = ""
         self.kernel = kernel
 
@@ -73,9 +83,10 @@ class Levels:
         """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows of it."""
         build = build_of_level(reader, place.document)
         if build:
-            self.choose(reader.get(model.Kernel, build.kernel), build.position)
+            self._positions[build.kernel] = build.position
+            self._turn_to(reader.get(model.Kernel, build.kernel))
         elif kernel_document and (kernel := kernel_of(reader, kernel_document)) and kernel.language == "triton":
-            self.choose(kernel)
+            self._turn_to(kernel)
 
     def position(self, reader: SessionReader) -> int:
         """The configuration that is shown: the user's choice, the one that ran, the first."""
@@ -109,12 +120,19 @@ class Levels:
         return replace(build, options=options or build.options).shown_options
 
     def is_wanting(self, reader: SessionReader) -> bool:
-        """Whether the configuration could be compiled and is not, or on a real GPU was compiled and could be disassembled."""
+        """Whether the configuration could be compiled and is not, or was compiled and could be disassembled."""
         build = self.build(reader)
+        if self.kernel is None or (self.kernel.id, self.position(reader)) in self._given_up:
+            return False
         if build and build.is_undisassembled:
             return True
-        is_open = build is None or (build.state == "candidate")
-        return self.kernel is not None and gpu_of(reader) is not None and is_open
+        is_open = build is None or build.state == "candidate" or lacks_sass(build)
+        return gpu_of(reader) is not None and is_open
+
+    def still_lacks(self, reader: SessionReader, wanted: BuildWanted) -> bool:
+        """Whether what was asked for is not there, although it was answered."""
+        row = next(iter(reader.rows(KernelBuild, kernel=wanted.kernel, position=wanted.position)), None)
+        return row is None or row.state == "candidate" or lacks_sass(row)
 
     def words(self, reader: SessionReader, level: Level) -> str:
         """Why there is no such level."""
@@ -126,12 +144,19 @@ class Levels:
         if build and build.state == "failed":
             options = f" with {build.shown_options}" if build.options else ""
             return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
-        if build and build.is_undisassembled and level == "sass":
+        if given_up := self._given_up.get((self.kernel.id, self.position(reader))):
+            return given_up
+        if build and lacks_sass(build) and level == "sass":
             return self.news or DISASSEMBLING
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
             return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)
         return self.news or ("" if gpu_of(reader) else NOT_BUILT)
+
+
+def lacks_sass(build: KernelBuild) -> bool:
+    """Resources come without it: nvdisasm takes longer than most compiles."""
+    return build.state == "built" and "ptx" in build.levels and "sass" not in build.levels
 
 
 def gpu_of(reader: SessionReader) -> Gpu | None:

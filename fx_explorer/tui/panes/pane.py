@@ -13,6 +13,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import Remark, remarks
 from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
+from fx_explorer.tui.levels import is_level
 from fx_explorer.tui.presets import MISSING, Slot
 from fx_explorer.tui.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.widgets.code_view import CodeView
@@ -165,7 +166,8 @@ class Pane(Vertical):
         self._lit = lines
         self.body.marks = self._shown.rows_of(lines)
         if anchor is not None:
-            self.body.reveal(self._shown.row_of(anchor))
+            below_kernel = self.document is not None and is_level(self.document)
+            self.body.reveal(self._shown.row_of(anchor), center=below_kernel)  # what is lit there goes on for many lines
             self._show_beginning()
         self._show_title()
 

@@ -76,7 +76,7 @@ class Explorer(ExplorerFrame):
         self.arbiter.levels.choose(kernel)
         self.progress = ""
         await self.show_view("candidates")
-        self.post_message(CandidatesWanted(kernel))
+        self.app.post_message(CandidatesWanted(kernel))
         self.remember()
 
     async def show_below(self) -> None:

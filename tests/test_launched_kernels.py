@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from fx_explorer.session import SessionWriter
 from tests.worker.launched import launched_session
 
 NAME = "triton_poi_fused_add_0"
+SCHEMA = Path(__file__).parents[1] / "docs" / "report-schema.json"
 PTX = ".version 8.7\n.target sm_90a\n"
 
 
@@ -44,7 +47,7 @@ def test_configurations_stand_with_the_autotuners_times_and_its_pick(session: Pa
         "bound by memory on NVIDIA H200 SXM 141 GB; at least 10.0 µs (estimate, not run)",
     ]
     [first] = [line for line in told.splitlines() if line.strip().startswith("0 ")]
-    assert first.split() == ["0", "512", "16", "0", "0", "100", "%", "warps", "4.00", "µs", "picked"]
+    assert first.split() == ["0", "512", "16", "0", "0", "100", "%", "warps", "2", "4.00", "µs", "picked"]
     assert "launched 7 times with a grid of 1 x 1 x 1 blocks (xnumel 32)" in told
     assert "launched 3 times with still other sizes" in told
 
@@ -60,6 +63,22 @@ def test_a_measurement_is_told_with_the_kernel(session: Path, capsys: pytest.Cap
         writer.add(CardCeiling(0, "NVIDIA H200", "memory", 4e12, "copy"))
     assert main(["kernel", str(session), NAME]) == 0
     assert f"{NAME} on NVIDIA H200: 2.00 µs (median of 400 runs" in capsys.readouterr().out
+
+
+def test_the_report_has_times_pick_and_launches(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(session)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    [kernel] = report["compilations"][0]["kernels"]
+    assert [(one["picked"], one["autotuner_s"], one["error"]) for one in kernel["configs"]] == [
+        (True, 4e-6, None),
+        (False, None, "left out"),
+    ]
+    assert [(one["count"], one["grid"], len(one["arguments"])) for one in kernel["launches"]] == [
+        (1, [1, 1, 1], 1),
+        (7, [1, 1, 1], 3),
+        (3, [], 0),
+    ]
 
 
 def test_a_level_is_printed_from_the_session(session: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ under ``[sources]``.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def find_gpu(name: str) -> Gpu:
     )
 
 
+@functools.cache
 def gpu_of_device(device_name: str) -> Gpu | None:
     """The one that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None when it is none of ours."""
     return next((gpu for gpu in map(find_gpu, known_gpus()) if gpu.device_name == device_name), None)

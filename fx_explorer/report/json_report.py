@@ -31,7 +31,7 @@ from fx_explorer.analysis.ways import first_ways
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
-from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate
+from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/report/1"
@@ -206,6 +206,7 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
     found = [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
     for kernel, one in zip(kernels, found, strict=True):
         one["configs"] = kernel_configs(reader, kernel, gpu)
+        one["launches"] = kernel_launches(reader, kernel)
         one["estimate"] = kernel_estimate(reader, kernel, gpu)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import Candidate, candidates, estimate
+from fx_explorer.analysis.below.launched import real_candidates
 from fx_explorer.analysis.below.occupancy import Occupancy
 from fx_explorer.model import Gpu
 from fx_explorer.model.kernel_build import NOT_KNOWN
@@ -13,12 +14,19 @@ Json = dict[str, object]
 
 
 def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> list[Json]:
-    """Those that somebody has asked for; empty without a virtual GPU."""
-    rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else []
-    return [_config(one) for one in rows if one.build.state != "candidate"]
+    """For a virtual GPU those that somebody has asked for; else those that a real one built and ran."""
+    rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else real_candidates(reader, kernel)
+    is_known = any(one.build.is_picked for one in rows)
+    return [_config(one, is_known) for one in rows if one.build.state != "candidate"]
 
 
-def _config(one: Candidate) -> Json:
+def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
+    """On a real GPU: a row a size of its arguments."""
+    rows = reader.rows(model.KernelLaunch, kernel=kernel.id)
+    return [{"count": row.count, "grid": list(row.grid), "arguments": list(row.arguments)} for row in rows]
+
+
+def _config(one: Candidate, is_pick_known: bool) -> Json:
     build = one.build
     return {
         "config": build.position,
@@ -32,6 +40,8 @@ def _config(one: Candidate) -> Json:
         "shared_bytes": _known(build.shared_bytes),
         "ptx_lines": one.ptx_lines or None,
         "occupancy": _occupancy(one.occupancy) if one.occupancy else None,
+        "picked": build.is_picked if is_pick_known else None,
+        "autotuner_s": build.timing_s or None,
         "error": build.error or None,
     }
 

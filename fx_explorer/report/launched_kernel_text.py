@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import Candidate, estimate, instruction_mix, occupancy_of
+from fx_explorer.analysis.below.candidates import beside_each_other, estimate, instruction_mix
 from fx_explorer.analysis.below.instructions import mix_in_words
 from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.below.launched import launches_in_words, real_builds
@@ -29,15 +29,15 @@ def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
         lines.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
     if counts := instruction_mix(reader, picked):
         lines.append(f"configuration {picked.position}: {mix_in_words(counts)}")
-    lines += ["", table(_with_times(rows, gpu)), "", *launches_in_words(reader, kernel)]
+    lines += ["", table(_with_times(reader, rows, gpu)), "", *launches_in_words(reader, kernel)]
     if speed := kernel_speed(reader, kernel):
         lines += ["", *speed_in_words(speed, gpu)]
     return "\n".join(lines) + "\n"
 
 
-def _with_times(rows: Sequence[KernelBuild], gpu: Gpu | None) -> list[list[str]]:
+def _with_times(reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None) -> list[list[str]]:
     """The table of configurations with what the autotuner found."""
-    found = [Candidate(row, occupancy_of(row, gpu) if gpu else None) for row in rows]
-    heading, *lines = [cells[:-1] for cells in configurations(found)]  # its last column is for virtual GPUs
+    found = beside_each_other(reader, rows, gpu)
+    heading, *lines = configurations(found)
     times = [[microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""] for row in rows]
     return [[*heading, "autotuner", ""], *([*line, *time] for line, time in zip(lines, times, strict=True))]

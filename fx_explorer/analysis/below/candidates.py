@@ -52,9 +52,13 @@ def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Kernel
 
 
 def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Candidate]:
-    rows = builds(reader, kernel, gpu)
+    return beside_each_other(reader, builds(reader, kernel, gpu), gpu)
+
+
+def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None) -> list[Candidate]:
+    """Without a data sheet of the GPU there is no occupancy."""
     sizes = dict(reader.query("SELECT id, line_count FROM artifact WHERE kind IN ('ptx', 'amdgcn')"))
-    return [Candidate(row, occupancy_of(row, gpu), sizes.get(_assembly(row), 0)) for row in rows]
+    return [Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0)) for row in rows]
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:

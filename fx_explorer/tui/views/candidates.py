@@ -15,6 +15,7 @@ from fx_explorer.analysis.below.candidates import (
     what_is_not_known,
 )
 from fx_explorer.analysis.below.kernel_facts import kernel_facts
+from fx_explorer.analysis.below.launched import real_candidates
 from fx_explorer.analysis.below.occupancy import Limit
 from fx_explorer.analysis.below.roofline import microseconds
 from fx_explorer.analysis.below.unknown import NO_GPU
@@ -45,7 +46,7 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     if kernel is None:
         return _table("", [], (), NO_KERNEL_YET)
     gpu = session_gpu(reader)
-    found = candidates(reader, kernel, gpu) if gpu else [Candidate(row, None) for row in builds_here(reader, kernel)]
+    found = candidates(reader, kernel, gpu) if gpu else real_candidates(reader, kernel)
     builds = [one.build for one in found]
     options = options_that_differ(builds)
     not_known = what_is_not_known(kernel, builds)

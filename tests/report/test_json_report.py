@@ -67,6 +67,7 @@ def test_a_training_step_by_hand(tmp_path: Path, report: Report) -> None:
         "nodes": ["gelu"],
         "sources": [{"file": "/p/mlp.py", "line": 7}],
         "configs": [],
+        "launches": [],
         "estimate": None,
     }
     assert made["links"]["forward"]["to_kernel"] == 3

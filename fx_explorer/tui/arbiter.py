@@ -51,6 +51,7 @@ class Arbiter:
         new_selection = relocated(old, selection, reader) if old and selection else None
         if new_selection:
             self._compilation = new_selection.document.compilation
+            self.selection = new_selection  # or else something is selected, and the cursors go there
         self.refresh()
         if new_selection:
             self.select(new_selection)

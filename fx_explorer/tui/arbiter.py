@@ -181,14 +181,17 @@ class Arbiter:
         for pane in panes:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
                 self._turn(pane, turned(self._reader, pane.slot, pane.document, seen_from, self._material))
-        self._turn_levels(place, origin)
+        fresh = self._turn_levels(place, origin)
         shown = {pane.document for pane in panes if pane.document}
         lit = self._linked_lines(place, shown)
         for pane in panes:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
-                pane.show_links(lines, None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines)))
+                anchor = None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines))
+                if pane in fresh and anchor is not None:
+                    pane.move_to(anchor)  # what stands above it in assembly is the same in every kernel
+                pane.show_links(lines, anchor)
 
     def _linked_lines(self, place: Place, shown: set[Document]) -> dict[Document, frozenset[int]]:
         assert self._reader is not None
@@ -224,14 +227,17 @@ class Arbiter:
         document = kernel_following(self._reader, place, self.levels.kernel, material)
         return kernel_of(self._reader, document) if document else None
 
-    def _turn_levels(self, place: Place, origin: Pane | None) -> None:
+    def _turn_levels(self, place: Place, origin: Pane | None) -> list[Pane]:
+        """Returns those that turned to another document."""
         if self._reader is None or not any(pane.slot in LEVELS for pane in self._linked.panes):
-            return
+            return []
+        fresh = []
         self.levels.follow(self._reader, place, kernel_following(self._reader, place, self.levels.kernel, self._material))
         for pane in self._linked.panes:
             if pane.slot in LEVELS and pane is not origin:
                 document = self.levels.document(self._reader, pane.slot)
                 if document:
+                    fresh += [pane] * (document != pane.document)
                     self._turn(pane, document)
                 else:
                     self._show(pane, None)
@@ -239,6 +245,7 @@ class Arbiter:
         if self.levels.kernel and self.levels.is_wanting(self._reader):
             # Straight to the app: Textual stops what bubbles at whoever was being called when it was made, here the screen.
             self._linked.app.post_message(BuildWanted(self.levels.kernel.id, self.levels.position(self._reader)))
+        return fresh
 
     def _look_at(self, compilation: int) -> None:
         if self._reader is not None and compilation != self._compilation:

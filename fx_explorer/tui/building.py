@@ -23,6 +23,7 @@ from fx_explorer.tui.levels import BuildWanted, builds_here, gpu_of
 TELL_S = 0.25
 """Between two looks at how long it has taken."""
 
+STARTING = "Starting a process that compiles kernels, which takes some seconds, once"
 CANCELLED = "Cancelled. Press {key} to compile it."
 
 
@@ -145,11 +146,13 @@ class BuildingApp(BytecodeSteppingApp):
         reader = await self._writable()
         gpu = gpu_of(reader)
         began = time.monotonic()
+        self._builds_for(reader)
         asked = self._asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
         try:
             while not asked.done():
                 took = time.monotonic() - began
-                self.explorer.arbiter.tell(f"{doing} for {gpu.title if gpu else 'the GPU'} … {took:.0f} s\n\nesc cancels it.")
+                now = f"{doing} for {gpu.title if gpu else 'the GPU'}" if self._is_warm.is_set() else STARTING
+                self.explorer.arbiter.tell(f"{now} … {took:.0f} s\n\nesc cancels it.")
                 await asyncio.wait({asked}, timeout=TELL_S)
             return asked.result()
         finally:

@@ -44,13 +44,15 @@ def target_name(reader: SessionReader) -> str:
 
 
 def conditions(reader: SessionReader) -> str:
-    """``torch 2.13.0 · cpu · training``; what is not known yet is left out."""
+    """``torch 2.13.0 · cpu · training``; what is not known yet is left out. That a GPU is not there comes first."""
     environment = reader.meta("environment") or {}
     target = reader.meta("target") or {}
     torch = environment.get("torch")
     gpu = environment.get("virtual_gpu")
     device = f"virtual {gpu}" if gpu else environment.get("gpu") or environment.get("device")
     parts = [f"torch {torch}" if torch else "", str(device or "")]
+    if gpu:
+        parts.reverse()
     if "train" in target:
         # A script says nothing beforehand: it trains if something of it was compiled for a backward.
         trains = target["train"] or reader.count(Graph, stage="backward") > 0

@@ -287,6 +287,14 @@ async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app
         assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
 
 
+async def test_that_the_gpu_is_not_there_is_seen_at_80_columns(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    with SessionWriter(below.written.path) as writer:
+        writer.set_meta("environment", {"torch": "2.13.0+cpu", "device": "cuda", "virtual_gpu": "NVIDIA H100 SXM 80 GB"})
+    async with open_app(below.written.path, size=(80, 24)) as driver:
+        assert "virtual NVIDIA H100" in driver.header
+
+
 # configurations
 
 

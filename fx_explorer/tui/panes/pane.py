@@ -13,7 +13,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import Remark, remarks
 from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
-from fx_explorer.tui.levels import is_level
+from fx_explorer.tui.levels import LEVEL_TITLES, is_level
 from fx_explorer.tui.presets import MISSING, Slot
 from fx_explorer.tui.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.widgets.code_view import CodeView
@@ -228,6 +228,7 @@ def shortened(name: str) -> str:
 def title_text(document: Document | None, slot: Slot) -> str:
     """``Backward · post-grad [0/0]``; for an empty pane, what belongs there."""
     if document is None:
-        return f"{slot or 'nothing'} – empty"
+        level = next((title for level, title in LEVEL_TITLES.items() if level == slot), "")
+        return f"{level or slot or 'nothing'} – empty"
     owner = f" [{document.owner}]" if document.owner else ""
     return printable(f"{document.title}{owner}")

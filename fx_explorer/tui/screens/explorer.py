@@ -14,7 +14,7 @@ from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
-from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, CandidatesWanted, first_statement, gpu_of, kernel_of
+from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, OTHER_SOURCE, CandidatesWanted, first_statement, gpu_of, kernel_of
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
@@ -96,6 +96,9 @@ class Explorer(ExplorerFrame):
         self.show_outline()
         if pane:
             self.linked.begin_with(pane)
+        build = self.arbiter.levels.build(self.reader)
+        if build and build.source:
+            self.notify(OTHER_SOURCE)
         self.show_inspector()
         self.remember()
 

@@ -18,16 +18,22 @@ from fx_explorer.model.kernel_build import NOT_KNOWN
 
 Texts = dict[Level, str]
 
-FILES: tuple[Level, ...] = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
+TEXT_LEVELS: tuple[Level, ...] = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 def texts_in(folder: Path) -> Texts:
     """Of the levels that are there."""
     texts: Texts = {}
-    for level in FILES:
+    for level in TEXT_LEVELS:
         for file in folder.glob(f"*.{level}"):
             texts[level] = file.read_text(encoding="utf-8", errors="backslashreplace")
     return texts
+
+
+def file_named_in(ttir: str) -> str:
+    """Base name of the module that defines the kernel. The place of the function itself comes first, before those in it."""
+    found = re.search(r'^#loc\d* = loc\("([^"]*)":', ttir, re.MULTILINE)
+    return Path(found[1]).name if found else ""
 
 
 def machine_code_in(folder: Path) -> str:
@@ -54,5 +60,10 @@ def spilled_bytes(ptx: str) -> int:
         file.flush()
         command = [tool, "-v", "-lineinfo", f"--gpu-name={target[1]}", file.name, "-o", os.devnull]
         said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    found = re.search(r"(\d+) bytes spill stores", said)
+    return spills_told(said)
+
+
+def spills_told(log: str) -> int:
+    """By ptxas."""
+    found = re.search(r"(\d+) bytes spill stores", log)
     return int(found[1]) if found else NOT_KNOWN

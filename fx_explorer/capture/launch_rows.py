@@ -6,17 +6,17 @@ source, the one that torch says it was loaded for is taken.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from fx_explorer.capture.built_texts import Texts, machine_code_in, spilled_bytes, texts_in
+from fx_explorer.capture.built_texts import file_named_in, machine_code_in, spilled_bytes, texts_in
 from fx_explorer.capture.kernel_launches import NotedBuild, NotedKernel, Options
 from fx_explorer.capture.recording import Recording
-from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch, Level
+from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.levels import add_level
 
 
 def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
@@ -80,44 +80,23 @@ class _Rows:
             state="built" if build.folder else "failed",
             origin=build.origin,
             toolchain=_toolchain(),
-            file=Path(noted.autotuner.filename or "").name or _file_named(texts),
+            file=Path(noted.autotuner.filename or "").name or file_named_in(texts.get("ttir", "")),
             lines_before=LINES_BEFORE,
             timing_s=build.timing_s,
             is_picked=is_picked,
         )
         if not build.folder:
             return self._writer.add(replace(row, error=LEFT_OUT))
-        levels = {str(level): self._add_level(kernel, level, text) for level, text in texts.items()}
+        levels = {str(level): add_level(self._writer, kernel, level, text) for level, text in texts.items()}
         code = machine_code_in(build.folder)
         row = _with_resources(row, build, texts.get("ptx", ""))
         return self._writer.add(replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0))
-
-    def _add_level(self, kernel: Kernel, level: Level, text: str) -> int:
-        return self._writer.add(
-            Artifact(
-                id=0,
-                compilation=kernel.compilation,
-                kind=level,
-                stage="kernel",
-                direction=kernel.direction,
-                title=f"{kernel.name} · {level.upper()}",
-                language=level,
-                text=self._writer.text(text),
-                line_count=text.removesuffix("\n").count("\n") + 1,
-            )
-        )
 
 
 LINES_BEFORE = 1
 """Inductor compiles a kernel together with the line feed that follows its quotes."""
 
 LEFT_OUT = "Inductor left this configuration out: it could not be compiled or loaded on this GPU."
-
-
-def _file_named(texts: Texts) -> str:
-    """Base name of the first file that the TTIR names: the kernel's own."""
-    found = re.search(r'^#loc\d* = loc\("([^"]*)":', texts.get("ttir", ""), re.MULTILINE)
-    return Path(found[1]).name if found else ""
 
 
 def _written(noted: NotedKernel) -> dict[str, object]:

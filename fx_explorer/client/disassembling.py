@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from fx_explorer.errors import WorkerError
-from fx_explorer.model import Artifact, Kernel, KernelBuild
+from fx_explorer.model import Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.levels import add_level
 
 WHERE_TRITON_IS = "import importlib.util as u; s = u.find_spec('triton'); print(s.submodule_search_locations[0] if s else '')"
 """Without importing it."""
@@ -35,19 +36,7 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
         kernel = reader.get(Kernel, build.kernel)
         text = disassembled(base64.b64decode(reader.text(build.machine_code)), python)
     with SessionWriter(session) as writer, writer.transaction():
-        artifact = writer.add(
-            Artifact(
-                id=0,
-                compilation=kernel.compilation,
-                kind="sass",
-                stage="kernel",
-                direction=kernel.direction,
-                title=f"{kernel.name} · SASS",
-                language="sass",
-                text=writer.text(text),
-                line_count=text.removesuffix("\n").count("\n") + 1,
-            )
-        )
+        artifact = add_level(writer, kernel, "sass", text)
         found = replace(build, levels={**build.levels, "sass": artifact})
         writer.update(found)
     return found

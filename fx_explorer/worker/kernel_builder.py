@@ -13,8 +13,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fx_explorer.capture.virtual_gpu.building import Built, Toolchain
+from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
+from fx_explorer.capture.virtual_gpu.triton_kernel import TritonKernel, loaded
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     Artifact,
@@ -26,9 +28,7 @@ from fx_explorer.model import (
     Level,
 )
 from fx_explorer.session import SessionReader, SessionWriter
-
-if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.building import Built, Toolchain, TritonKernel
+from fx_explorer.session.levels import add_level
 
 QUOTED = "\n"
 """Output code has a kernel's source in triple quotes with a line feed behind them: Inductor compiles it with that in front."""
@@ -37,8 +37,6 @@ QUOTED = "\n"
 def main(notices: int, commands: int) -> None:
     lines = _lines(commands)
     try:
-        from fx_explorer.capture.virtual_gpu.building import Toolchain
-
         builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))
     except ImportError as error:
         _say(notices, BuildAnswer(0, "refused", text=_missing(error)))
@@ -82,8 +80,6 @@ class KernelBuilder:
 
     def answer(self, request: BuildRequest) -> BuildAnswer:
         """Never raises for what a kernel or a session may be like."""
-        from fx_explorer.capture.virtual_gpu.building import CannotBuild
-
         began = time.monotonic()
         try:
             answer = self._answer(request)
@@ -105,7 +101,7 @@ class KernelBuilder:
 
     def load(self, name: str, source: str) -> TritonKernel:
         if (name, source) not in self._loaded:
-            self._loaded[name, source] = self.toolchain.load(name, source)
+            self._loaded[name, source] = loaded(name, source)
         return self._loaded[name, source]
 
 
@@ -140,8 +136,6 @@ class _Work:
             return self._kept(replace(row, levels={**row.levels, **self._add_levels({"sass": text})}))
 
     def dump_passes(self, position: int) -> BuildAnswer:
-        from fx_explorer.capture.virtual_gpu.building import CannotBuild
-
         row = self._row(position)
         if not row.passes:
             try:
@@ -173,8 +167,6 @@ class _Work:
 
     def _new_candidates(self) -> list[KernelBuild]:
         """What cannot even be loaded is one row that says why."""
-        from fx_explorer.capture.virtual_gpu.building import CannotBuild
-
         first = KernelBuild(0, self._kernel.id, 0, {}, self._toolchain.gpu.name)
         try:
             kernel, _ = self._loaded(first)
@@ -196,7 +188,7 @@ class _Work:
         """A builder that was started anew must find the smaller blocks that an earlier one has added."""
         if len(rows) > len(kernel.configs):
             first = [row for row in rows if row.origin != "smaller_block"]
-            self._toolchain.add_smaller_blocks(kernel, [row.registers for row in first])
+            kernel.add_smaller_blocks([row.registers for row in first])
 
     def _add_smaller_blocks(self) -> None:
         rows = self._rows()
@@ -205,7 +197,7 @@ class _Work:
             return
         kernel, _ = self._loaded(own[0])
         if len(kernel.configs) == len(own):
-            self._toolchain.add_smaller_blocks(kernel, [row.registers for row in own])
+            kernel.add_smaller_blocks([row.registers for row in own])
         with self._writer.transaction():
             if len(self._rows()) == len(rows):
                 for position, options in list(enumerate(kernel.options))[len(own) :]:
@@ -213,8 +205,6 @@ class _Work:
                     self._writer.add(row)
 
     def _built(self, row: KernelBuild) -> KernelBuild:
-        from fx_explorer.capture.virtual_gpu.building import CannotBuild
-
         row = replace(row, toolchain=self._toolchain.name, lines_before=0 if row.source else len(QUOTED), error="")
         try:
             kernel, index = self._loaded(row)
@@ -226,23 +216,7 @@ class _Work:
             return self._kept(with_resources(done, built))
 
     def _add_levels(self, texts: Mapping[Level, str]) -> dict[str, int]:
-        kernel = self._kernel
-        return {
-            level: self._writer.add(
-                Artifact(
-                    id=0,
-                    compilation=kernel.compilation,
-                    kind=level,
-                    stage="kernel",
-                    direction=kernel.direction,
-                    title=f"{kernel.name} · {level.upper()}",
-                    language=level,
-                    text=self._writer.text(text),
-                    line_count=text.removesuffix("\n").count("\n") + 1,
-                )
-            )
-            for level, text in texts.items()
-        }
+        return {level: add_level(self._writer, self._kernel, level, text) for level, text in texts.items()}
 
     def _kept(self, row: KernelBuild) -> KernelBuild:
         self._writer.update(row)
@@ -253,9 +227,9 @@ def with_resources(row: KernelBuild, built: Built) -> KernelBuild:
     return replace(
         row,
         threads=built.threads,
-        registers=built.registers,
-        spill_bytes=built.spill_bytes,
-        stack_bytes=built.stack_bytes,
+        registers=built.used.registers,
+        spill_bytes=built.used.spill_bytes,
+        stack_bytes=built.used.stack_bytes,
         shared_bytes=built.shared_bytes,
         duration_s=built.duration_s,
     )

@@ -6,6 +6,7 @@ import sys
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.capture.virtual_gpu.building import Toolchain
+from fx_explorer.capture.virtual_gpu.triton_kernel import loaded
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.kernel_builder import QUOTED
@@ -21,9 +22,9 @@ def main(path: str) -> None:
 
 def build(toolchain: Toolchain, name: str, source: str) -> None:
     """The configurations that the autotuner sets out with, then those it adds when they use many registers."""
-    kernel = toolchain.load(name, source)
+    kernel = loaded(name, source)
     first = [toolchain.build(kernel, position) for position in range(len(kernel.configs))]
-    toolchain.add_smaller_blocks(kernel, [built.registers for built in first])
+    kernel.add_smaller_blocks([built.used.registers for built in first])
     more = [toolchain.build(kernel, position) for position in range(len(first), len(kernel.configs))]
     for config, built in zip(kernel.configs, first + more, strict=True):
         options = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
@@ -33,8 +34,8 @@ def build(toolchain: Toolchain, name: str, source: str) -> None:
                     "kernel": name,
                     "options": options,
                     "ptx": built.texts["ptx"],
-                    "registers": built.registers,
-                    "local_words": built.stack_bytes // 4,
+                    "registers": built.used.registers,
+                    "local_words": built.used.stack_bytes // 4,
                     "shared": built.shared_bytes,
                 }
             ),

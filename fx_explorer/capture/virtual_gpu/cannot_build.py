@@ -1,0 +1,17 @@
+"""Why a kernel is not built, in words for the user."""
+
+from __future__ import annotations
+
+
+class CannotBuild(Exception):
+    """The kernel's own fault, or that of what compiles it; the message is for the user."""
+
+
+def why(error: BaseException) -> str:
+    """What the user can use of it. Triton's command to repeat names files that are gone."""
+    text = str(error).partition("Repro command:")[0].strip()
+    if isinstance(error, SyntaxError):
+        text = f"line {error.lineno}: {error.msg}" + (f"\n{error.text.rstrip()}" if error.text else "")
+    cause = f"\n{error.__cause__}" if error.__cause__ is not None and str(error.__cause__) not in text else ""
+    name = type(error).__name__
+    return (text + cause) if "ptxas" in text else f"{name}: {text}{cause}"

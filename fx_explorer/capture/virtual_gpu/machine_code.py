@@ -1,0 +1,92 @@
+"""What the machine's code tells of a kernel: its SASS, and the registers, stack and spills of a thread.
+
+ptxas, nvdisasm and cuobjdump are those that Triton carries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fx_explorer.capture.built_texts import spilled_bytes, spills_told
+from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
+from fx_explorer.model import Gpu
+from fx_explorer.model.kernel_build import NOT_KNOWN
+
+BYTES_OF_A_REGISTER = 4
+
+
+@dataclass(frozen=True)
+class Used:
+    registers: int = NOT_KNOWN
+    spill_bytes: int = NOT_KNOWN
+    stack_bytes: int = NOT_KNOWN
+
+
+def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> Used:
+    """Registers and stack off the machine code itself. Spills are in ptxas's ``log`` only: from the cache there is none, so it
+    is asked again."""
+    with _as_file(cubin) as path:
+        usage = _run("cuobjdump", "-res-usage", path)
+    return Used(_number(r"REG:(\d+)", usage), spills_told(log) if log else spilled_bytes(ptx), _number(r"STACK:(\d+)", usage))
+
+
+def used_on_amd(amdgcn: str) -> Used:
+    """From the metadata behind the code (LLVM, "User Guide for AMDGPU Backend", code object metadata)."""
+    spilled = _number(r"\.vgpr_spill_count: +(\d+)", amdgcn)
+    return Used(
+        _number(r"\.vgpr_count: +(\d+)", amdgcn),
+        BYTES_OF_A_REGISTER * spilled if spilled >= 0 else NOT_KNOWN,
+        _number(r"\.private_segment_fixed_size: +(\d+)", amdgcn),
+    )
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else NOT_KNOWN
+
+
+def disassembled(cubin: bytes) -> str:
+    """SASS with the lines it is from. Raises CannotBuild."""
+    with _as_file(cubin) as path:
+        return _run("nvdisasm", "-gi", "-c", path)
+
+
+@functools.cache
+def _tool(name: str) -> str:
+    """Of Triton's own, or the one that TRITON_…_PATH names."""
+    import triton
+
+    return str(getattr(triton.knobs.nvidia, name).path)
+
+
+def _ptxas(gpu: Gpu) -> str:
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    return str(get_ptxas(10 * gpu.capability[0] + gpu.capability[1]).path)
+
+
+def ptxas_version(gpu: Gpu) -> str:
+    said = subprocess.run([_ptxas(gpu), "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"release ([\d.]+)", said)
+    return found[1] if found else "?"
+
+
+def _run(tool: str, *arguments: str) -> str:
+    done = subprocess.run([_tool(tool), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotBuild(f"{tool} failed ({done.returncode}): {done.stderr.strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _as_file(cubin: bytes) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile(suffix=".cubin", prefix="fx-explorer-") as file:
+        file.write(cubin)
+        file.flush()
+        yield file.name

@@ -1,0 +1,23 @@
+"""Texts below a kernel's source (TTIR … SASS) on their way into a session, whoever has made them."""
+
+from __future__ import annotations
+
+from fx_explorer.model import Artifact, Kernel, Level
+from fx_explorer.session.writer import SessionWriter
+
+
+def add_level(writer: SessionWriter, kernel: Kernel, level: Level, text: str) -> int:
+    """Id of the Artifact."""
+    return writer.add(
+        Artifact(
+            id=0,
+            compilation=kernel.compilation,
+            kind=level,
+            stage="kernel",
+            direction=kernel.direction,
+            title=f"{kernel.name} · {level.upper()}",
+            language=level,
+            text=writer.text(text),
+            line_count=text.removesuffix("\n").count("\n") + 1,
+        )
+    )

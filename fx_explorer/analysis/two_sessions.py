@@ -12,7 +12,6 @@ from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import seconds, size
 from fx_explorer.session import SessionReader
 
-
 COMPILE_TIME = "compiling took"
 """The one figure that no two captures have in common."""
 

@@ -4,8 +4,8 @@ Every row has an ``id``. A row that has not been written yet carries ``id=0``; t
 A field called after another row (``compilation``, ``graph``, ``node`` …) holds that row's id; 0 means "none".
 """
 
-from fx_explorer.model.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.break_time import BreakTime, CallTime
+from fx_explorer.model.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.gpu import Gpu, Vendor

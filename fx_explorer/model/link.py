@@ -25,9 +25,8 @@ How = Literal[
 ]
 """``identity``: the same FX node object. ``name``: same name in a graph that was copied from the other. ``from_node`` …
 ``stack_trace``: that key of node.meta. ``aot_input``: AOTAutograd says which input of the traced graph it is. ``origins``: the
-scheduler node's origins. ``codegen``: seen while the line was written. ``call_site``: the wrapper line was written for it, or the bytecode calls
-its graph there.
-``lnotab``: the code object's line table."""
+scheduler node's origins. ``codegen``: seen while the line was written. ``call_site``: the wrapper line was written for it, or
+the bytecode calls its graph there. ``lnotab``: the code object's line table."""
 
 
 @dataclass(frozen=True, slots=True)

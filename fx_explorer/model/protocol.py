@@ -63,8 +63,8 @@ class CaptureRequest:
     verify: bool = False
     """Compare what is compiled with the program as its files have it, run without torch.compile (a Verification)."""
     measure_breaks: bool = False
-    """Call the compiled target again and again, and time what it spends at its graph breaks (CallTime, BreakTime). Of worth with
-    ``build`` only."""
+    """Call the compiled target again and again, and time what it spends at its graph breaks (CallTime, BreakTime). Of worth
+    with ``build`` only."""
     record_bytecode: bool = False
     """Call the target once more when it has run, and record what Dynamo's bytecode does (BytecodeRun)."""
     gpu: Gpu | None = None
@@ -133,8 +133,8 @@ class Command:
     ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
     new way; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as it
     was compiled, and time it (Measurement). ``what_if``: when the program has run, ask the guards of every compilation about
-    the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``steps``: when the program has run, call the
-    target once more and record what Dynamo's bytecode does (BytecodeRun). ``quit``: end the worker; the session is
+    the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``steps``: when the program has run, call
+    the target once more and record what Dynamo's bytecode does (BytecodeRun). ``quit``: end the worker; the session is
     completed.
 
     Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark``, ``pass``

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.kernel_pairs import kernel_pairs, pair_counts
+from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 
 Captured = Callable[..., Path]
@@ -85,6 +87,28 @@ def test_the_code_of_one_kernel_is_shown_line_by_line(sessions: dict[str, Path],
     printed = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(("+", "-")) for line in printed) >= pair.changed_lines
     assert any(line.startswith("+ ") and "tanh" in line for line in printed)
+
+
+def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
+    captured: Captured, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The registers are those that each session's own table of configurations has."""
+    pytest.importorskip("triton")
+    sessions = []
+    for gpu in ("a100", "mi300x"):
+        sessions.append(tmp_path / f"{gpu}.fxs")
+        shutil.copy(captured("mlp", train=False, gpu=gpu), sessions[-1])
+    assert diff(*sessions, "--kernels", "all", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    differences = {(pair["left"]["language"], pair["difference"]) for pair in told["kernels"]}
+    assert differences == {("extern", "same"), ("triton", "device")}
+    (generated,) = (pair for pair in told["kernels"] if pair["left"]["language"] == "triton")
+    for session, side in zip(sessions, ("left", "right"), strict=True):
+        with SessionReader(session) as reader:
+            registers = [row.registers for row in reader.rows(KernelBuild)]
+        assert [one[side]["registers"] for one in generated["configurations"] if one[side]] == registers
+        assert min(registers) > 0
+        assert "bound by memory" in generated[side]["estimate"]
 
 
 @pytest.mark.parametrize(

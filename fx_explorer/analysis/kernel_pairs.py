@@ -19,7 +19,7 @@ from fx_explorer.analysis.kernels import KernelUse, kernel_uses
 from fx_explorer.session import SessionReader
 
 Difference = Literal["same", "device", "code", "only left", "only right"]
-"""``device``: the code is the same but for the device that its decorator names. ``code``: what is computed, or how, differs."""
+"""``device``: the same code but for what its decorator says of the device. ``code``: what it computes, or how, differs."""
 
 IN_WORDS: dict[Difference, str] = {
     "same": "the same",
@@ -135,12 +135,13 @@ def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
     return [line.replace(kernel.name, "KERNEL") for line in lines_of(reader, Document("artifact", kernel.artifact))]
 
 
-_DEVICE = re.compile(r"DeviceProperties\([^()]*\)|'backend_hash': '\w*'")
-"""What ``torch/_inductor/codegen/triton.py`` writes of the device into a kernel's decorator."""
+_ABOUT_DEVICE = re.compile(r"(\s*(?:triton|inductor)_meta)=.*")
+"""Lines of a kernel's decorator: the device, what may be assumed of arguments there, limits of the autotuner
+(``torch/_inductor/codegen/triton.py``)."""
 
 
 def _without_device(lines: Sequence[str]) -> list[str]:
-    return [_DEVICE.sub("DEVICE", line) for line in lines]
+    return [_ABOUT_DEVICE.sub(r"\1=DEVICE", line) for line in lines]
 
 
 def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:

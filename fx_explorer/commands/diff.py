@@ -13,7 +13,9 @@ from pathlib import Path
 
 from fx_explorer.analysis.diff import difference_in_words
 from fx_explorer.analysis.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
+from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated, resources_in_words
 from fx_explorer.analysis.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
+from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import is_session
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kernel", metavar="NAME", default="", help="show the code of this kernel, line by line, and nothing else"
     )
     parser.add_argument("--format", choices=["text", "json"], default="text", help="json: the same facts (default: text)")
+    add_kernels_argument(parser)
     add_capture_arguments(parser, several_gpus=True)
 
 
@@ -44,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             opened.enter_context(SessionReader(_session(side, Path(folder) / f"{i}.fxs")))
             for i, side in enumerate(_sides(arguments))
         )
+        left, right = (_built(reader, arguments, opened) for reader in (left, right))
         names = _names(arguments)
         if arguments.format == "json":
             print(json.dumps(two_sessions_report(left, right, names), indent=2))
@@ -88,6 +92,13 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     return path
 
 
+def _built(reader: SessionReader, arguments: argparse.Namespace, opened: contextlib.ExitStack) -> SessionReader:
+    """The session with the kernels of ``--kernels`` built; a copy of it where it cannot be written to."""
+    found = [reader]
+    with_kernel_builds(arguments, lambda built: found.append(opened.enter_context(SessionReader(built.path))))(reader)
+    return found[-1]
+
+
 def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     figures = session_figures(left, right)
     width = max(24, *(len(figure.what) + 2 for figure in figures))
@@ -100,7 +111,9 @@ def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> 
         for found in breaks_of_one(one, other):
             yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
     yield ""
-    yield from _kernels(kernel_pairs(left, right))
+    pairs = kernel_pairs(left, right)
+    yield from _kernels(pairs)
+    yield from _resources(left, right, pairs, names)
 
 
 def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
@@ -112,6 +125,23 @@ def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
             if pair.is_library_call and pair.difference == "code":
                 said = "another library call"
             yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {said}"
+
+
+def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str]) -> Iterator[str]:
+    """What the data sheets let expect, kernel by kernel, and what was built for either."""
+    rows = [
+        (pair, [estimated(r, u.kernel if u else None) for r, u in ((left, pair.left), (right, pair.right))]) for pair in pairs
+    ]
+    if not any(any(said) for _, said in rows):
+        return
+    yield ""
+    yield f"a call of each on either GPU, an estimate by its data sheet ({names[0]} · {names[1]}):"
+    for pair, said in rows:
+        if any(said):
+            yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}"
+            yield "      " + "  ·  ".join(words or "not known" for words in said)
+        for one in configuration_pairs(left, right, pair):
+            yield f"      {one.name}: {resources_in_words(one.left)}  ·  {resources_in_words(one.right)}"
 
 
 def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fx_explorer.analysis.below.candidates import Candidate
 from fx_explorer.analysis.breaks import DistinctBreak
 from fx_explorer.analysis.kernel_pairs import KernelPair, code_diff, kernel_pairs
+from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated
 from fx_explorer.analysis.kernels import KernelUse
 from fx_explorer.analysis.two_sessions import breaks_of_one, session_figures
 from fx_explorer.session import SessionReader
@@ -36,15 +38,31 @@ def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
     return {
         "compilation": pair.compilation,
         "direction": pair.direction,
-        "left": _kernel(pair.left),
-        "right": _kernel(pair.right),
+        "left": _kernel(left, pair.left),
+        "right": _kernel(right, pair.right),
         "difference": pair.difference.replace(" ", "_"),
         "lines": _lines(left, right, pair) if pair.difference == "code" else [],
+        "configurations": [
+            {"options": one.options, "left": _resources(one.left), "right": _resources(one.right)}
+            for one in configuration_pairs(left, right, pair)
+        ],
     }
 
 
-def _kernel(use: KernelUse | None) -> Json | None:
-    return None if use is None else {"name": use.kernel.name, "language": use.kernel.language, "nodes": list(use.nodes)}
+def _kernel(reader: SessionReader, use: KernelUse | None) -> Json | None:
+    if use is None:
+        return None
+    kernel = {"name": use.kernel.name, "language": use.kernel.language, "nodes": list(use.nodes)}
+    return {**kernel, "estimate": estimated(reader, use.kernel) or None}
+
+
+def _resources(candidate: Candidate | None) -> Json | None:
+    """None for what is not tried there; a number below 0 is not known."""
+    if candidate is None:
+        return None
+    build, occupancy = candidate.build, candidate.occupancy
+    used: Json = {"registers": build.registers, "spill_bytes": build.spill_bytes, "shared_bytes": build.shared_bytes}
+    return {**used, "occupancy": occupancy.share if occupancy else None, "error": build.error or None}
 
 
 def _lines(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[Json]:

@@ -29,9 +29,6 @@ DISASSEMBLING = "Disassembling the machine's code …"
 NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
 OTHER_SOURCE = "This configuration has a Triton source of its own: its levels are linked to each other, not to the code beside."
-    "This configuration of a template has a Triton source of its own: its levels are linked to each other, not to the code "
-    "beside."
-)
 NOTHING_YET = "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
 
 

@@ -5,15 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 NEWEST := .venv-newest
 TORCH ?= torch
-TORCH_TESTS := tests/capture tests/precompile tests/stages tests/worker tests/test_generated_code.py
+TORCH_TESTS := tests/capture tests/precompile tests/stages tests/worker tests/golden_gpu tests/test_generated_code.py
 READY := $(VENV)/.ready
 DEMO ?= sample_models/transformer.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test newest lint format types contracts wheel docs clean
+.PHONY: help demo test newest virtual-gpu lint format types contracts wheel docs clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for another one)
 	$(BIN)/fx-explorer $(DEMO)
@@ -26,7 +26,11 @@ newest: ## the tests that depend on torch, with its newest release (TORCH=torch=
 	grep -vE '^(torch|triton)==' constraints.txt > $(NEWEST)/constraints.txt
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade -c $(NEWEST)/constraints.txt '$(TORCH)' -e '.[dev]'
 	$(NEWEST)/bin/python -c 'import torch; print("torch", torch.__version__)'
+	$(NEWEST)/bin/fx-explorer doctor --gpu h100
 	$(NEWEST)/bin/python -m pytest $(TORCH_TESTS) $(ARGS)
+
+virtual-gpu: $(READY) ## the GPU that is not there: every hook found, small programs compiled, attention fused
+	for gpu in h100 a100 mi300x; do $(BIN)/fx-explorer doctor --gpu $$gpu || exit 1; done
 
 lint: $(READY) ## style
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """What a virtual H200 makes is what a real one made: kernel sources and PTX to the byte, registers and memory to the number.
 
 The golden file says with which torch and Triton it was recorded. With others there is nothing to compare, and the tests are
-skipped: ``make newest TORCH=torch==2.11.0 ARGS=tests/golden_gpu`` runs them.
+skipped: ``make newest TORCH=torch==2.11.0 ARGS='-k real_gpu'`` runs them.
 """
 
 from __future__ import annotations

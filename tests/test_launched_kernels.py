@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -11,7 +12,7 @@ import torch
 
 from fx_explorer.cli import main
 from fx_explorer.model import Artifact, CardCeiling, KernelBuild, KernelLaunch, KernelTime
-from fx_explorer.session import SessionWriter
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.launched import launched_session
 
 NAME = "triton_poi_fused_add_0"
@@ -79,6 +80,26 @@ def test_the_report_has_times_pick_and_launches(session: Path, capsys: pytest.Ca
         (7, [1, 1, 1], 3),
         (3, [], 0),
     ]
+
+
+def test_the_report_has_occupancy_and_estimate(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(session)]) == 0
+    [kernel] = json.loads(capsys.readouterr().out)["compilations"][0]["kernels"]
+    assert kernel["configs"][0]["occupancy"]["share"] == 1
+    assert kernel["estimate"]["bound"] == "memory"
+    assert kernel["estimate"]["seconds"] == pytest.approx(48e6 / 4.8e12)
+
+
+def test_without_a_number_the_configuration_is_the_one_that_ran(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionReader(session) as reader, SessionWriter(session) as writer:
+        first, second = reader.rows(KernelBuild)
+        artifact = writer.add(Artifact(0, 1, "ptx", "kernel", "forward", NAME, "ptx", writer.text("the pick\n"), 1))
+        writer.update(replace(first, is_picked=False))
+        writer.update(replace(second, is_picked=True, state="built", levels={"ptx": artifact}))
+    assert main(["kernel", str(session), NAME, "--level", "ptx"]) == 0
+    assert capsys.readouterr().out == "the pick\n"
+    assert main(["kernel", str(session), NAME, "--level", "ptx", "--config", "0"]) == 0
+    assert capsys.readouterr().out == PTX
 
 
 def test_a_level_is_printed_from_the_session(session: Path, capsys: pytest.CaptureFixture[str]) -> None:

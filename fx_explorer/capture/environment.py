@@ -30,12 +30,39 @@ def environment(request: CaptureRequest) -> dict[str, object]:
         "device": "cuda" if request.gpu else request.device or "cpu",
         "virtual_gpu": request.gpu.title if request.gpu else None,
         "gpu": torch.cuda.get_device_name() if cuda else None,
+        "gpu_properties": _gpu_properties() if cuda else None,
         "cuda": torch.version.cuda,
         "cxx": shutil.which("g++") or shutil.which("clang++"),
         "triton": metadata.version("triton") if util.find_spec("triton") else None,
         "marks_one_size": marks_one_size(),
         "threads": torch.get_num_threads(),
     }
+
+
+GPU_PROPERTIES = (
+    "major",
+    "minor",
+    "multi_processor_count",
+    "warp_size",
+    "regs_per_multiprocessor",
+    "shared_memory_per_block",
+    "shared_memory_per_block_optin",
+    "shared_memory_per_multiprocessor",
+    "max_threads_per_multi_processor",
+    "max_threads_per_block",
+    "L2_cache_size",
+    "total_memory",
+    "clock_rate",
+    "memory_clock_rate",
+    "memory_bus_width",
+    "gcnArchName",
+)
+"""Of ``torch.cuda.get_device_properties()``; rates are in kHz. No release has all of them."""
+
+
+def _gpu_properties() -> dict[str, object]:
+    found = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {name: getattr(found, name) for name in GPU_PROPERTIES if hasattr(found, name)}
 
 
 def changed_settings() -> str:

@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run it again and again on this machine's GPU; this runs code of the session (not for sessions of strangers)",
     )
-    parser.add_argument("--config", metavar="N", type=int, default=0, help="which configuration, by its number (default: 0)")
+    parser.add_argument(
+        "--config", metavar="N", type=int, help="which configuration, by its number (default: the one that ran, else 0)"
+    )
     add_capture_arguments(parser)
 
 
@@ -87,11 +89,13 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> s
         raise UsageError(f"{kernel.name} was not launched while this session was captured")
     if not arguments.level:
         return launched_kernel_text(reader, kernel)
-    row = rows[arguments.config] if 0 <= arguments.config < len(rows) else None
+    picked = next((row.position for row in rows if row.is_picked), 0)
+    wanted = picked if arguments.config is None else arguments.config
+    row = next((row for row in rows if row.position == wanted), None)
     if row and arguments.level == "sass":
         row = with_sass(reader.path, row, arguments.python)
     if row is None or arguments.level not in (SOURCE, *row.levels):
-        raise UsageError(f"there is no {arguments.level} of configuration {arguments.config} in this session")
+        raise UsageError(f"there is no {arguments.level} of configuration {wanted} in this session")
     return source_of(reader, kernel, row) if arguments.level == SOURCE else text_of_level(reader, row, arguments.level)
 
 
@@ -131,7 +135,7 @@ def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Na
 
     async def build() -> KernelBuild:
         async with KernelBuilds(gpu, arguments.python) as builds:
-            return await builds.build(session, kernel.id, arguments.config)
+            return await builds.build(session, kernel.id, arguments.config or 0)
 
     return build()
 
@@ -143,7 +147,7 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
 
     async def dump() -> str:
         async with KernelBuilds(gpu, arguments.python) as builds:
-            return await builds.passes(session, kernel.id, arguments.config)
+            return await builds.passes(session, kernel.id, arguments.config or 0)
 
     found = passes(run_to_end(dump()))
     if arguments.mlir_pass is None:

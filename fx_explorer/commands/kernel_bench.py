@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fx_explorer.analysis.below.card import measured_card
 from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.client.kernel_bench import TIMEOUT_S, measure_kernel
 from fx_explorer.commands.build_first import run_to_end, tell
-from fx_explorer.gpus import gpu_of_device
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 
@@ -19,4 +19,4 @@ def bench_text(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> 
     with SessionReader(session) as reader:
         speed = kernel_speed(reader, kernel)
     assert speed is not None
-    return "\n".join(speed_in_words(speed, gpu_of_device(speed.time.device))) + "\n"
+    return "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device))) + "\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,13 @@ def find_gpu(name: str) -> Gpu:
 @functools.cache
 def gpu_of_device(device_name: str) -> Gpu | None:
     """The one that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None when it is none of ours."""
-    return next((gpu for gpu in map(find_gpu, known_gpus()) if gpu.device_name == device_name), None)
+    return next((gpu for gpu in map(find_gpu, known_gpus()) if _words(gpu.device_name) == _words(device_name)), None)
+
+
+def _words(device_name: str) -> tuple[str, ...]:
+    """Drivers write ``NVIDIA A100-SXM4-80GB`` and ``A100-SXM4-80GB``."""
+    words = re.findall(r"[a-z0-9]+", device_name.casefold())
+    return tuple(word for word in words if word not in ("nvidia", "amd"))
 
 
 def read_gpu(path: Path) -> Gpu:
@@ -69,7 +76,7 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
     """Raises KeyError, TypeError or ValueError."""
     texts = entries.get("sources", {})
     fields = {word: _required(entries, word) for word in WORDS}
-    fields["name"] = entries.get("name", name)
+    fields["name"] = _plain_name(entries.get("name", name))
     sources: dict[str, str] = {}
     for number in NUMBERS:
         fields[number], sources[number] = _sourced(number, _required(entries, number), texts)
@@ -85,6 +92,13 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
 
 def _known() -> Iterator[str]:
     yield from ("name", *WORDS, *NUMBERS, "peak_flops", "sources")
+
+
+def _plain_name(name: object) -> object:
+    """It names a directory. Raises ValueError; a name that is no text is found by its type."""
+    if isinstance(name, str) and not re.fullmatch(r"\w[\w.+-]*", name):
+        raise ValueError(f"name cannot be {name!r}: letters, digits, '.', '+', '-' and '_' only")
+    return name
 
 
 def _required(entries: dict[str, Any], name: str) -> Any:

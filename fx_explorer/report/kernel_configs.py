@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import Candidate, candidates, estimate
-from fx_explorer.analysis.below.launched import real_candidates
+from fx_explorer.analysis.below.candidates import Candidate, builds, candidates, estimate
+from fx_explorer.analysis.below.card import card
+from fx_explorer.analysis.below.launched import real_builds, real_candidates
 from fx_explorer.analysis.below.occupancy import Occupancy
 from fx_explorer.model import Gpu
 from fx_explorer.model.kernel_build import NOT_KNOWN
@@ -60,16 +61,20 @@ def _occupancy(found: Occupancy) -> Json:
 
 
 def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> Json | None:
-    """Null without a virtual GPU, and where Inductor estimated no bytes."""
-    if gpu is None or kernel.estimated_bytes < 0:
+    """``gpu``: the virtual one. Null where too little is known of the GPU, and where Inductor estimated no bytes."""
+    of = gpu or card(reader)
+    if of is None or kernel.estimated_bytes < 0:
         return None
-    built = [one.build for one in candidates(reader, kernel, gpu) if one.build.state == "built"]
-    found = estimate(reader, kernel, gpu, built[0] if built else None)
+    rows = builds(reader, kernel, gpu) if gpu else real_builds(reader, kernel)
+    built = sorted((row for row in rows if row.state == "built"), key=lambda row: not row.is_picked)
+    found = estimate(reader, kernel, of, built[0] if built else None)
+    if not found.estimated_s:
+        return None
     return {
         "bytes": kernel.estimated_bytes,
         "flops": _known(kernel.estimated_flops),
         "kind": found.kind,
-        "bound": found.bound,
+        "bound": None if found.bound == "unknown" else found.bound,
         "memory_s": found.memory_s,
         "arithmetic_s": found.arithmetic_s,
         "seconds": found.estimated_s,

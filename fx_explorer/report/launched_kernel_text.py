@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import beside_each_other, estimate, instruction_mix
+from fx_explorer.analysis.below.card import card, not_described
 from fx_explorer.analysis.below.instructions import mix_in_words
 from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.below.launched import launches_in_words, real_builds
 from fx_explorer.analysis.below.roofline import microseconds, roofline_in_words
-from fx_explorer.gpus import gpu_of_device
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.report.kernel_text import configurations, table
 from fx_explorer.session import SessionReader
@@ -22,11 +22,13 @@ PICKED = "picked"
 def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
     """Of a kernel with ``real_builds``."""
     rows = real_builds(reader, kernel)
-    gpu = gpu_of_device(rows[0].gpu)
+    gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])
     lines = [kernel.name, f"built and run by torch on {picked.gpu} ({picked.toolchain})"]
     if gpu:
         lines.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
+    if sentence := not_described(reader):
+        lines.append(sentence)
     if counts := instruction_mix(reader, picked):
         lines.append(f"configuration {picked.position}: {mix_in_words(counts)}")
     lines += ["", table(_with_times(reader, rows, gpu)), "", *launches_in_words(reader, kernel)]

@@ -6,13 +6,14 @@ from functools import lru_cache
 
 from fx_explorer import model
 from fx_explorer.analysis.below.assembly_lines import instruction_lines, sass_instruction_lines
+from fx_explorer.analysis.below.card import card, not_described
 from fx_explorer.analysis.below.chain import triton_lines
 from fx_explorer.analysis.below.kernel_facts import KernelFact, in_short, kernel_facts
 from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspect import Entry
-from fx_explorer.tui.levels import LEVEL_TITLES, build_of_level, builds_here, gpu_of, kernel_document, kernel_of
+from fx_explorer.tui.levels import LEVEL_TITLES, build_of_level, builds_here, kernel_document, kernel_of
 from fx_explorer.tui.wrapping import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
@@ -43,9 +44,9 @@ def _is_instruction(reader: SessionReader, place: Place) -> bool:
 
 
 def kernel_words(reader: SessionReader, place: Place) -> list[str]:
-    """A kernel's facts for the inspector line, in the configuration that a level is of, or the first that was built."""
+    """A kernel's facts for the inspector line, in the configuration of a level, the one that ran, or the first built."""
     kernel = kernel_of(reader, place.document)
-    if kernel is None or gpu_of(reader) is None:
+    if kernel is None or kernel.language != "triton" or card(reader) is None:
         return []
     build = _shown_build(reader, kernel, place)
     return _in_short(reader, kernel.id, build.id if build else 0, build.state if build else "")
@@ -54,7 +55,7 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
 @lru_cache(maxsize=8)
 def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> list[str]:
     """Remembered: this is asked for at every move of the cursor, and looks through all of the PTX. ``state`` is in the key."""
-    gpu = gpu_of(reader)
+    gpu = card(reader)
     row = reader.get(KernelBuild, build) if build else None
     return in_short(reader, reader.get(model.Kernel, kernel), gpu, row) if gpu else []
 
@@ -62,18 +63,23 @@ def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> lis
 def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     """The same in full, and where a line of a level leads."""
     kernel = kernel_of(reader, place.document)
-    gpu = gpu_of(reader)
+    gpu = card(reader)
     if kernel is None or kernel.language != "triton":
         return []
     build = _shown_build(reader, kernel, place)
     made_from = _made_from(reader, build, place) if build and build_of_level(reader, place.document) else []
-    facts = kernel_facts(reader, kernel, gpu, build) if gpu else []
+    facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
         *made_from,
         Entry("kernel", f"{kernel.name}{of}"),
         *(entry for fact in facts for entry in _fact_entries(fact)),
     ]
+
+
+def _why_none(reader: SessionReader) -> list[KernelFact]:
+    told = not_described(reader)
+    return [KernelFact("GPU", told)] if told else []
 
 
 def _fact_entries(fact: KernelFact) -> list[Entry]:
@@ -91,7 +97,8 @@ def _made_from(reader: SessionReader, build: KernelBuild, place: Place) -> list[
 
 def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> KernelBuild | None:
     own = build_of_level(reader, place.document)
-    return own or next((row for row in builds_here(reader, kernel) if row.state == "built"), None)
+    built = [row for row in builds_here(reader, kernel) if row.state == "built"]
+    return own or next((row for row in built if row.is_picked), built[0] if built else None)
 
 
 def _level(place: Place) -> str:

@@ -9,7 +9,7 @@ from fx_explorer import model
 from fx_explorer.analysis.below.candidates import estimate, instruction_mix, occupancy_of
 from fx_explorer.analysis.below.instructions import COUNTED_ONCE, Mix, mix_in_words
 from fx_explorer.analysis.below.occupancy import occupancy_in_words
-from fx_explorer.analysis.below.roofline import NO_SIZES, Roofline, microseconds
+from fx_explorer.analysis.below.roofline import Roofline, microseconds
 from fx_explorer.analysis.below.unknown import RUN_TIME
 from fx_explorer.analysis.words import counted, listed, seconds, size
 from fx_explorer.model import Gpu, KernelBuild
@@ -47,16 +47,20 @@ def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: K
 def in_short(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[str]:
     """The same for one line: ``at least 0.15 µs (estimate)``, ``24 registers``, ``100 % occupancy``."""
     found = estimate(reader, kernel, gpu, build)
-    told = [f"at least {microseconds(found.estimated_s)} (estimate), bound by {found.bound}"] if found.estimated_s else []
+    told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"] if found.estimated_s else []
     if build is None or build.state != "built":
         return told
     room = occupancy_of(build, gpu)
     return [*told, counted(build.registers, "register"), _spills(build), f"{100 * room.share:.0f} % occupancy" if room else ""]
 
 
+def _bound_in_short(found: Roofline) -> str:
+    return "" if found.bound == "unknown" else f", bound by {found.bound}"
+
+
 def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline) -> Iterator[KernelFact]:
-    if found.bound == "unknown":
-        yield KernelFact("time", NO_SIZES)
+    if not found.estimated_s:
+        yield KernelFact("time", found.notes[0])
         return
     at = f"{microseconds(found.memory_s)} at {_rate(gpu.memory_bandwidth)}B/s"
     moved = f"reads and writes {size(kernel.estimated_bytes)}: {at}"
@@ -65,10 +69,14 @@ def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline) -> Iterator[KernelFac
         peak = gpu.peak_flops[found.kind]
         computed = f"; computes {_rate(kernel.estimated_flops)}FLOP: {microseconds(found.arithmetic_s)} at "
         computed += f"{_rate(peak)}FLOP/s of {found.kind}"
-    yield KernelFact("time", f"{moved}{computed}, an estimate; bound by {found.bound}{_tiny(found)}", RUN_TIME)
+    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}{_tiny(found)}", RUN_TIME)
     if found.intensity and found.ridge:
         told = f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, arithmetic is the bound"
         yield KernelFact("intensity", told, found.notes[-1])
+
+
+def _bound(found: Roofline) -> str:
+    return f". {found.notes[1]}" if found.bound == "unknown" else f"; bound by {found.bound}"
 
 
 def _tiny(found: Roofline) -> str:

@@ -79,10 +79,11 @@ def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
     if speed.flops_per_s:
         share = _of_ceiling(speed, speed.kind, speed.flops_per_s)
         lines.append(f"arithmetic: {speed.flops_per_s / 1e12:,.1f} TFLOP/s{share}")
-    if gpu and speed.bytes_per_s:
+    if gpu and gpu.memory_bandwidth and speed.bytes_per_s:
         estimate_s = roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind).estimated_s
         ratio = "" if speed.is_short else f"; measured: {time.median_s / estimate_s:.2f} times that"
-        lines.append(f"estimate from the data sheet: {microseconds(estimate_s)}{ratio}")
+        source = "the data sheet" if gpu.peak_flops else "clock and bus of its memory"
+        lines.append(f"estimate from {source}: {microseconds(estimate_s)}{ratio}")
     if speed.is_short:
         lines.append(f"{TOO_SHORT} ({microseconds(time.empty_s)})")
     notes = [COLD, *([ZEROS] if speed.has_integers else []), *([BY_EVENTS] if time.clock == "events" else [])]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import Candidate, beside_each_other
+from fx_explorer.analysis.below.card import card
 from fx_explorer.analysis.words import counted
-from fx_explorer.gpus import gpu_of_device
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
 
@@ -21,9 +21,8 @@ def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 
 
 def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candidate]:
-    """The same with occupancy, for a card whose data sheet we have."""
-    rows = real_builds(reader, kernel)
-    return beside_each_other(reader, rows, gpu_of_device(rows[0].gpu) if rows else None)
+    """The same with occupancy, for a card whose limits are known."""
+    return beside_each_other(reader, real_builds(reader, kernel), card(reader))
 
 
 def was_launched(reader: SessionReader) -> bool:

@@ -16,9 +16,10 @@ from fx_explorer.model import Gpu
 Bound = Literal["memory", "arithmetic", "unknown"]
 
 FLOPS_COUNTED = "Inductor counts the operations of matrix multiplications and convolutions only; others are taken as free."
-ESTIMATE = "An estimate from the data sheet: the time at full bandwidth or full arithmetic, whichever is longer. Nothing ran."
+ESTIMATE = "An estimate: the time at full bandwidth or full arithmetic, whichever is longer. Nothing ran."
 NO_SIZES = "Inductor gave no estimate of the bytes this kernel moves, so there is no estimate of its time."
-NO_PEAK = "The data sheet of {gpu} has no number for {kind}, so only its memory is estimated."
+NO_PEAK = "There is no number for {kind} arithmetic of {gpu}, so only its memory is estimated."
+NO_BANDWIDTH = "The memory bandwidth of {gpu} is not known, so there is no estimate of its time."
 
 _MATRIX_TYPES = (
     (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.e[45]m[\d]\w*|v_mfma_\w*_(?:fp8|bf8)"), "fp8"),
@@ -60,12 +61,15 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
     """``bytes_moved`` and ``flops`` of one call, below 0 when they are not known; ``kind`` from ``number_kind``."""
     if bytes_moved < 0:
         return Roofline("unknown", 0.0, 0.0, kind, 0.0, 0.0, (NO_SIZES,))
+    if not gpu.memory_bandwidth:
+        return Roofline("unknown", 0.0, 0.0, kind, 0.0, 0.0, (NO_BANDWIDTH.format(gpu=gpu.title),))
     peak = gpu.peak_flops.get(kind, 0.0)
     memory_s = bytes_moved / gpu.memory_bandwidth
     arithmetic_s = max(0, flops) / peak if peak else 0.0
     notes = [ESTIMATE] if peak or flops <= 0 else [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
+    is_open = flops > 0 and not peak
     return Roofline(
-        "arithmetic" if arithmetic_s > memory_s else "memory",
+        "unknown" if is_open else "arithmetic" if arithmetic_s > memory_s else "memory",
         memory_s,
         arithmetic_s,
         kind,
@@ -82,8 +86,10 @@ def number_kind(assembly: str) -> str:
 
 def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
     """``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
+    if not found.estimated_s:
+        return found.notes[0]
     if found.bound == "unknown":
-        return NO_SIZES
+        return f"at least {microseconds(found.memory_s)} for its memory (estimate, not run). {found.notes[1]}"
     return f"bound by {found.bound} on {gpu.title}; at least {microseconds(found.estimated_s)} (estimate, not run)"
 
 

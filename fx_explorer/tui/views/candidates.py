@@ -14,6 +14,7 @@ from fx_explorer.analysis.below.candidates import (
     shared_options,
     what_is_not_known,
 )
+from fx_explorer.analysis.below.card import card, not_described
 from fx_explorer.analysis.below.kernel_facts import kernel_facts
 from fx_explorer.analysis.below.launched import real_candidates
 from fx_explorer.analysis.below.occupancy import Limit
@@ -52,10 +53,10 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     not_known = what_is_not_known(kernel, builds)
     return Table(
         shows=f"{kernel.name}: its configurations{_in_all(builds)}. Enter shows one, level by level.",
-        notice=" ".join(filter(None, [progress, *not_known[:1]])),
+        notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
         origin="Inductor's own list",
         columns=_columns(options, has_timing=any(row.timing_s or row.is_picked for row in builds)),
-        rows=[_row(reader, kernel, gpu, one, options, not_known[1:]) for one in found],
+        rows=[_row(reader, kernel, card(reader), one, options, not_known[1:]) for one in found],
         empty=progress or ("None is known yet." if gpu else NO_GPU),
     )
 

@@ -77,16 +77,11 @@ def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
     """The costliest first (``BreakCost.rank``); in the order they were first hit where that is the same."""
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
-        groups.setdefault(_cause(hit), []).append(hit)
+        groups.setdefault(hit.cause, []).append(hit)
     if not groups:
         return []
     known = _Known(reader)
     return sorted((known.grouped(hits) for hits in groups.values()), key=lambda one: one.cost.rank, reverse=True)
-
-
-def _cause(hit: model.GraphBreak) -> tuple[str, int, str]:
-    """The same as ``totals.DISTINCT_BREAK`` says in SQL."""
-    return hit.file, hit.line, hit.registry_id or hit.reason
 
 
 class _Known:

@@ -33,6 +33,11 @@ class GraphBreak:
     chain: int = 0
     """The Stack of what was being compiled: the function that Python called, and what was inlined into it, outermost first."""
 
+    @property
+    def cause(self) -> tuple[str, int, str]:
+        """What makes hits one break: a line, and torch's id or reason. ``totals.DISTINCT_BREAK`` says the same in SQL."""
+        return self.file, self.line, self.registry_id or self.reason
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:

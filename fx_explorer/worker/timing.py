@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Protocol
 
 import torch
 from torch._dynamo.utils import counters
@@ -34,19 +33,13 @@ MIN_CALLS = 5
 MAX_CALLS = 1000
 
 
-class Timer(calling.Caller, Protocol):
-    """The job this is done for."""
-
-    def stop_recording(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class TimedCall:
     took_s: float
     spent: Spent
 
 
-def call_and_time(target: Target, job: Timer, recording: Recording) -> None:
+def call_and_time(target: Target, job: calling.Caller, recording: Recording, stop_recording: Callable[[], None]) -> None:
     """What was measured stands in the session. Raises whatever the target raises, and TargetError when it is compiled anew at
     every call."""
     target, train = calling.prepared(target, job.request)
@@ -58,7 +51,7 @@ def call_and_time(target: Target, job: Timer, recording: Recording) -> None:
         for number in range(1, WARM_UP_CALLS + 1):
             job.say(f"building it, and calling it to warm up ({number} of {WARM_UP_CALLS})")
             call()
-    job.stop_recording()
+    stop_recording()
     job.say(f"measuring {target.name} on {target.arguments.describe()}")
     whole, at_breaks = _rows(_timed_calls(call, clock), _hits(clock, Path(job.request.session)), device or "cpu")
     with recording.writer.transaction():
@@ -66,7 +59,7 @@ def call_and_time(target: Target, job: Timer, recording: Recording) -> None:
         recording.writer.add_all(replace(row, call=number) for row in at_breaks)
 
 
-def _call_of(target: Target, job: Timer) -> Callable[[], object]:
+def _call_of(target: Target, job: calling.Caller) -> Callable[[], object]:
     compiled, arguments = calling.compile_target(target, job), target.arguments
 
     def call() -> object:
@@ -133,19 +126,14 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
     with SessionReader(session) as reader:
         rows = reader.rows(GraphBreak)
         names = dict(reader.query("SELECT id, name FROM compilation"))
-    first = {_cause(hit): hit.id for hit in reversed(rows)}
+    first = {hit.cause: hit.id for hit in reversed(rows)}
     found: dict[int, int] = {}
     for frame, cut in clock.cuts.items():
         own = [hit for hit in rows if names.get(hit.compilation, "").partition("_")[0] == clock.frames[frame].compilation]
         at_line = [hit for hit in own or rows if (hit.file, hit.line) == (cut.file, cut.line)]
         if at_line or own:
-            found[frame] = first[_cause((at_line or own)[-1])]
+            found[frame] = first[(at_line or own)[-1].cause]
     return found
-
-
-def _cause(hit: GraphBreak) -> tuple[str, int, str]:
-    """As analysis/breaks.py groups them."""
-    return hit.file, hit.line, hit.registry_id or hit.reason
 
 
 def _accelerator(target: Target) -> str:

@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Protocol
@@ -37,8 +37,6 @@ class Verifier(calling.Caller, Protocol):
     """The job this is done for."""
 
     place: Place
-
-    def stop_recording(self) -> None: ...
 
 
 class Original:
@@ -132,7 +130,7 @@ def _stopped_after(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def call_and_verify(target: Target, job: Verifier, original: Original) -> Verification:
+def call_and_verify(target: Target, job: Verifier, original: Original, stop_recording: Callable[[], None]) -> Verification:
     """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare each call.
 
     Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any capture.
@@ -150,7 +148,7 @@ def call_and_verify(target: Target, job: Verifier, original: Original) -> Verifi
     first, *others = fresh_inputs(target.arguments)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
     seen = [observer.first(compiled, *first)]
-    job.stop_recording()
+    stop_recording()
     with _as_captured(request):
         for (words, inputs), one in zip(others, before["seen"][1:], strict=True):
             if one is None:

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.feeding import IN_WORDS, Feeding
 from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
-from fx_explorer.model import CaptureRequest, Gpu
+from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.guarded_writer import GuardedWriter
-    from fx_explorer.worker.place import Place
-
-
-class Job(Protocol):
-    request: CaptureRequest
-    writer: GuardedWriter
-    place: Place
-
-    def say(self, activity: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
+    from fx_explorer.worker.progress import Progress
 
 
 class VirtualGpu:
-    """What a job does for its virtual GPU."""
+    """What a request needs done for its virtual GPU."""
 
-    def __init__(self, gpu: Gpu, job: Job) -> None:
+    def __init__(self, gpu: Gpu, progress: Progress) -> None:
         self._gpu = gpu
-        self._job = job
+        self._progress = progress
         self._feeding: Feeding | None = None
         self._told = ""
         self._warning = ""
 
     def before_torch(self) -> None:
         """Raises WorkerError when something that it needs is not there."""
-        self._job.say(f"setting up a virtual {self._gpu.title}")
+        self._progress.say(f"setting up a virtual {self._gpu.title}")
         before_torch(self._gpu)
 
     def install(self) -> None:
@@ -45,13 +34,13 @@ class VirtualGpu:
         self._feeding = install(self._gpu)
         self._warning = other_triton()
         if self._warning:
-            self._job.note(self._warning)
+            self._progress.note(self._warning)
         self._feeding.on_change = self._record
         self._choose(self._feeding)
         self._record(self._feeding)
 
     def _choose(self, feeding: Feeding) -> None:
-        file, request = self._job.place.file, self._job.request
+        file, request = self._progress.place.file, self._progress.request
         everything = "without weights, as asked for (--no-weights)" if request.no_weights else needs_fake(file, request.train)
         if everything:
             from fx_explorer.capture.virtual_gpu.fake_feeding import without_weights
@@ -63,7 +52,7 @@ class VirtualGpu:
     def finish(self) -> None:
         """Once the program has run: what could not be chosen without the device, and what its files ask about devices."""
         if self._feeding and self._feeding.choices:
-            self._job.writer.set_meta("virtual_gpu_choices", self._feeding.choices)
+            self._progress.writer.set_meta("virtual_gpu_choices", self._feeding.choices)
         if self._feeding and self._feeding.kind == "transplant":
             from fx_explorer.capture.virtual_gpu.questions import read_users_files
 
@@ -78,8 +67,8 @@ class VirtualGpu:
         return missing_value(error)
 
     def _record(self, feeding: Feeding) -> None:
-        self._job.writer.set_meta("virtual_gpu", {**feeding.to_json(), "warning": self._warning})
+        self._progress.writer.set_meta("virtual_gpu", {**feeding.to_json(), "warning": self._warning})
         told = IN_WORDS[feeding.kind] + (f": {feeding.reason}" if feeding.reason else "")
         if told != self._told:
             self._told = told
-            self._job.note(f"virtual {self._gpu.title}: {told}")
+            self._progress.note(f"virtual {self._gpu.title}: {told}")

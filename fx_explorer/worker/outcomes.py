@@ -1,0 +1,96 @@
+"""How the user's program ended, in words, and what of ours broke meanwhile, which is never told as the program's fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fx_explorer.capture.driving.gates import Left
+from fx_explorer.errors import TargetError
+from fx_explorer.model import Failure, Outcome
+from fx_explorer.worker import ending
+from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
+from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.refusals import in_plain_words
+
+
+class Outcomes:
+    """Makes the outcome of one request."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.plain_words: list[Callable[[BaseException], str]] = [in_plain_words]
+        """What to say of an error instead of its own message; empty where one has nothing to say. The first counts."""
+        self.program: Outcome | None = None
+        """How the user's program ended; None while it runs."""
+        self.is_cancelled = False
+        """Whether the client asked us to stop, rather than the user at a gate."""
+        self._fault = ""
+        """What of ours broke while a script went on."""
+
+    def of_program(self, program: Callable[[], None]) -> Outcome:
+        """Whatever the user's program does, an outcome comes back; the traceback of one that raised is printed and stored."""
+        self.program = self._of_program(program)
+        return self.program
+
+    def note_fault(self, error: BaseException) -> None:
+        """Something of ours broke, and the program goes on."""
+        self._fault = self._told_fault(error)
+
+    def of_fault(self, error: BaseException) -> Outcome:
+        """Something of ours broke, outside the user's program: say so, and never blame the program."""
+        told = self._told_fault(error)
+        return replace(self.program, kind="incomplete", message=told) if self.program else Outcome("not_started", told, 4)
+
+    @property
+    def problem(self) -> str:
+        """Why the session is not complete; empty when it is."""
+        failure = self._progress.writer.failure
+        return self._fault or (str(failure) if failure else "")
+
+    def checked(self, outcome: Outcome) -> Outcome:
+        """An outcome that also tells when the session is not complete."""
+        if not self.problem:
+            return outcome
+        told = f"{self.problem} The program went on: {outcome.kind}"
+        return Outcome("incomplete", f"{told} ({outcome.message})" if outcome.message else told, outcome.exit_code)
+
+    def _of_program(self, program: Callable[[], None]) -> Outcome:
+        try:
+            program()
+        except ending.Cancelled:
+            self.is_cancelled = True
+            return Outcome("cancelled", f"cancelled while {self._progress.activity}")
+        except Left:
+            return Outcome("cancelled", f"aborted at a gate while {self._progress.activity}; what was captured is kept")
+        except SystemExit as leaving:
+            code = ending.exit_code(leaving)
+            return Outcome("exited", f"the program called sys.exit({leaving.code!r}) while {self._progress.activity}", code)
+        except TargetError as error:
+            return Outcome("not_started", str(error), error.exit_code)
+        except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
+            return self._raised(error)
+        return Outcome("finished")
+
+    def _raised(self, error: BaseException) -> Outcome:
+        plain = next(filter(None, (words(error) for words in self.plain_words)), "")
+        message = self._report("program", error.with_traceback(without_our_frames(error.__traceback__)))
+        message = plain or message
+        if ran_out_of_memory(error):
+            message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
+        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        return Outcome("raised", f"{message} while {self._progress.activity}", code)
+
+    def _told_fault(self, error: BaseException) -> str:
+        return (
+            f"fx-explorer itself failed while {self._progress.activity}: {self._report('worker', error)}. "
+            "This is a fault of fx-explorer, not of the program; please report it with the traceback above."
+        )
+
+    def _report(self, where: str, error: BaseException) -> str:
+        """Print the traceback as Python would, store it, and return its last line."""
+        print_traceback(error)
+        message = one_line(error)
+        failure = Failure(0, 0, where, None, type(error).__name__, message)
+        self._progress.writer.try_failure(failure, whole_text(error))
+        return message

@@ -1,0 +1,56 @@
+"""What is known of a request while it is worked on, and how the client and whoever reads the session hear of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.model import CaptureRequest, Notice
+from fx_explorer.worker.channel import Channel
+from fx_explorer.worker.guarded_writer import GuardedWriter
+from fx_explorer.worker.place import Place
+
+if TYPE_CHECKING:
+    from fx_explorer.worker.target import Target
+
+
+class Progress:
+    """``activity`` says in words what the worker does, for the user and for error messages."""
+
+    def __init__(self, request: CaptureRequest, writer: GuardedWriter, channel: Channel) -> None:
+        self.request = request
+        self.writer = writer
+        self.channel = channel
+        self.place = Place(request.target)
+        self.activity = ""
+        self._process = os.getpid()
+
+    def say(self, activity: str) -> None:
+        """Tell what happens now."""
+        self.activity = activity
+        self.writer.set_meta("progress", activity)
+        self.channel.send(Notice("worker", text=activity))
+
+    def note(self, text: str) -> None:
+        self.channel.send(Notice("note", text=text))
+
+    def describe(self, target: Target, train: bool) -> None:
+        """Say in the session what is compiled; ``train``: whether backward is run."""
+        name = f"{Path(self.place.shown).name}:{target.name}"
+        self._describe(name, target.kind, train, target.name, sum(p.numel() for p in target.parameters()))
+
+    def describe_script(self, name: str) -> None:
+        self._describe(name, "script", train=False)
+
+    @property
+    def is_in_fork(self) -> bool:
+        """Whether this is a child that the program forked: it is no worker."""
+        return os.getpid() != self._process
+
+    def _describe(self, name: str, kind: str, train: bool, object_name: str = "", parameters: int = 0) -> None:
+        file = str(self.place.file or "")
+        self.writer.set_meta(
+            "target",
+            {"name": name, "kind": kind, "file": file, "object": object_name, "train": train, "parameters": parameters},
+        )

@@ -1,0 +1,94 @@
+"""What is recorded of a request: all that is compiled from a moment on, and what is done with it once the program has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fx_explorer.errors import UsageError
+from fx_explorer.model import CONSOLE, Outcome
+from fx_explorer.worker.place import nothing_compiled
+from fx_explorer.worker.progress import Progress
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.recording import Recording
+    from fx_explorer.worker.virtual_gpu import VirtualGpu
+
+
+class Recorded:
+    """The recording of one request."""
+
+    def __init__(self, progress: Progress, gpu: VirtualGpu | None, until: contextlib.ExitStack) -> None:
+        """``gpu``: the virtual one that code is made for; ``until``: closed when nothing more is to be recorded."""
+        self._progress = progress
+        self._gpu = gpu
+        self._until = until
+        self.recording: Recording | None = None
+        """None until torch is there."""
+        self._ended = Outcome("finished")
+        self._finish_steering: Callable[[], None] = lambda: None
+        """Lets the client drive what is left to compile, once the program has ended."""
+
+    def begin(self) -> None:
+        """Record whatever is compiled from now on. Torch is imported, and nothing compiled yet."""
+        request, writer, channel = self._progress.request, self._progress.writer, self._progress.channel
+        if self._gpu:
+            self._gpu.install()
+        self._progress.say("importing the compiler")
+        import torch._inductor.compile_fx  # noqa: F401
+
+        from fx_explorer.capture.driving.gates import Gates
+        from fx_explorer.capture.driving.settings import add_catalogue, apply, in_force
+        from fx_explorer.capture.recorder import recording
+        from fx_explorer.worker.stances import check_stance
+
+        check_stance(request.stance_wanted)
+        if request.settings:
+            apply(request.settings)  # for good: the process ends with this request
+        gates = Gates(request.pause, channel.send) if request.pause or request.stay else None
+        options = in_force(request)  # before the recorder turns some off
+        state = self._until.enter_context(recording(writer, request, channel.send, gates))
+        self.recording = state
+        if gates and state.steering:
+            channel.give = gates.put
+            self._finish_steering = functools.partial(state.steering.finish, self._at_hand)
+        with state.noting("the options of the compiler"):
+            add_catalogue(writer, options, only=None if gates else CONSOLE)
+
+    def stop(self) -> None:
+        """What is compiled from now on is not recorded."""
+        self._until.close()
+
+    def finish(self, ended: Outcome) -> None:
+        """The program has ``ended``: what was recorded is run once more where its steps are wanted, and driven to its end."""
+        self._ended = ended
+        if self.recording and self._progress.request.record_bytecode:
+            self._record_steps(self.recording)
+        self._progress.say("the program has ended; its graphs are about to be compiled")
+        self._finish_steering()
+
+    def why_nothing_compiled(self) -> str:
+        place = self._progress.place
+        if not self.recording:
+            return nothing_compiled(place)
+        from fx_explorer.worker.stances import why_nothing_compiled
+
+        why = why_nothing_compiled(self.recording.options_in_force)
+        return f"{place.shown} ran and compiled nothing: {why}" if why else nothing_compiled(place)
+
+    def _record_steps(self, recording: Recording) -> None:
+        from fx_explorer.capture.bytecode_steps import record_steps
+
+        self._progress.say("recording what the bytecode does")
+        try:
+            self._progress.note(record_steps(recording))
+        except UsageError as error:
+            recording.unavailable("steps through the bytecode", str(error))
+            self._progress.note(str(error))
+
+    def _at_hand(self) -> None:
+        """Everything has been captured; whoever reads the session meanwhile sees a complete one."""
+        if self._progress.request.stay:
+            self._progress.writer.set_meta("outcome", self._ended.to_json())

@@ -1,0 +1,95 @@
+"""The program of a request that names a script: it runs as under ``python``, and recording begins when it imports torch.
+
+To be held against the original (``verify``), the script on disk runs first, in a child, and this one when it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from fx_explorer.errors import TargetError, UsageError, WorkerError
+from fx_explorer.worker import ending, loading, overlay
+from fx_explorer.worker.on_import import after_import
+from fx_explorer.worker.outcomes import Outcomes
+from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.verifying_script import OriginalScript, ScriptRun
+
+
+class ScriptProgram:
+    """Runs the script."""
+
+    def __init__(self, progress: Progress, recorded: Recorded, outcomes: Outcomes, until: contextlib.ExitStack) -> None:
+        """``until``: closed when nothing more is to be watched."""
+        self._progress = progress
+        self._request = progress.request
+        self._recorded = recorded
+        self._outcomes = outcomes
+        self._until = until
+        self._original: OriginalScript | None = None
+        """The script that this one is compared with."""
+        self._seen = ScriptRun()
+
+    def begin(self) -> None:
+        if self._request.verify:
+            self._original = OriginalScript(self._progress.place, self._request)
+        overlay.install(self._request.overlay)
+        after_import("torch", self._record)
+
+    def run(self) -> None:
+        file, request = self._progress.place.file, self._request
+        assert file is not None
+        name = Path(self._progress.place.shown).name
+        self._progress.describe_script(name)
+        script = functools.partial(loading.run_script, file, request.target, request.arguments)
+        if self._original:
+            self._verify(self._original, name, script)
+            return
+        self._progress.say(f"running {name}")
+        script()
+
+    def offer_again(self) -> None:
+        """What its compiled functions would do with other inputs can be asked from now on."""
+        if self._recorded.recording:
+            from fx_explorer.worker.other_inputs import Script
+
+            self._recorded.recording.live_guards.program = Script(self._progress.place, self._request)
+
+    def leave(self) -> None:
+        """Threads are joined and exit handlers run."""
+        ending.finish_as_python()
+
+    def _record(self) -> None:
+        """From within the script's ``import torch``, which must not fail by our fault."""
+        if self._progress.is_in_fork:
+            return
+        activity = self._progress.activity
+        try:
+            self._begin_recording()
+        except (UsageError, WorkerError) as error:  # the script is not run with other options than were asked for
+            raise TargetError(str(error)) from error
+        except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
+            self._outcomes.note_fault(error)
+        self._progress.say(activity)
+
+    def _begin_recording(self) -> None:
+        self._recorded.begin()
+        if self._request.stance_wanted:
+            from fx_explorer.worker.stances import set_stance
+
+            set_stance(self._request.stance_wanted)
+        if self._original:
+            self._seen.begin(self._until)
+
+    def _verify(self, original: OriginalScript, name: str, script: Callable[[], None]) -> None:
+        with original:
+            self._progress.say(f"running {name} as it is, without torch.compile")
+            original.wait()
+            self._progress.say(f"running {name}")
+            try:
+                self._seen.run(script)
+            finally:
+                self._progress.writer.add(original.compared_with(self._seen))

@@ -1,0 +1,103 @@
+"""The program of a request that names a target: torch is imported, then the target, which is compiled and called.
+
+To be held against the original program (``verify``) it is called more than once, beside that one in a child; to be measured
+(``measure_breaks``), very often.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from fx_explorer.errors import WorkerError
+from fx_explorer.worker import overlay
+from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.recorded import Recorded
+
+if TYPE_CHECKING:
+    from fx_explorer.worker.other_inputs import CalledTarget
+    from fx_explorer.worker.target import Target
+    from fx_explorer.worker.verifying import Original
+
+
+class TargetProgram:
+    """Imports the target and calls it."""
+
+    def __init__(self, progress: Progress, recorded: Recorded) -> None:
+        self._progress = progress
+        self._request = progress.request
+        self._recorded = recorded
+        self._original: Original | None = None
+        """The program that this one is compared with."""
+
+    def begin(self) -> None:
+        # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
+        self._progress.say("importing torch")
+        import_torch()
+        self._begin_original()
+        overlay.install(self._request.overlay)
+        self._recorded.begin()
+        self._progress.say("ready")
+
+    def run(self) -> None:
+        from fx_explorer.worker.target import find_target
+
+        self._progress.say(f"importing {self._progress.place.shown}")
+        if self._original:
+            self._original.seed()
+        self._call(find_target(self._progress.place, self._request, self._progress.say))
+
+    def offer_again(self) -> None:
+        """What can be asked of the target was told when it was called."""
+
+    def leave(self) -> None:
+        """Nothing is waited for: no thread of the program can keep this process."""
+
+    def _begin_original(self) -> None:
+        """Have the program as its files are run beside this one, for a comparison."""
+        if self._request.verify:
+            from fx_explorer.worker.verifying import Original
+
+            self._original = Original(self._progress.place, self._request)
+
+    def _call(self, target: Target) -> None:
+        from fx_explorer.worker.calling import call_target
+        from fx_explorer.worker.other_inputs import CalledTarget
+
+        called, recording = CalledTarget(target, self._progress.place, self._request), self._recorded.recording
+        if recording:
+            recording.live_guards.program = called
+        if self._request.measure_breaks and recording:
+            from fx_explorer.worker.timing import call_and_time
+
+            call_and_time(target, self._progress, recording, self._recorded.stop)
+            return
+        if not self._original:
+            call_target(target, self._progress, lambda ready: self._before_call(called, ready))
+            return
+        from fx_explorer.worker.verifying import call_and_verify
+
+        with self._original:
+            verification = call_and_verify(target, self._progress, self._original, self._recorded.stop)
+            self._progress.writer.add(verification)
+
+    def _before_call(self, called: CalledTarget, ready: Target) -> None:
+        """``ready``: the target as it is called."""
+        from fx_explorer.worker.calling_again import CalledOnce
+        from fx_explorer.worker.verifying import users_modules
+
+        called.mark(ready)
+        if self._recorded.recording:
+            modules = users_modules(self._progress.place, self._request)
+            self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
+
+
+def import_torch() -> None:
+    """Raises WorkerError when this interpreter has no torch that works."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise WorkerError(
+            f"torch cannot be imported by {sys.executable}: {error}. "
+            "Install torch there, or choose the interpreter that has it with --python."
+        ) from error

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.compare import Figure
-from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.totals import operations_captured, totals
 from fx_explorer.analysis.words import seconds
-from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
 
@@ -32,7 +31,6 @@ class SessionFigures:
 
 def session_figures(reader: SessionReader) -> SessionFigures:
     counted = totals(reader)
-    (operations,) = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage = 'dynamo' AND parent = 0")[0]
     return SessionFigures(
         counted.graphs,
         counted.graph_breaks,
@@ -41,7 +39,7 @@ def session_figures(reader: SessionReader) -> SessionFigures:
         counted.recompiles,
         reader.count(model.Guard),
         sum(not row.became for row in reader.rows(model.Symbol) if row.final_range),
-        int(operations),
+        operations_captured(reader),
         counted.kernels,
         counted.compile_s,
     )
@@ -68,12 +66,6 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
 def settings_in_words(settings: Mapping[str, object]) -> str:
     """``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
     return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
-
-
-def request_of(reader: SessionReader) -> CaptureRequest | None:
-    """What the session was captured with; None when it does not say."""
-    asked = reader.meta("request")
-    return CaptureRequest.from_json(json.dumps(asked)) if asked else None
 
 
 def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:

@@ -54,6 +54,11 @@ def totals(reader: SessionReader) -> Totals:
     )
 
 
+def operations_captured(reader: SessionReader) -> int:
+    """Call nodes of all graphs that Dynamo made."""
+    return _number(reader, "SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage = 'dynamo' AND parent = 0")
+
+
 def _number(reader: SessionReader, sql: str) -> int:
     return int(reader.query(sql)[0][0])
 

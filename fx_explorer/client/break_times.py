@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fx_explorer.client.capture import Capture
+from fx_explorer.client.passing_capture import passing_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak
 from fx_explorer.session import SessionReader, SessionWriter
 
 TIMEOUT_S = 600.0
-
-Cause = tuple[str, int, str]
-"""File, line, and torch's id or reason: what makes hits one break."""
 
 Told = Callable[[str], object]
 """Hears what the worker is doing."""
@@ -27,7 +23,8 @@ class BreakTimes:
     """What was measured, apart from any session."""
 
     call: CallTime
-    at_breaks: tuple[tuple[Cause, BreakTime], ...]
+    at_breaks: tuple[tuple[tuple[str, int, str], BreakTime], ...]
+    """By ``GraphBreak.cause``."""
 
 
 def why_not_measured(request: CaptureRequest | None) -> str:
@@ -39,12 +36,6 @@ def why_not_measured(request: CaptureRequest | None) -> str:
     return "Nothing can be run on a GPU that is not there." if request.gpu else ""
 
 
-def request_of(reader: SessionReader) -> CaptureRequest | None:
-    """What the session was captured with; None for one that no worker captured."""
-    asked = reader.meta("request")
-    return CaptureRequest.from_json(json.dumps(asked)) if asked else None
-
-
 async def measure_breaks(
     request: CaptureRequest, tell: Told = lambda activity: None, python: str = sys.executable, timeout_s: float = TIMEOUT_S
 ) -> BreakTimes:
@@ -54,20 +45,13 @@ async def measure_breaks(
     if problem:
         raise UsageError(problem)
     again = replace(request, session="", pause="", stay=False, verify=False, build=True, measure_breaks=True)
-    capture = Capture(again, python, timeout_s)
-    await capture.start()
-    try:
+    async with passing_capture(again, python, timeout_s) as capture:
         async for notice in capture.notices():
             if notice.kind == "worker":
                 tell(notice.text)
         outcome = await capture.wait()
         with SessionReader(capture.session_path) as reader:
             found = _found(reader)
-    except BaseException:
-        await capture.cancel()
-        raise
-    finally:
-        capture.discard()
     if found is None or outcome.kind != "finished":
         raise UsageError(f"Its breaks could not be measured: {outcome.message or 'nothing was compiled'}")
     return found
@@ -75,18 +59,14 @@ async def measure_breaks(
 
 def _found(reader: SessionReader) -> BreakTimes | None:
     calls = reader.rows(CallTime)
-    causes = {hit.id: _cause(hit) for hit in reader.rows(GraphBreak)}
+    causes = {hit.id: hit.cause for hit in reader.rows(GraphBreak)}
     return BreakTimes(calls[-1], tuple((causes[row.graph_break], row) for row in reader.rows(BreakTime))) if calls else None
-
-
-def _cause(hit: GraphBreak) -> Cause:
-    return hit.file, hit.line, hit.registry_id or hit.reason
 
 
 def add_break_times(session: Path, times: BreakTimes) -> int:
     """Into the session that they were measured for. Returns how many breaks of it were measured. Raises SessionWriteError."""
     with SessionReader(session) as reader:
-        first = {_cause(hit): hit.id for hit in reversed(reader.rows(GraphBreak))}
+        first = {hit.cause: hit.id for hit in reversed(reader.rows(GraphBreak))}
     known = [(first[cause], row) for cause, row in times.at_breaks if cause in first]
     with SessionWriter(session) as writer, writer.transaction():
         call = writer.add(replace(times.call, id=0))

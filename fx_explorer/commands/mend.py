@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from fx_explorer.commands.mend_recompiles import Recompiles, list_recompiles, re
 from fx_explorer.commands.mend_together import ALL, apply_together, list_together
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Found:
     before: Figures | None = None
     why_not_tried: str = ""
     """What is in the way of a trial; empty when nothing is known to be."""
+    stopped: str = ""
+    """What kept the program from its end."""
     recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
     """A break, its mends, and why it has none that edits the source."""
@@ -89,9 +92,10 @@ def _find(reader: SessionReader, found: Found) -> None:
     from fx_explorer.analysis.fallbacks import left_to_python
     from fx_explorer.mending.offers import as_break, why_not_tried
 
-    found.request = mending.request_of(reader)
+    found.request = reader.request()
     found.why_not_tried = why_not_tried(reader, found.request)
     found.before = mending.figures(reader)
+    found.stopped = _what_stopped(reader)
     found.recompiles = recompiles_of(reader)
     left = [as_break(one) for one in left_to_python(reader) if one.kind != "limit" and not one.has_nothing_to_compile]
     broken = [*distinct_breaks(reader), *left]
@@ -100,7 +104,7 @@ def _find(reader: SessionReader, found: Found) -> None:
 
 async def _list(found: Found, arguments: argparse.Namespace) -> None:
     if not found.breaks:
-        print("no graph breaks" if found.recompiles and found.recompiles.causes else "no graph breaks: nothing to mend")
+        print(printable(_no_breaks(found)))
     number = 0
     for one, mends, obstacle in found.breaks:
         print(printable(f"{_place(one.file, one.line)}  {one.code}"))
@@ -122,8 +126,25 @@ async def _list(found: Found, arguments: argparse.Namespace) -> None:
         print(f"\n{_next_steps(arguments)}")
 
 
+def _what_stopped(reader: SessionReader) -> str:
+    """Empty for a program that came to its end, or has not ended yet."""
+    recorded = reader.meta("outcome")
+    if recorded is None:
+        return ""
+    outcome = Outcome.from_json(recorded)
+    went_well = outcome.kind == "finished" or (outcome.kind == "exited" and not outcome.exit_code)
+    return "" if went_well else outcome.message or outcome.kind.replace("_", " ")
+
+
+def _no_breaks(found: Found) -> str:
+    if found.stopped:
+        return f"no graph breaks up to where the program stopped: {found.stopped}"
+    return "no graph breaks" if found.recompiles and found.recompiles.causes else "no graph breaks: nothing to mend"
+
+
 def _next_steps(arguments: argparse.Namespace) -> str:
-    trying = "" if arguments.trying else f"try them all: fx-explorer mend {printable(arguments.target)} --try   "
+    target = printable(shlex.quote(arguments.target))
+    trying = "" if arguments.trying else f"try them all: fx-explorer mend {target} --try   "
     return f"{trying}see one: --diff N   write one: --apply N"
 
 
@@ -157,15 +178,17 @@ def told(trial: Trial) -> str:
 async def apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
     """1 when it is not written."""
     if not mend.path:
-        print(f"this mend changes no file; set it in your program:\n{mend.instruction}")
-        return 0
+        return _set_by_hand(mend)
     sys.stdout.write(printable_text(mend.diff))
     tried = await trial(found, mend, arguments)
     print(told(tried))
-    return _written(mend, tried)
+    return written(mend, tried)
 
 
-def _written(mend: Mend, tried: Trial) -> int:
+def written(mend: Mend, tried: Trial) -> int:
+    """After asking; 1 when it is not."""
+    if not mend.path:
+        return _set_by_hand(mend)
     from fx_explorer.mending import accept_all
     from fx_explorer.mending.mend import relative
 
@@ -180,6 +203,11 @@ def _written(mend: Mend, tried: Trial) -> int:
         print(f"written; the file as it was: {printable(str(backup))}")
     if mend.settings:
         print(f"set this in your program too:\n{mend.instruction}")
+    return 0
+
+
+def _set_by_hand(mend: Mend) -> int:
+    print(f"this mend changes no file; set it in your program:\n{mend.instruction}")
     return 0
 
 

@@ -83,10 +83,10 @@ def _known(arguments: argparse.Namespace) -> int:
 
 
 def _found(reader: SessionReader) -> Found:
-    from fx_explorer.analysis.option_trials import figures_to_compare_with, request_of
+    from fx_explorer.analysis.option_trials import figures_to_compare_with
     from fx_explorer.analysis.options import console_options
 
-    return Found(console_options(reader), request_of(reader), figures_to_compare_with(reader))
+    return Found(console_options(reader), reader.request(), figures_to_compare_with(reader))
 
 
 def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:

@@ -11,7 +11,7 @@ from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.offers import Offer, TryMend, all_proposals, offer
 from fx_explorer.mending.proposals import proposals, why_none
 from fx_explorer.mending.together import Together, is_whole, next_to_try, together, unknown_yet
-from fx_explorer.mending.trial import Figures, Trial, Verdict, figures, request_of, try_mend
+from fx_explorer.mending.trial import Figures, Trial, Verdict, figures, try_mend
 
 __all__ = [
     "Figures",
@@ -29,7 +29,6 @@ __all__ = [
     "next_to_try",
     "offer",
     "proposals",
-    "request_of",
     "together",
     "try_any",
     "try_mend",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted
-from fx_explorer.client import Capture
+from fx_explorer.client.passing_capture import passing_capture
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.trial import Figures, Trial, Verdict, try_mend
 from fx_explorer.model import CaptureRequest
@@ -157,18 +157,10 @@ async def try_sources(
 ) -> MarkTrial:
     began = time.monotonic()
     again = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
-    environment = {VARIABLE: ",".join(sources)}
-    capture = Capture(again, python, timeout, environment=environment)
-    try:
-        await capture.start()
+    async with passing_capture(again, python, timeout, {VARIABLE: ",".join(sources)}) as capture:
         outcome = await capture.wait()
         with SessionReader(capture.session_path) as reader:
             after = totals(reader).compilations
-    except BaseException:
-        await capture.cancel()
-        raise
-    finally:
-        capture.discard()
     finished = outcome.kind == "finished"
     problem = "" if finished else outcome.message or outcome.kind
     return MarkTrial(before, after if finished else None, problem, time.monotonic() - began)

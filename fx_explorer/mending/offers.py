@@ -13,7 +13,7 @@ from fx_explorer.analysis.recompiles import ExplainedRecompile
 from fx_explorer.mending.marking import mark_mends
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.proposals import proposals, why_none
-from fx_explorer.mending.trial import Figures, Trial, figures, request_of
+from fx_explorer.mending.trial import Figures, Trial, figures
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
@@ -42,7 +42,7 @@ def offer(path: Path, broken: Subject) -> Offer:
     """Opens the session anew, so that it can be called in a thread: parsing a large file takes up to seconds."""
     with SessionReader(path) as reader:
         mends = tuple(mends_for(reader, broken))
-        request = request_of(reader)
+        request = reader.request()
         return Offer(
             path,
             broken,

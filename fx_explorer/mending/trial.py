@@ -6,7 +6,6 @@ The user's file is not touched. A mend that loops, crashes or raises costs that 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -16,8 +15,8 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
-from fx_explorer.analysis.totals import totals
-from fx_explorer.client import Capture
+from fx_explorer.analysis.totals import operations_captured, totals
+from fx_explorer.client.passing_capture import passing_capture
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.on_disk import changed_on_disk
 from fx_explorer.model import CaptureRequest, Outcome, Verification
@@ -65,22 +64,15 @@ class Trial:
 
 def figures(reader: SessionReader) -> Figures:
     counted = totals(reader)
-    (operations,) = reader.query("SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage = 'dynamo' AND parent = 0")[0]
     return Figures(
         sites=len(distinct_breaks(reader)),
         hits=counted.graph_break_hits,
         skipped=reader.count(model.Compilation, status="skipped"),
         graphs=counted.graphs,
-        operations=int(operations),
+        operations=operations_captured(reader),
         compile_s=counted.compile_s,
         compilations=counted.compilations,
     )
-
-
-def request_of(reader: SessionReader) -> CaptureRequest | None:
-    """What the session was captured with; None for one that no worker captured."""
-    asked = reader.meta("request")
-    return CaptureRequest.from_json(json.dumps(asked)) if asked else None
 
 
 async def try_mend(
@@ -92,16 +84,9 @@ async def try_mend(
     change = next(filter(None, map(changed_on_disk, mend.edits)), "")
     if change:
         return Trial(mend, "refused", change, before, None, None, 0.0)
-    capture = Capture(request_to_try(request, mend), python, timeout)
-    await capture.start()
-    try:
+    async with passing_capture(request_to_try(request, mend), python, timeout) as capture:
         outcome = await capture.wait()
         after, verification, failures = await asyncio.to_thread(_found, capture.session_path)
-    except BaseException:
-        await capture.cancel()
-        raise
-    finally:
-        capture.discard()
     verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=mend.keeps_prints)
     ended = _got_through(outcome, verification)
     return Trial(mend, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)

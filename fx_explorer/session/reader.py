@@ -83,6 +83,11 @@ class SessionReader:
         found = self._db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
         return json.loads(found[0]) if found else default
 
+    def request(self) -> model.CaptureRequest | None:
+        """What the session was captured with; None for one that no worker captured."""
+        asked = self.meta("request")
+        return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
+
     def all_meta(self) -> dict[str, Any]:
         return {key: json.loads(value) for key, value in self._query("SELECT key, value FROM meta")}
 

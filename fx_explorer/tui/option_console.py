@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fx_explorer.analysis.option_trials import SessionFigures, figures_to_compare_with, request_of, session_figures
+from fx_explorer.analysis.option_trials import SessionFigures, figures_to_compare_with, session_figures
 from fx_explorer.analysis.options import console_options
 from fx_explorer.analysis.settings import read_settings
 from fx_explorer.client.option_trial import TIMEOUT_S, try_options
@@ -31,7 +31,7 @@ def options_dialog(
 ) -> SettingsDialog:
     if reader is None:
         return SettingsDialog([], follows=follows, keymap=keymap)
-    request = request_of(reader)
+    request = reader.request()
     return SettingsDialog(
         read_settings(reader),
         options=console_options(reader),

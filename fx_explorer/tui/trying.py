@@ -56,7 +56,7 @@ class TryingApp(MendingApp):
         from fx_explorer.tui.screens.measuring import MeasuringScreen
 
         reader = self.stepped_session
-        request = break_times.request_of(reader) if reader else None
+        request = reader.request() if reader else None
         problem = break_times.why_not_measured(request)
         if reader is None or request is None or problem:
             self.notify(problem, title="not measured", severity="warning", timeout=READ_S)
@@ -74,11 +74,11 @@ class TryingApp(MendingApp):
     @work(name="dynamic shapes", group="choose", exclusive=True, description="try settings of dynamic shapes")
     async def action_try_dynamic(self) -> None:
         """Works on a saved session too, when its target is here."""
-        from fx_explorer.client import break_times, dynamic_trial  # not needed for the first paint
+        from fx_explorer.client import dynamic_trial  # not needed for the first paint
         from fx_explorer.tui.screens.dynamic import DynamicScreen
 
         reader = self.explorer.reader
-        request = break_times.request_of(reader) if reader else None
+        request = reader.request() if reader else None
         if reader is None or request is None or request.as_script:
             self.notify(NO_TARGET, title="not tried", severity="warning", timeout=READ_S)
             return

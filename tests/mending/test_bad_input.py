@@ -126,7 +126,7 @@ def test_a_read_only_file_in_another_form_is_tried_and_not_written(tmp_path: Pat
     with SessionReader(captured(f"{file}:f", inputs="torch.ones(3)", backend="eager")) as reader:
         (found,) = distinct_breaks(reader)
         mend = next(one for one in mending.proposals(reader, found) if one.title.startswith("let torch do the print"))
-        request, before = mending.request_of(reader), mending.figures(reader)
+        request, before = reader.request(), mending.figures(reader)
     assert request is not None
     assert asyncio.run(mending.try_mend(request, mend, before)).verdict == "good"
     with pytest.raises(UsageError, match="is read-only"):

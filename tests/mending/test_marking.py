@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from fx_explorer.analysis.totals import totals
 from fx_explorer.capture.versions import marks_one_size
 from fx_explorer.mending import figures, offer, try_any
 from fx_explorer.mending.marking import Mark, MarkTrial, instruction, marks, try_marks
-from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
 Captured = Callable[..., Path]
@@ -46,7 +44,7 @@ def varying(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tried(session: Path, wanted: Callable[[list[Mark]], list[Mark]]) -> MarkTrial:
     with SessionReader(session) as reader:
-        request = CaptureRequest.from_json(json.dumps(reader.meta("request")))
+        request = reader.request()
         found, before = marks(reader), totals(reader).compilations
     return asyncio.run(try_marks(request, wanted(found), before))
 

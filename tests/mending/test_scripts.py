@@ -56,7 +56,7 @@ def tried(session: Path, title: str) -> mending.Trial:
     with SessionReader(session) as reader:
         (one,) = distinct_breaks(reader)
         mend = next(mend for mend in mending.proposals(reader, one) if mend.title == title)
-        request, before = mending.request_of(reader), mending.figures(reader)
+        request, before = reader.request(), mending.figures(reader)
     assert request is not None
     return asyncio.run(mending.try_mend(request, mend, before))
 

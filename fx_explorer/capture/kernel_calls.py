@@ -220,6 +220,7 @@ def _kernels(
         first = group[0]
         if first.is_extern:
             kernel = GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
+            kernel = replace(kernel, choices=choices_for(lowering, first.nodes))
         else:
             definition = defined.get(name) or inlined(name, first.source, text)
             kernel = GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))

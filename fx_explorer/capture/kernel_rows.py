@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import torch
+
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.recording import RecordedGraph, Recording
 from fx_explorer.model import Artifact, Direction, Kernel, KernelBuild, KernelCall, LineNode, WithoutKernel
@@ -79,6 +81,7 @@ class _Rows:
 
     def add_library_call(self, kernel: GeneratedKernel, call: GeneratedCall) -> None:
         kernel_id = self._add_kernel(kernel, first_line=call.line, artifact=0)
+        self._add_timed(kernel_id, kernel)
         self._add_call(kernel_id, 0, call)
 
     def add_generated(self, kernel: GeneratedKernel) -> None:
@@ -125,11 +128,32 @@ class _Rows:
         """A template's configurations; the first is the kernel itself."""
         gpu = self._recording.request.gpu
         if gpu is None:
+            self._add_timed(kernel_id, kernel)
             return
         for position, choice in enumerate(kernel.choices):
             source = self._writer.text(choice.source) if position else 0
             name = choice.name if position else ""
             row = KernelBuild(0, kernel_id, position, choice.options, gpu.name, origin="template", source=source, name=name)
+            self._writer.add(row)
+
+    def _add_timed(self, kernel_id: int, kernel: GeneratedKernel) -> None:
+        """What the autotuner of a real GPU chose from. Of a template that ran, and of those it loaded, more is known when the
+        recording ends (launch_rows.py)."""
+        for position, choice in enumerate(kernel.choices):
+            row = KernelBuild(
+                id=0,
+                kernel=kernel_id,
+                position=position,
+                options=choice.options,
+                gpu=torch.cuda.get_device_name(),
+                state="failed" if choice.error else "built",
+                origin="template" if choice.source else "library",
+                source=self._writer.text(choice.source) if choice.source else 0,
+                name=choice.name,
+                timing_s=choice.timing_s,
+                is_picked=kernel.language == "extern" and kernel.name.endswith(f".{choice.name}"),
+                error=choice.error,
+            )
             self._writer.add(row)
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:

@@ -6,7 +6,7 @@ source, the one that torch says it was loaded for is taken.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -20,16 +20,38 @@ from fx_explorer.session.levels import add_level
 
 
 def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
-    """Only kernels that the program launched: others are candidates of a choice that was lost."""
+    """Of kernels that the program launched. Others are candidates of a choice that was lost: their rows are there already."""
     with SessionReader(recording.writer.path) as reader:
         found = _KernelFinder(reader)
     launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]
-    rows = _Rows(recording.writer)
+    rows = _Rows(recording.writer, found.choices)
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
             rows.add(noted, kernel)
+    for noted in notes:
+        if not noted.launches:
+            with recording.noting("a candidate that was not taken", "kernel"):
+                rows.add_lost(noted)
     if launched:
         recording.saw("kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A candidate that was timed (tuned_choices.py), as its row is so far."""
+
+    row: KernelBuild
+    kernel: Kernel
+    source: str
+
+    def is_like(self, options: dict[str, object]) -> bool:
+        """Whether what both say of their configuration agrees."""
+        shared = self.row.options.keys() & options.keys()
+        return {"num_warps", "num_stages"} < shared and all(str(self.row.options[one]) == str(options[one]) for one in shared)
+
+
+def _choice(reader: SessionReader, row: KernelBuild) -> _Choice:
+    return _Choice(row, reader.get(Kernel, row.kernel), reader.text(row.source) if row.source else "")
 
 
 class _KernelFinder:
@@ -39,6 +61,8 @@ class _KernelFinder:
         for kernel in reader.rows(Kernel, language="triton"):
             source = reader.text(reader.get(Artifact, kernel.artifact).text)
             self._by_source.setdefault(source.strip(), []).append(kernel)
+
+        self.choices = [_choice(reader, row) for row in reader.rows(KernelBuild)]
 
     def kernel_of(self, noted: NotedKernel) -> Kernel | None:
         source = noted.source.strip()
@@ -54,27 +78,52 @@ class _KernelFinder:
 
 
 class _Rows:
-    def __init__(self, writer: SessionWriter) -> None:
+    def __init__(self, writer: SessionWriter, choices: list[_Choice]) -> None:
         self._writer = writer
+        self._choices = choices
+        self._launched: set[int] = set()
+        """Rows of choices that are the ones that ran."""
         self._builds: dict[int, dict[Options, int]] = {}
         """Row of each configuration, by kernel: two autotuners of one kernel share them."""
 
     def add(self, noted: NotedKernel, kernel: Kernel) -> None:
         with self._writer.transaction():
             known = self._builds.setdefault(kernel.id, {})
-            for key, build in noted.builds.items():
+            timed = [one for one in self._choices if one.row.kernel == kernel.id]
+            for key in noted.builds:
                 if key not in known:
-                    known[key] = self._add_build(noted, kernel, build, len(known), key == noted.picked)
+                    known[key] = self._add_launched(noted, kernel, key, timed, len(timed) + len(known))
             for launch in noted.launches.values():
                 build_id = known.get(noted.picked, 0)
                 self._writer.add(KernelLaunch(0, kernel.id, build_id, launch.grid, launch.count, launch.arguments))
 
-    def _add_build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild, position: int, is_picked: bool) -> int:
+    def add_lost(self, noted: NotedKernel) -> None:
+        """A candidate that was only timed: its resources and texts."""
+        found = next((one for one in self._choices if noted.source and noted.source.strip() in one.source), None)
+        if found is None or found.row.id in self._launched or not noted.builds:
+            return
+        with self._writer.transaction():
+            row = self._build(noted, found.kernel, next(iter(noted.builds.values())))
+            if row.state == "built":
+                self._writer.update(_of_choice(row, found.row))
+
+    def _add_launched(self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_Choice], position: int) -> int:
+        """In place of the candidate that it was timed as, where there is one: that was without what is fused into it."""
+        row = replace(self._build(noted, kernel, noted.builds[key]), is_picked=key == noted.picked, position=position)
+        choice = next((one for one in timed if one.is_like(row.options)), None)
+        if choice is None:
+            return self._writer.add(row)
+        self._launched.add(choice.row.id)
+        self._writer.update(replace(_of_choice(row, choice.row), source=0, name=""))
+        return choice.row.id
+
+    def _build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild) -> KernelBuild:
+        """Without an id and a position."""
         texts = texts_in(build.folder) if build.folder else {}
         row = KernelBuild(
             id=0,
             kernel=kernel.id,
-            position=position,
+            position=0,
             options={**_written(noted), **build.options},
             gpu=torch.cuda.get_device_name(noted.device),
             state="built" if build.folder else "failed",
@@ -83,14 +132,28 @@ class _Rows:
             file=Path(noted.autotuner.filename or "").name or file_named_in(texts.get("ttir", "")),
             lines_before=LINES_BEFORE,
             timing_s=build.timing_s,
-            is_picked=is_picked,
         )
         if not build.folder:
-            return self._writer.add(replace(row, error=LEFT_OUT))
+            return replace(row, error=LEFT_OUT)
         levels = {str(level): add_level(self._writer, kernel, level, text) for level, text in texts.items()}
         code = machine_code_in(build.folder)
         row = _with_resources(row, build, texts.get("ptx", ""))
-        return self._writer.add(replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0))
+        return replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0)
+
+
+def _of_choice(row: KernelBuild, choice: KernelBuild) -> KernelBuild:
+    """What was built, in the place of what was timed."""
+    return replace(
+        row,
+        id=choice.id,
+        kernel=choice.kernel,
+        position=choice.position,
+        options=choice.options,
+        origin=choice.origin,
+        source=choice.source,
+        name=choice.name,
+        timing_s=choice.timing_s or row.timing_s,
+    )
 
 
 LINES_BEFORE = 1

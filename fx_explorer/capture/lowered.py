@@ -42,7 +42,7 @@ class GeneratedKernel:
     """What one call reads and writes; -1 where Inductor was not asked."""
     estimated_flops: int = -1
     choices: tuple[TemplateChoice, ...] = ()
-    """Of a template: every configuration, the one that was taken first."""
+    """Of a template: every configuration, the one that was taken first. On a real GPU with libraries, the fastest first."""
 
 
 @dataclass(frozen=True, slots=True)

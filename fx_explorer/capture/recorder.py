@@ -49,6 +49,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the stance": ("options_in_force", "stance_hook"),
     "the options in force": ("options_in_force", "config_hook"),
     "how kernels are launched": ("kernel_launches", "launch_hook"),
+    "what the autotuner chose from": ("tuned_choices", "choices_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu, source_of, text_of_level, triton_kernels
+from fx_explorer.analysis.below.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
 from fx_explorer.analysis.below.launched import real_builds, was_launched
 from fx_explorer.analysis.below.unknown import NO_SASS_ON_AMD
 from fx_explorer.commands.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
@@ -81,7 +81,7 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> s
     if arguments.passes or arguments.mlir_pass is not None:
         raise UsageError("passes are for a virtual GPU, whose kernels we compile ourselves: --gpu h200, for example")
     if not arguments.name:
-        kernels = [kernel for kernel in triton_kernels(reader) if real_builds(reader, kernel)]
+        kernels = [kernel for kernel in [*triton_kernels(reader), *tuned_libraries(reader)] if real_builds(reader, kernel)]
         return "\n".join(launched_kernel_text(reader, kernel) for kernel in kernels)
     kernel = _the_one(reader, arguments.name)
     rows = real_builds(reader, kernel)
@@ -94,7 +94,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> s
     row = next((row for row in rows if row.position == wanted), None)
     if row and arguments.level == "sass":
         row = with_sass(reader.path, row, arguments.python)
-    if row is None or arguments.level not in (SOURCE, *row.levels):
+    has_source = row and (row.source or (kernel.artifact and row.origin != "library"))
+    if row is None or arguments.level not in (*([SOURCE] if has_source else []), *row.levels):
         raise UsageError(f"there is no {arguments.level} of configuration {wanted} in this session")
     return source_of(reader, kernel, row) if arguments.level == SOURCE else text_of_level(reader, row, arguments.level)
 

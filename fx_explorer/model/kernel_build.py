@@ -11,11 +11,12 @@ from fx_explorer.model.checked import checked
 BuildState = Literal["candidate", "built", "failed"]
 """``candidate``: nobody has asked for it yet."""
 
-BuildOrigin = Literal["heuristic", "smaller_block", "template", "tuned", "cached"]
+BuildOrigin = Literal["heuristic", "smaller_block", "template", "tuned", "cached", "library"]
 """Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind. ``smaller_block``: tried too,
 because the first ones use many registers. ``template``: another choice for the same matrix multiplication or attention.
 On a real GPU only, ``tuned``: found from there, step by step (``coordinate_descent_tuning``); ``cached``: the pick of an
-earlier run, from Inductor's cache on disk, which leaves nothing to time."""
+earlier run, from Inductor's cache on disk, which leaves nothing to time; ``library``: a library call that was timed beside
+templates."""
 
 Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
 """A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs, ``amdgcn`` on AMD's."""

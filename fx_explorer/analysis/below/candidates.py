@@ -40,9 +40,15 @@ def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
     return [use.kernel for use in kernel_uses(reader) if use.kernel.language == "triton" and use.kernel.artifact]
 
 
+def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
+    """Library calls that a real GPU's autotuner took among others."""
+    every = [use.kernel for use in kernel_uses(reader) if use.kernel.language == "extern"]
+    return [kernel for kernel in every if reader.count(KernelBuild, kernel=kernel.id)]
+
+
 def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
     """By the whole name, else by any part of it: several compilations may have one of the same name."""
-    every = triton_kernels(reader)
+    every = [*triton_kernels(reader), *tuned_libraries(reader)]
     return [kernel for kernel in every if kernel.name == name] or [kernel for kernel in every if name in kernel.name]
 
 
@@ -89,7 +95,8 @@ def _assembly(build: KernelBuild) -> int:
 
 def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None) -> Roofline:
     """Of one call. With a build, its matrix instructions say which of the GPU's peaks counts; without, the nodes' type does."""
-    kind = number_kind(text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")) if build else ""
+    assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
+    kind = number_kind(assembly) if assembly else ""
     return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))
 
 
@@ -147,9 +154,11 @@ def kernel_file(build: KernelBuild) -> KernelFile:
 def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:
     """The sentences that belong beside the table."""
     rows = list(rows)
+    if any(row.is_picked for row in rows):
+        return []
     if kernel.language == "extern":
         return [LIBRARY, *_of_library(kernel.name)]
-    if len(rows) < 2 or any(row.is_picked for row in rows):
+    if len(rows) < 2:
         return []
     is_template = any(row.origin == "template" for row in rows)
     return [PICK, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else [PICK]

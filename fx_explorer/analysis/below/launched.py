@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import Candidate, beside_each_other
+from fx_explorer.analysis.below.candidates import Candidate, beside_each_other, session_gpu
 from fx_explorer.analysis.below.card import card
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import KernelBuild, KernelLaunch
@@ -14,8 +14,8 @@ FROM_CACHE = "The pick is that of an earlier run, from Inductor's cache on disk:
 
 
 def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
-    """In the order the autotuner tried them; empty for a kernel that was not launched on a real GPU."""
-    if not reader.count(KernelLaunch, kernel=kernel.id):
+    """In the order the autotuner tried them; empty for a kernel that was neither launched nor tuned on a real GPU."""
+    if session_gpu(reader):
         return []
     return sorted(reader.rows(KernelBuild, kernel=kernel.id), key=lambda row: row.position)
 
@@ -26,7 +26,8 @@ def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candida
 
 
 def was_launched(reader: SessionReader) -> bool:
-    return reader.count(KernelLaunch) > 0
+    """Or tuned, at least."""
+    return reader.count(KernelLaunch) > 0 or (session_gpu(reader) is None and reader.count(KernelBuild) > 0)
 
 
 def launches_in_words(reader: SessionReader, kernel: model.Kernel) -> list[str]:

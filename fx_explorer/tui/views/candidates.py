@@ -39,6 +39,7 @@ ORIGINS: dict[str, str] = {
     "template": "another choice of the template",
     "tuned": "found by coordinate descent",
     "cached": "picked in an earlier run",
+    "library": "a library call",
 }
 
 

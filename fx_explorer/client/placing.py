@@ -1,4 +1,4 @@
-"""Getting a finished session to the place where the user wants it."""
+"""Places of a finished session: where the user wants it, and where something can be added to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from fx_explorer.errors import SessionWriteError, UsageError
+from fx_explorer.errors import SessionError, SessionWriteError, UsageError
+from fx_explorer.session import SessionReader
+from fx_explorer.session.schema import SCHEMA_VERSION
 from fx_explorer.session.writer import finish_session
 
 
@@ -62,3 +64,20 @@ def copy_session(session: Path, output: Path) -> None:
         os.replace(beside, output)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def writable_session(session: Path) -> Path:
+    """The session itself, or a copy in a temporary directory when it cannot be written to: compare the two to know.
+
+    Raises SessionError for one that an older fx-explorer wrote: it has no place for what is found.
+    """
+    with SessionReader(session) as reader:
+        if reader.meta("schema_version") != SCHEMA_VERSION:
+            raise SessionError(
+                f"{session} was written by an older fx-explorer, and has no place for compiled kernels: capture it again"
+            )
+    if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
+        return session
+    copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name
+    copy_session(session, copy)
+    return copy

@@ -14,7 +14,8 @@ from typing import TypeVar
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import kernels_named, session_gpu, triton_kernels
 from fx_explorer.analysis.below.unknown import NO_GPU
-from fx_explorer.client.kernel_builds import KernelBuilds, writable_session
+from fx_explorer.client.kernel_builds import KernelBuilds
+from fx_explorer.client.placing import writable_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import Gpu

@@ -165,7 +165,7 @@ class BuildingApp(BytecodeSteppingApp):
 
     async def _writable(self) -> SessionReader:
         """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on."""
-        from fx_explorer.client.kernel_builds import writable_session
+        from fx_explorer.client.placing import writable_session
 
         reader = self.explorer.reader
         assert reader is not None

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client.kernel_builds import KernelBuilds, how_it_ended, rows_of, writable_session
+from fx_explorer.client.kernel_builder import how_it_ended
+from fx_explorer.client.kernel_builds import KernelBuilds, rows_of
+from fx_explorer.client.placing import writable_session
 from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.model import KernelBuild

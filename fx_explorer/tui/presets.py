@@ -18,8 +18,6 @@ Slot = (
     | model.Level
 )
 
-PresetName = Literal["source", "backward", "joint", "bytecode", "below", "below_amd"]
-
 PRESETS: dict[str, tuple[Slot, ...]] = {
     "source": ("source", "graph", "kernel"),
     "backward": ("forward", "backward"),

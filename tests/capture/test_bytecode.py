@@ -69,9 +69,6 @@ def instruction_rows(rows: list[Row]) -> dict[int, str]:
     return {int(match[1]): text for match, text in found if match}
 
 
-ARROW = "│├┼┬┴╭╰─▸"
-
-
 def followed(rows: list[Row]) -> dict[int, int]:
     """Offset → offset of the arrow head that its line leads to, found by walking along the characters."""
     grid = [row.text for row in rows]

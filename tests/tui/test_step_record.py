@@ -159,14 +159,18 @@ async def test_a_saved_session_without_a_record_says_how_to_get_one(tmp_path: Pa
         assert said == [NO_RECORD]
 
 
+async def ask_worker(driver: Driver, capture: FakeCapture) -> None:
+    capture.stay()
+    capture.say(Notice("gate", state="begin"))
+    await driver.until(lambda: driver.app.captures.waiting)
+    await driver.press("p")
+    await driver.until(lambda: capture.sent)
+
+
 async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(tmp_path: Path, open_app: OpenApp) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", write_training_step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
-        capture.stay()
-        capture.say(Notice("gate", state="begin"))
-        await driver.until(lambda: driver.app.captures.waiting)
-        await driver.press("p")
-        await driver.until(lambda: capture.sent)
+        await ask_worker(driver, capture)
         assert capture.sent == [Command("steps")]
         write_steps(capture.session_path)
         capture.say(Notice("done", text="6 steps of Dynamo's bytecode recorded."))
@@ -179,11 +183,7 @@ async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(tmp_pat
 async def test_what_the_worker_refuses_is_told_and_nothing_opens(tmp_path: Path, open_app: OpenApp) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", write_training_step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
-        capture.stay()
-        capture.say(Notice("gate", state="begin"))
-        await driver.until(lambda: driver.app.captures.waiting)
-        await driver.press("p")
-        await driver.until(lambda: capture.sent)
+        await ask_worker(driver, capture)
         capture.say(Notice("refused", text="This torch cannot tell what its bytecode does."))
         await driver.until(lambda: "This torch cannot tell" in driver.screen)
         assert driver.app.screen is driver.explorer

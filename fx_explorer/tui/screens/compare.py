@@ -4,73 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual import work
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from fx_explorer import model
 from fx_explorer.analysis.compare import DocumentPair, Figure, document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
-from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.views.compare import DIFF_COLUMNS, diff_rows, figure_columns, figure_row, pair_row
+from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
+from fx_explorer.tui.views.compare import diff_rows, figure_columns, figure_row, pair_row
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 
-SHOW_DELAY_S = 0.08
-"""Moving fast over the documents compares only the one the cursor rests on."""
 
-
-_HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
-
-
-class CompareScreen(ModalScreen[None]):
+class CompareScreen(DifferenceScreen):
     """Above the figures and documents of both; below, the difference of the document under the cursor."""
-
-    DEFAULT_CSS = """
-    CompareScreen { align: center middle; }
-    CompareScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
-    CompareScreen #figures { height: 1fr; background: $surface; }
-    CompareScreen #difference { height: 1fr; background: $surface; }
-    CompareScreen #title { color: $foreground; background: $panel; }
-    CompareScreen OneLine { padding: 0; color: $text-muted; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *closing_bindings("app.quit"),
-        *priority_bindings("compare"),
-    ]
 
     def __init__(
         self, reader: SessionReader, left: model.Compilation, right: model.Compilation, keymap: Keymap | None = None
     ) -> None:
-        super().__init__()
-        self._keymap = keymap or {}
+        heading = f"[{left.name}] beside [{right.name}] · {plain_function(left.function)}"
+        pairs = RowList(figure_columns(reader, left, right), id="figures")
+        super().__init__(heading, pairs, "Choose a line with → above.", keymap)
         self._reader = reader
         self._ways = (left, right)
         self._figures = figures(reader, left, right)
         self._pairs = document_pairs(reader, left, right)
-        self._list = RowList(figure_columns(reader, left, right), id="figures")
-        self._difference = RowList(DIFF_COLUMNS, header=False, id="difference", placeholder="Choose a line with → above.")
-        self._title = OneLine(id="title")
-        self._hint = OneLine()
-
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = (
-                f"[{self._ways[0].name}] beside [{self._ways[1].name}] · {plain_function(self._ways[0].function)}"
-            )
-            yield self._list
-            yield self._title
-            yield self._difference
-            yield self._hint
 
     def on_mount(self) -> None:
         self._list.load(Rows([*map(figure_row, self._figures), *map(pair_row, self._pairs)]))
@@ -118,26 +80,6 @@ class CompareScreen(ModalScreen[None]):
     def _pair(self, line: int) -> DocumentPair | None:
         index = line - len(self._figures)
         return self._pairs[index] if 0 <= index < len(self._pairs) else None
-
-    def _show_hint(self, words: str) -> None:
-        following, before, other, close = (first_key(by_id(command), self._keymap) for command in _HINTED)
-        keys = f"{following} {before} differences · {other} other list · {close} closes"
-        self._hint.show(Content(words), Content(keys))
-
-    def action_next_difference(self, step: int) -> None:
-        marks = sorted(self._difference.marks)
-        here = self._difference.cursor
-        ahead = [mark for mark in marks if (mark > here if step > 0 else mark < here)]
-        if not ahead:
-            self.app.bell()
-            return
-        self._difference.move_to(ahead[0] if step > 0 else ahead[-1], center=True)
-
-    def action_other_list(self) -> None:
-        (self._list if self._difference.has_focus else self._difference).focus()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:

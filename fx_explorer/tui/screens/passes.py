@@ -5,29 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
 
 from textual import work
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from fx_explorer.analysis.below.passes import Pass, pass_diff, passes
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
-from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
-from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
 from fx_explorer.tui.views.compare import DIFF_COLUMNS, SIGN_KINDS, diff_rows
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 
 TELL_S = 0.25
-SHOW_DELAY_S = 0.08
-"""Moving fast over the passes compares only the one the cursor rests on."""
 
 COLUMNS = (
     Column("", "muted", "right", min_width=3),
@@ -44,47 +36,24 @@ WIDE_CELLS = 180
 
 LAST = "the last one: what it left is the TTGIR"
 
-_HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
-
 Dump = Callable[[], Awaitable[str]]
 
 
-class PassesScreen(ModalScreen[None]):
+class PassesScreen(DifferenceScreen):
     """Above every pass, those that changed something marked; below, what the one under the cursor did."""
 
-    DEFAULT_CSS = """
-    PassesScreen { align: center middle; }
-    PassesScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
-    PassesScreen #passes { height: 1fr; background: $surface; }
-    PassesScreen #difference { height: 2fr; background: $surface; }
-    PassesScreen #title { color: $foreground; background: $panel; }
-    PassesScreen OneLine { padding: 0; color: $text-muted; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *priority_bindings("compare")]
+    DEFAULT_CSS = "PassesScreen #difference { height: 2fr; }"
 
     def __init__(self, title: str, dump: Dump, keymap: Keymap) -> None:
         """``dump`` compiles the kernel once more and returns what MLIR printed; it may raise FxExplorerError."""
-        super().__init__()
-        self._heading = title
+        pairs = RowList(COLUMNS, id="passes", placeholder="Compiling the kernel once more, with every pass printed.")
+        super().__init__(printable(title), pairs, "", keymap)
         self._dump = dump
-        self._keymap = keymap
         self._passes: list[Pass] = []
-        self._list = RowList(COLUMNS, id="passes", placeholder="Compiling the kernel once more, with every pass printed.")
-        self._difference = RowList(DIFF_COLUMNS, header=False, id="difference")
-        self._title = OneLine(id="title")
-        self._hint = OneLine()
-
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(self._heading)
-            yield self._list
-            yield self._title
-            yield self._difference
-            yield self._hint
 
     def on_mount(self) -> None:
         self._list.focus()
-        self._hint.show(Content("Locations are left out."), self._keys)
+        self._show_hint("Locations are left out.")
         self._load()
 
     @work(name="passes", group="passes", description="compile a kernel with every pass printed")
@@ -111,13 +80,8 @@ class PassesScreen(ModalScreen[None]):
         self._list.placeholder = "MLIR printed no pass."
         self._list.load(Rows([pass_row(one) for one in self._passes]), line=first)
         changed = sum(one.changed for one in self._passes)
-        self._hint.show(Content(f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out."), self._keys)
+        self._show_hint(f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out.")
         self._compare(first)
-
-    @property
-    def _keys(self) -> Content:
-        following, before, other, close = (first_key(by_id(command), self._keymap) for command in _HINTED)
-        return Content(f"{following} {before} differences · {other} other list · {close} closes")
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
@@ -144,20 +108,6 @@ class PassesScreen(ModalScreen[None]):
         self._difference.marks = frozenset(marks)
         what = LAST if one.is_last else difference_in_words(rows, "line") if one.changed else "changed nothing"
         self._title.show(Content.styled(f"{one.name}: {what}", "bold"))
-
-    def action_next_difference(self, step: int) -> None:
-        marks, here = sorted(self._difference.marks), self._difference.cursor
-        ahead = [mark for mark in marks if (mark > here if step > 0 else mark < here)]
-        if not ahead:
-            self.app.bell()
-            return
-        self._difference.move_to(ahead[0] if step > 0 else ahead[-1], center=True)
-
-    def action_other_list(self) -> None:
-        (self._list if self._difference.has_focus else self._difference).focus()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:

@@ -1,0 +1,72 @@
+"""A list of pairs, and the difference of the one under the cursor below it: what screens that compare have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.views.compare import DIFF_COLUMNS
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import RowList
+
+SHOW_DELAY_S = 0.08
+"""Moving fast over the list compares only the pair the cursor rests on."""
+
+_HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
+
+
+class DifferenceScreen(ModalScreen[None]):
+    """Keys go from one difference to the next, and to the other list."""
+
+    DEFAULT_CSS = """
+    DifferenceScreen { align: center middle; }
+    DifferenceScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    DifferenceScreen RowList { height: 1fr; background: $surface; }
+    DifferenceScreen #title { color: $foreground; background: $panel; }
+    DifferenceScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *priority_bindings("compare")]
+
+    def __init__(self, heading: str, pairs: RowList, placeholder: str, keymap: Keymap | None) -> None:
+        """``placeholder``: what stands where a difference will be."""
+        super().__init__()
+        self._heading = heading
+        self._keymap = keymap or {}
+        self._list = pairs
+        self._difference = RowList(DIFF_COLUMNS, header=False, id="difference", placeholder=placeholder)
+        self._title = OneLine(id="title")
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._heading
+            yield self._list
+            yield self._title
+            yield self._difference
+            yield self._hint
+
+    def _show_hint(self, words: str) -> None:
+        following, before, other, close = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        keys = f"{following} {before} differences · {other} other list · {close} closes"
+        self._hint.show(Content(words), Content(keys))
+
+    def action_next_difference(self, step: int) -> None:
+        marks, here = sorted(self._difference.marks), self._difference.cursor
+        ahead = [mark for mark in marks if (mark > here if step > 0 else mark < here)]
+        if not ahead:
+            self.app.bell()
+            return
+        self._difference.move_to(ahead[0] if step > 0 else ahead[-1], center=True)
+
+    def action_other_list(self) -> None:
+        (self._list if self._difference.has_focus else self._difference).focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

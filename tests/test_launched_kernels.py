@@ -122,3 +122,16 @@ def test_a_benchmark_without_a_gpu_is_refused(session: Path, capsys: pytest.Capt
 def test_a_benchmark_needs_the_name_of_a_kernel(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", str(session), "--bench"]) == 2
     assert "give its NAME" in capsys.readouterr().err
+
+
+def test_a_library_that_was_timed_beside_templates_is_named(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionWriter(session) as writer:
+        options: dict[str, object] = {"library": "mm"}
+        writer.add(KernelBuild(0, 1, 2, options, "NVIDIA H200", "built", "library", name="mm", timing_s=3e-6))
+    assert main(["kernel", str(session), NAME]) == 0
+    told = capsys.readouterr().out
+    heading, *_ = [line for line in told.splitlines() if line.startswith("config ")]
+    assert heading.split()[:4] == ["config", "XBLOCK", "library", "registers"]
+    assert "in all configurations: num_warps 8, num_stages 1" in told
+    [library] = [line for line in told.splitlines() if " mm " in line]
+    assert library.split()[-2:] == ["3.00", "µs"]

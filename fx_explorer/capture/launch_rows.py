@@ -28,8 +28,9 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
             rows.add(noted, kernel)
+    known = {id(noted) for noted, _ in launched}
     for noted in notes:
-        if not noted.launches:
+        if id(noted) not in known:  # to be timed, a template is launched like any other
             with recording.noting("a candidate that was not taken", "kernel"):
                 rows.add_lost(noted)
     if launched:

@@ -47,12 +47,12 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
     lines = [kernel.name, roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
-    lines += [*_shared(builds), "", table(configurations(found)), ""]
+    lines += [*shared_in_words(builds), "", table(configurations(found)), ""]
     lines += [f"configuration {build.position}: {first_line(build.error)}" for build in builds if build.error]
     return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
 
 
-def _shared(builds: Sequence[KernelBuild]) -> list[str]:
+def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
     shared = [f"{name} {value}" for name, value in shared_options(builds).items()]
     return (
         [f"in all configurations: {', '.join(shared)}" if len(builds) > 1 else f"options: {', '.join(shared)}"]

@@ -12,7 +12,7 @@ from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.below.launched import launches_in_words, real_builds
 from fx_explorer.analysis.below.roofline import microseconds, roofline_in_words
 from fx_explorer.model import Gpu, KernelBuild
-from fx_explorer.report.kernel_text import configurations, table
+from fx_explorer.report.kernel_text import configurations, shared_in_words, table
 from fx_explorer.session import SessionReader
 
 NOT_TIMED = "not timed"
@@ -24,14 +24,15 @@ def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
     rows = real_builds(reader, kernel)
     gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])
-    lines = [kernel.name, f"built and run by torch on {picked.gpu} ({picked.toolchain})"]
+    toolchain = f" ({picked.toolchain})" if picked.toolchain else ""
+    lines = [kernel.name, f"built and run by torch on {picked.gpu}{toolchain}"]
     if gpu:
         lines.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
     if sentence := not_described(reader):
         lines.append(sentence)
     if counts := instruction_mix(reader, picked):
         lines.append(f"configuration {picked.position}: {mix_in_words(counts)}")
-    lines += ["", table(_with_times(reader, rows, gpu)), "", *launches_in_words(reader, kernel)]
+    lines += [*shared_in_words(rows), "", table(_with_times(reader, rows, gpu)), "", *launches_in_words(reader, kernel)]
     if speed := kernel_speed(reader, kernel):
         lines += ["", *speed_in_words(speed, gpu)]
     return "\n".join(lines) + "\n"

@@ -115,6 +115,7 @@ def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(recordi
     winner = noted(tmp_path, "def fused(): ...", 64, registers=90)
     winner.launches[()] = NotedLaunch()
     lost = noted(tmp_path, TEXT.format(number=1, block=128), 128, registers=120)
+    lost.launches[()] = NotedLaunch(100)
     as_timed = noted(tmp_path, TEXT.format(number=2, block=64), 64, registers=80)
     add_launch_rows(recording, [lost, as_timed, winner])
     with SessionReader(recording.writer.path) as reader:

@@ -75,15 +75,19 @@ def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
 
 
 def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
-    """Names of the options that tell the configurations apart, in the order they are written; none for a single one."""
-    names = dict.fromkeys(name for row in rows for name in row.options)
-    return [name for name in names if len({str(row.options.get(name)) for row in rows}) > 1]
+    """Names of the options that tell the configurations apart, in the order they are written; none for a single one.
+    A library has none of them, and is named."""
+    generated = [row for row in rows if row.origin != "library"]
+    names = dict.fromkeys(name for row in generated for name in row.options)
+    apart = [name for name in names if len({str(row.options.get(name)) for row in generated}) > 1]
+    return [*apart, "library"] if len(generated) < len(rows) else apart
 
 
 def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
     """What all configurations agree on: a flex attention template has twenty such options."""
     apart = options_that_differ(rows)
-    return {name: value for name, value in rows[0].options.items() if name not in apart} if rows else {}
+    first = next((row for row in rows if row.origin != "library"), None)
+    return {name: value for name, value in first.options.items() if name not in apart} if first else {}
 
 
 def _assembly(build: KernelBuild) -> int:

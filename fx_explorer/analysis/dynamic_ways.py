@@ -65,7 +65,7 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
     if refused:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
-    return f"Whether the other inputs are compiled again is not known: {first_line(reason)}." if reason else ""
+    return f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}." if reason else ""
 
 
 def _fits(trial: DynamicTrial | None) -> bool:

@@ -66,6 +66,7 @@ def test_what_no_way_serves_is_told_with_the_check() -> None:
 def test_what_is_not_known_is_not_guessed() -> None:
     trials = [replace(refused(way), others="", reason="name 'unknown' is not defined") for way in WAYS]
     assert verdict(trials) == "Whether the other inputs are compiled again is not known: name 'unknown' is not defined."
+    assert verdict([replace(one, reason="It is a script.") for one in trials]).endswith("not known: It is a script.")
 
 
 def test_trials_that_were_stopped_are_told_by_what_was_found() -> None:

@@ -191,3 +191,11 @@ async def test_of_a_long_path_the_end_is_shown() -> None:
 def test_columns_that_are_equally_wide_lose_equally_much() -> None:
     columns = (Column("sign", min_width=1, max_width=1), Column("left", max_width=200), Column("right", max_width=200))
     assert column_widths(columns, (1, 90, 200), 105) == ((0, 1), (1, 50), (2, 50))
+
+
+async def test_a_last_column_that_goes_on_behind_the_edge_ends_in_an_ellipsis_until_it_is_scrolled_to() -> None:
+    words = "the way on depends on a tensor's value, which is not known"
+    async with app_of(Rows([(words,), ("short",)]), [Column()]).run_test(size=(30, 4)) as pilot:
+        assert [line.rstrip() for line in pilot.app.shown()[:2]] == ["▸the way on depends on a ten…", " short"]
+        await pilot.press(*["right"] * len(words))
+        assert pilot.app.shown()[0].rstrip().endswith("not known")

@@ -14,7 +14,7 @@ _PRIORITIES = {"graphs": 2, "guards": 1, "fixed sizes": 3, "kernels": 4}
 COLUMNS = (
     Column(HEADER[0], "strong", min_width=13),
     *(Column(title, align="right", min_width=len(title), priority=_PRIORITIES.get(title, 0)) for title in HEADER[1:-1]),
-    Column(HEADER[-1], min_width=16, max_width=120),
+    Column(HEADER[-1], min_width=18, max_width=120),
 )
 
 _SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}

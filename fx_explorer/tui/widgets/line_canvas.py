@@ -6,6 +6,7 @@ Textual's own DataTable, TextArea and Tree build something per line; at 100,000 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -24,6 +25,8 @@ class LineCanvas(ScrollView):
     """
 
     ALLOW_SELECT = False
+    shows_cuts: ClassVar[bool] = False
+    """Whether ``…`` stands where a line goes on behind the right edge; in code it could be taken for code."""
     DEFAULT_CSS = """
     LineCanvas { height: 1fr; background: $background; color: $foreground; scrollbar-size: 0 0; }
     """

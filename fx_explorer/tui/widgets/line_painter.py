@@ -102,7 +102,8 @@ class LinePainter:
         spans = view.match_spans("".join([text for text, _ in tokens]))
         pieces = _cut_matches(tokens, spans) if spans else [(text, kind, False) for text, kind in tokens]
         used = 0
-        for text, kind, is_match in crop(pieces, skip, room):
+        cut = crop_visibly if view.shows_cuts else crop
+        for text, kind, is_match in cut(pieces, skip, room):
             segments.append(Segment(text, self._style(kind, state, is_match)))
             used += len(text) if text.isascii() else cell_len(text)
         if used < room:
@@ -177,6 +178,14 @@ def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPi
         shown.append((text, kind, is_match))
         room -= cells
     return shown
+
+
+def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
+    """As ``crop``; when there is more behind it, the last cell is ``…``."""
+    cells = sum(len(text) if text.isascii() else cell_len(text) for text, _, _ in pieces)
+    if cells <= skip + room or room <= 0:
+        return crop(pieces, skip, room)
+    return [*crop(pieces, skip, room - 1), ("…", "muted", False)]
 
 
 def cut_cells(text: str, start: int, stop: int) -> str:

@@ -68,6 +68,8 @@ class Column:
 class RowList(LineView):
     """Rows in columns whose widths follow the pane, with a header line when a column has a title."""
 
+    shows_cuts = True
+
     def __init__(
         self,
         columns: Sequence[Column],

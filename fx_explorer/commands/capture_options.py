@@ -109,17 +109,20 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def option(text: str) -> tuple[str, Any]:
-    """``K=V`` with a Python literal as value; anything else is a string."""
+    """``K=V`` with a Python literal as value, or JSON, in which values are shown; anything else is a string."""
     import ast
+    import json
 
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not K=V, for example max_fusion_size=8")
-    try:
-        literal = ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
-    return name, literal if isinstance(literal, int | float | str | list | tuple | dict | None) else value
+    for read in (ast.literal_eval, json.loads):
+        try:
+            literal = read(value)
+        except (ValueError, SyntaxError):
+            continue
+        return name, literal if isinstance(literal, int | float | str | list | tuple | dict | None) else value
+    return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
 
 
 def seconds(text: str) -> float:

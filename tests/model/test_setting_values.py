@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from fx_explorer.commands.capture_options import option as option_of_the_command_line
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_values import as_declared, choices_of, fits, parse_value, plain_type, problem_of, text_of
 
@@ -132,3 +133,20 @@ def test_true_is_not_the_number_one() -> None:
     assert not fits("Literal[0, 1]", True)
     assert fits("float", 1)
     assert not fits("bool", 1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("null", None),
+        ("None", None),
+        ("true", True),
+        ("TRUE", True),
+        ('{"max_autotune": true}', {"max_autotune": True}),
+        ("{'max_autotune': True}", {"max_autotune": True}),
+        ("max-autotune", "max-autotune"),
+        ("[1,", "[1,"),
+    ],
+)
+def test_a_value_of_the_command_line_is_python_or_json_as_it_is_shown(typed: str, value: object) -> None:
+    assert option_of_the_command_line(f"compile.options={typed}") == ("compile.options", value)

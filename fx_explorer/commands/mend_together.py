@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ALL = 0
 """``--apply all``; mends are numbered from 1."""
 
-TOO_FEW = "fewer than two mends are good and go with each other: there is nothing to do together"
+TOO_FEW = "there are no two good mends, of different breaks, that go with each other: nothing to do together"
 
 
 async def list_together(found: Found, arguments: argparse.Namespace) -> None:
@@ -33,8 +33,11 @@ async def list_together(found: Found, arguments: argparse.Namespace) -> None:
 
 
 async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
-    """Tries what decides which of them are good, then all of these. 1 when nothing is written."""
-    from fx_explorer.commands.mend import apply, told, trial
+    """Tries what decides which of them are good, then all of these; a single good one is written alone.
+
+    1 when nothing is written.
+    """
+    from fx_explorer.commands.mend import apply, told, trial, written
     from fx_explorer.mending import next_to_try
 
     breaks = [mends for _, mends, _ in found.breaks]
@@ -42,6 +45,11 @@ async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
         print(printable(f"{mend.title} (line {mend.line})"))
         print(f"       {told(await trial(found, mend, arguments))}", flush=True)
     whole = _together(found)
+    good = [trial for trial in found.trials if trial.is_good]
+    if whole is None and len(good) == 1:
+        print("one mend is good:")
+        sys.stdout.write(printable_text(good[0].mend.diff))
+        return written(good[0].mend, good[0])
     if whole is None:
         print(TOO_FEW)
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from difflib import SequenceMatcher
@@ -35,9 +36,16 @@ def _prepared(mend: Mend, file: Path) -> tuple[Path, bytes]:
     if change:
         raise UsageError(change)
     target = file.resolve()
-    if not os.access(target, os.W_OK) or not target.stat().st_mode & 0o222:  # root may write everything
-        raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {file}), or copy the diff.")
+    if _is_read_only(target):
+        raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff.")
+    if _is_read_only(target.parent):
+        raise UsageError(f"the folder of {file} is read-only, and the backup stands beside the file. Copy the diff instead.")
     return target, _encoded(mend, read(str(target)), file)
+
+
+def _is_read_only(path: Path) -> bool:
+    """By its mode too: root may write everything."""
+    return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
 
 
 def _written(file: Path, content: bytes) -> Path:

@@ -127,3 +127,26 @@ def test_a_misspelt_option_of_the_compiler_is_a_message(tmp_path: Path) -> None:
     ended = mend(file, "--setting", "dynamo.capture_scalar_output=True")
     assert ended.returncode == 2
     assert "did you mean dynamo.capture_scalar_outputs" in ended.stderr
+
+
+def test_of_a_program_that_fails_it_is_not_said_that_there_is_nothing_to_mend(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text("def f(x:\n    return x\n")
+    ended = mend(file)
+    assert ended.returncode == 3
+    assert ended.stdout.startswith("no graph breaks up to where the program stopped: SyntaxError: '(' was never closed")
+
+
+def test_the_command_that_is_named_next_can_be_pasted(captured_program: tuple[Path, Path], tmp_path: Path) -> None:
+    session = tmp_path / "my session.fxs"
+    session.write_bytes(captured_program[1].read_bytes())
+    assert f"fx-explorer mend '{session}' --try " in mend(session).stdout
+
+
+def test_a_single_good_mend_is_all_there_is_to_apply(tmp_path: Path, captured: Callable[..., Path]) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    ended = mend(captured(file, backend="eager"), "--apply", "all", answer="y\n")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "one mend is good:\n---" in ended.stdout
+    assert file.read_text() == PROGRAM.replace(".item()", ".detach()")

@@ -77,7 +77,8 @@ def test_one_mend_is_enough_for_a_break_and_one_alone_is_nothing_to_do_together(
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
-    files = [tmp_path / "one.py", tmp_path / "two.py"]
+    files = [tmp_path / "one.py", tmp_path / "folder" / "two.py"]
+    files[1].parent.mkdir()
     for file in files:
         file.write_text(BEFORE)
     one, two = (edit("a = 1", "a = 2", path=str(file)) for file in files)
@@ -87,8 +88,12 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"two\.py is read-only"):
         accept_all(whole.mend)
     assert files[0].read_text() == BEFORE
-    assert len(list(tmp_path.iterdir())) == 2
     files[1].chmod(0o644)
+    files[1].parent.chmod(0o555)
+    with pytest.raises(UsageError, match=r"the folder of \S*two\.py is read-only"):
+        accept_all(whole.mend)
+    files[1].parent.chmod(0o755)
+    assert [len(list(file.parent.iterdir())) for file in files] == [2, 1]
     assert accept_all(whole.mend) == [file.with_name(f"{file.name}.orig") for file in files]
     assert [file.read_text() for file in files] == [one.after, two.after]
 

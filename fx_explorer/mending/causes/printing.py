@@ -14,7 +14,7 @@ from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.sites import Site
 from fx_explorer.session import SessionReader
 
-_LEVELS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log"])
+_LEVELS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"])
 _FUNCTIONS = frozenset(["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"])
 
 _PLAIN = re.compile(r"\.(shape|dtype|device|size\(\))$")

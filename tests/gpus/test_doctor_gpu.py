@@ -12,7 +12,7 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.gpus import find_gpu, known_gpus
 
-ALL_HOOKS = 12
+ALL_HOOKS = 14
 
 
 def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -90,6 +90,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("value = 132, source", "value = 0.5, source", "multiprocessors cannot be 0.5"),
         ('{ value = 132, source = "whitepaper" }', "132", "multiprocessors cannot be 132: each number is"),
         ("capability = [9, 0]", "capability = [9]", "capability is two numbers"),
+        ('name = "h100"', 'name = "../h100"', "name cannot be '../h100'"),
         ("clock_hz = {", "clok_hz = {", "memory_clock_hz is missing"),
         ("\n[sources]", "\n[colour]\n[sources]", "colour is not known; known are name, title"),
         ("[sources]", "[sources", "is not valid TOML"),

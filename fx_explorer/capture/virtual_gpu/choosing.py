@@ -54,9 +54,10 @@ def _imports(tree: ast.Module, package: str) -> bool:
 
 
 def _named(tree: ast.Module, name: str) -> Iterator[int]:
-    """Lines that call ``name``."""
+    """Lines that use ``name``, or say it (``attn_implementation="flex_attention"``); an import alone does not."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
+        said = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Constant) and said == name:
             yield node.lineno
 
 

@@ -39,6 +39,8 @@ def allow_cuda_tensors(feeding: Feeding) -> None:
     mode = CudaIsFake(maker)
     mode.__enter__()
     torch.utils.swap_tensors = _swapping_referenced(part("torch.utils", "swap_tensors"))
+    scaler = part("torch.amp.grad_scaler", "GradScaler")
+    scaler._maybe_opt_step = _stepping_always(scaler._maybe_opt_step)
     _kept.extend((library, mode))
 
 
@@ -64,6 +66,18 @@ def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
             torch.utils.weakref = before
 
     return swap_tensors
+
+
+def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``GradScaler.step()`` leaves out the optimizer when a gradient has overflowed: of fake ones, none has."""
+
+    @functools.wraps(original)
+    def _maybe_opt_step(scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if any(one.is_cuda for one in state["found_inf_per_device"].values()):
+            return optimizer.step(*args, **kwargs)
+        return original(scaler, optimizer, state, *args, **kwargs)
+
+    return _maybe_opt_step
 
 
 class Maker:

@@ -44,7 +44,17 @@ def install(gpu: Gpu) -> Feeding:
 
 def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
     """What is hooked into, in words, and how."""
-    from fx_explorer.capture.virtual_gpu import choices, constants, fake_feeding, operators, questions, torch_cuda, transplant
+    from fx_explorer.capture.virtual_gpu import (
+        choices,
+        constants,
+        convolutions,
+        fake_feeding,
+        operators,
+        questions,
+        streams,
+        torch_cuda,
+        transplant,
+    )
     from fx_explorer.capture.virtual_gpu.triton_driver import use_driver
 
     gpu = feeding.gpu
@@ -52,11 +62,13 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
         ("C++ device guard", shim.use_guard),
         ("Triton's driver", lambda: use_driver(gpu)),
         ("answers of torch.cuda", lambda: torch_cuda.answer(feeding)),
+        ("streams and events", lambda: streams.add_streams(feeding)),
         ("fake tensors without a device", leave_device_alone),
         ("operators of a CUDA build", lambda: quietly(lambda: operators.add_operators(gpu))),
         ("tensors on cuda", lambda: quietly(lambda: fake_feeding.allow_cuda_tensors(feeding))),
         ("constant folding", constants.fold_on_cpu),
         ("options of Inductor", set_options),
+        ("convolutions of the CPU", lambda: convolutions.ask_no_library(feeding)),
         ("CUDA graphs", record_no_cuda_graphs),
         ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
         ("choices that are not timed", lambda: choices.note_choices(feeding)),

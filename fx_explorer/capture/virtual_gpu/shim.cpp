@@ -1,6 +1,7 @@
 // What a build of torch without a GPU lacks in C++ to accept tensors on the device "cuda": fake ones, which hold no data.
 // Loaded before torch is imported, because torch asks for the hooks once, while it is imported.
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 namespace {
@@ -30,6 +31,8 @@ struct VirtualHooks : CUDAHooksInterface {
   void init() const override {}
   bool isBuilt() const override { return true; }
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
+  // For a DataLoader that pins what it loads.
+  Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
 };
 
 // Preferred, so that those of a build with CUDA stay out.

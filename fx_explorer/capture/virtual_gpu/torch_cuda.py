@@ -33,13 +33,24 @@ def answer(feeding: Feeding) -> None:
         "memory_allocated": 0,
         "max_memory_allocated": 0,
         "memory_reserved": 0,
+        "max_memory_reserved": 0,
+        "memory_stats": {},
+        "memory_summary": "",
         "empty_cache": None,
+        "ipc_collect": None,
         "reset_peak_memory_stats": None,
+        "reset_max_memory_allocated": None,
+        "set_per_process_memory_fraction": None,
         "manual_seed": None,
         "manual_seed_all": None,
+        "seed": None,
+        "seed_all": None,
+        "initial_seed": 0,
         "mem_get_info": (gpu.memory_bytes, gpu.memory_bytes),
         "get_rng_state": torch.zeros(16, dtype=torch.uint8),
         "set_rng_state": None,
+        "get_rng_state_all": [torch.zeros(16, dtype=torch.uint8)],
+        "set_rng_state_all": None,
         "get_device_properties": properties,
         "get_device_capability": gpu.capability,
         "get_device_name": gpu.device_name,
@@ -106,3 +117,5 @@ def _set_versions(gpu: Gpu) -> None:
     for name, value in {"_cuda_getCurrentRawStream": 0, "_cuda_cudaCachingAllocator_is_enabled": True}.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, _always(torch.cuda.current_device, value))
+    if not hasattr(torch._C, "_scatter"):  # of DataParallel, which has one device
+        torch._C._scatter = lambda tensor, *_: (tensor.cuda(),)

@@ -73,6 +73,41 @@ def test_moving_a_tensor_to_cuda_changes_the_feeding_and_a_branch_on_its_value_e
     assert {row.direction for row in opened(ended).rows(model.Kernel)} == {"forward", "backward"}
 
 
+TRAINING = """import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+began, ended, side = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True), torch.cuda.Stream()
+model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(288, 4)).cuda().to(memory_format=torch.channels_last)
+compiled = nn.DataParallel(torch.compile(model))
+scaler, optimizer = torch.amp.GradScaler("cuda"), torch.optim.SGD(model.parameters())
+began.record()
+for pictures, labels in DataLoader(TensorDataset(torch.randn(8, 3, 8, 8), torch.arange(8) % 4), 4, pin_memory=True):
+    with torch.cuda.stream(side):
+        pictures, labels = pictures.to("cuda", non_blocking=True), labels.cuda(non_blocking=True)
+    torch.cuda.current_stream().wait_stream(side)
+    pictures.record_stream(torch.cuda.current_stream())
+    with torch.autocast("cuda"):
+        loss = nn.functional.cross_entropy(compiled(pictures), labels)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+ended.record()
+torch.cuda.synchronize()
+print("took", began.elapsed_time(ended), torch.cuda.max_memory_reserved())
+"""
+
+
+@needs_triton
+def test_a_training_script_with_streams_events_pinned_data_and_a_scaler_comes_to_its_end(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
+) -> None:
+    ended = for_gpu(file(TRAINING), "h100", as_script=True)
+    assert ended.outcome.kind == "finished", ended.outcome
+    assert ended.printed()[-1] == "took nan 0"
+    assert ended.meta["virtual_gpu"]["reason"] == "the program uses CUDA events"
+    assert {row.direction for row in opened(ended).rows(model.Kernel)} == {"forward", "backward"}
+
+
 @needs_triton
 def test_a_model_that_does_not_fit_is_compiled_without_weights(for_gpu: ForGpu, file: Callable[[str], Path]) -> None:
     program = file(
@@ -94,6 +129,9 @@ def test_a_model_that_does_not_fit_is_compiled_without_weights(for_gpu: ForGpu, 
         ("from triton import jit\n@jit\ndef kernel(x): pass\n", None, "Triton kernels of its own (program.py:3)"),
         ("def f(q): return flex_attention(q, q, q)\n", None, "flex attention has no backward on the CPU (program.py:1)"),
         ("def f(q): return flex_attention(q, q, q)\n", False, ""),
+        ("import torch\nf = torch.compile(flex_attention)\n", None, "flex attention has no backward on the CPU (program.py:2)"),
+        ("m = make(attn_implementation='flex_attention')\n", None, "flex attention has no backward on the CPU (program.py:1)"),
+        ("from torch.nn.attention import flex_attention\n", None, ""),
         ("import torch\n@torch.jit.script\ndef f(x): return x\n", None, ""),
         ("def f(:\n", None, ""),
     ],
@@ -117,6 +155,25 @@ def test_what_needs_the_gpu_from_the_beginning_is_read_from_the_file(
 )
 def test_a_program_that_stops_without_a_gpu_is_known_by_its_text(file: Callable[[str], Path], text: str, line: int) -> None:
     assert insists_on_gpu(file(text)) == (f"the program stops without a GPU (program.py:{line})" if line else "")
+
+
+VARYING = """import torch
+from torch import nn
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)).to("DEVICE")
+torch.compile(net, dynamic=True)(torch.randn(5, 3, 32, 32, device="DEVICE"))
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize(("device", "feeding"), [("cpu", "transplant"), ("cuda", "fake")])
+def test_a_batch_that_varies_is_not_limited_by_the_convolutions_of_the_cpu(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened, device: str, feeding: str
+) -> None:
+    ended = for_gpu(file(VARYING.replace("DEVICE", device)), "h100", as_script=True)
+    assert ended.meta["virtual_gpu"]["feeding"] == feeding
+    batches = [symbol for symbol in opened(ended).rows(model.Symbol) if symbol.source.endswith("size()[0]")]
+    assert batches[-1].final_range.startswith("[2, ")
+    assert not batches[-1].final_range.endswith(" 15]"), "oneDNN and NNPACK are for 16 and more"
 
 
 # questions

@@ -10,11 +10,9 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -26,6 +24,7 @@ from fx_explorer.worker.explaining import one_line
 from fx_explorer.worker.fresh_inputs import fresh_inputs
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.observing import Observation, Observer, seed
+from fx_explorer.worker.original import OriginalProcess
 from fx_explorer.worker.place import Place
 from fx_explorer.worker.target import Target, find_target
 
@@ -39,14 +38,11 @@ class Verifier(calling.Caller, Protocol):
     place: Place
 
 
-class Original:
-    """The program as its files have it, running in a child process. A context manager: the child does not outlive it."""
+class Original(OriginalProcess):
+    """The target as its files have it, called without torch.compile."""
 
     def __init__(self, place: Place, request: CaptureRequest) -> None:
-        self._file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
-        self._pid = os.fork()
-        if self._pid == 0:
-            _be_the_original(place, request, self._file)
+        super().__init__(request, lambda: _original_result(place, request))
 
     def seed(self) -> None:
         """Before the changed program is built: the original was, with the same random numbers."""
@@ -54,38 +50,14 @@ class Original:
 
     def result(self) -> dict[str, Any]:
         """Waits for the child. ``problem`` says why there is nothing to compare with."""
-        status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        self._pid = 0
+        status = self.wait()
         if status:
             return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
         try:
-            result: dict[str, Any] = torch.load(self._file, weights_only=True)
+            result: dict[str, Any] = torch.load(self.file, weights_only=True)
         except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
             return {"problem": f"what the original program gave cannot be read: {one_line(error)}"}
         return result
-
-    def __enter__(self) -> Original:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, 9)
-            os.waitpid(self._pid, 0)
-        self._file.unlink(missing_ok=True)
-
-
-def _be_the_original(place: Place, request: CaptureRequest, file: Path) -> None:
-    """Never returns. What it prints and warns of is nobody's: the changed program says it too."""
-    status = 1
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        torch.save(_original_result(place, request), file)
-        status = 0
-    finally:
-        os._exit(status)
 
 
 def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:

@@ -7,16 +7,14 @@ the tensors and modules among its globals when it has ended. Torch is imported b
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker import ending, loading
 from fx_explorer.worker.on_import import after_import
+from fx_explorer.worker.original import OriginalProcess
 from fx_explorer.worker.place import Place
 from fx_explorer.worker.printed import printed
 
@@ -69,63 +67,37 @@ class ScriptRun:
         }
 
 
-class OriginalScript:
-    """The script as its file has it, run to its end in a child process. A context manager: the child does not outlive it."""
+class OriginalScript(OriginalProcess):
+    """The script as its file has it. To be waited for: two runs at a time could be in each other's way, in files say."""
 
     def __init__(self, place: Place, request: CaptureRequest) -> None:
-        self._file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
-        self._pid = os.fork()
-        if self._pid == 0:
-            _be_the_original(place, request, self._file)
-
-    def wait(self) -> None:
-        """Until it has ended: two runs at a time could be in each other's way, in files for example."""
-        self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        self._pid = 0
+        super().__init__(request, lambda: _original_result(place, request))
 
     def compared_with(self, changed: ScriptRun) -> Verification:
         import torch
 
         from fx_explorer.worker.verifying import nothing_compared
 
-        if self._code:
-            return nothing_compared(f"the original script ended its process with status {self._code}")
+        if self.status:
+            return nothing_compared(f"the original script ended its process with status {self.status}")
         try:
-            before = torch.load(self._file, weights_only=True)
+            before = torch.load(self.file, weights_only=True)
         except Exception as error:  # noqa: BLE001 - ours; the changed script must not be blamed
             return nothing_compared(f"what the original script gave cannot be read: {error}")
         return compared(before, changed.plain())
 
-    def __enter__(self) -> OriginalScript:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, 9)
-            os.waitpid(self._pid, 0)
-        self._file.unlink(missing_ok=True)
+def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+    """What it prints is kept."""
+    seen = ScriptRun()
+    with contextlib.ExitStack() as until:
+        after_import("torch", lambda: _run_eagerly(seen, until))
+        assert place.file is not None
+        with contextlib.suppress(Exception, SystemExit):
+            seen.run(lambda: loading.run_script(place.file, request.target, request.arguments))  # type: ignore[arg-type]
+    import torch  # noqa: F401 - imported where the changed script is looked at, too, and globals are looked for with it
 
-
-def _be_the_original(place: Place, request: CaptureRequest, file: Path) -> None:
-    """Never returns. What it prints is kept, and else nobody's."""
-    status = 1
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        seen = ScriptRun()
-        with contextlib.ExitStack() as until:
-            after_import("torch", lambda: _run_eagerly(seen, until))
-            assert place.file is not None
-            with contextlib.suppress(Exception, SystemExit):
-                seen.run(lambda: loading.run_script(place.file, request.target, request.arguments))  # type: ignore[arg-type]
-        import torch
-
-        torch.save(seen.plain(), file)
-        status = 0
-    finally:
-        os._exit(status)
+    return seen.plain()
 
 
 def _run_eagerly(seen: ScriptRun, until: contextlib.ExitStack) -> None:

@@ -310,3 +310,8 @@ def test_what_is_proposed_twice_is_offered_once(tmp_path: Path) -> None:
     source = "import torch\ndef f(x):\n    a, b = x.sum().item(), 1  # here\n    return x * a\n"
     mends = proposed(tmp_path / "s.fxs", source, "GB0124")
     assert len({(mend.after, str(mend.settings)) for mend in mends}) == len(mends)
+
+
+def test_a_log_message_that_is_written_once_is_a_log_message(tmp_path: Path) -> None:
+    mends = proposed(tmp_path / "s.fxs", 'def f(x):\n    logger.warning_once("slow")  # here\n    return x', "GB0059")
+    assert "take the log message out of the compiled code" in [mend.title for mend in mends]

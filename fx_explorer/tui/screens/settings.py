@@ -28,7 +28,10 @@ from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 SEARCH_DELAY_S = 0.08
 """A word typed fast is looked for once, not letter by letter."""
 
-NO_SETTINGS = "This session has no list of options: the capture ended before torch was asked for it, or is older than the list."
+NO_SETTINGS = (
+    "This session has no list of options: torch was not asked for it yet (close this, and open it again in a moment), the capture "
+    "ended before, or it is older than the list."
+)
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
 FIND = "type to find a name or a word of the help"
 

@@ -7,7 +7,7 @@ called it. What a compiler marked as its own (line 0, ``unknown``) belongs to no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -56,9 +56,3 @@ def inverted(lines: LineMap) -> LineMap:
         for source in sources:
             found.setdefault(source, []).append(line)
     return {source: tuple(sorted(made)) for source, made in sorted(found.items())}
-
-
-def share_mapped(lines: LineMap, instructions: Iterable[int]) -> float:
-    """How many of these lines lead to a line of the Triton source, of 1; 1 when there are none."""
-    wanted = list(instructions)
-    return sum(line in lines for line in wanted) / len(wanted) if wanted else 1.0

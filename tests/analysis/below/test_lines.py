@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pytest
 
 from fx_explorer.analysis.below import assembly_lines
-from fx_explorer.analysis.below.lines import KernelFile, inverted, lines_of_level, share_mapped
+from fx_explorer.analysis.below.lines import KernelFile, LineMap, inverted, lines_of_level
 from tests.analysis.below.samples import NAMES, sample
+
+
+def share_mapped(lines: LineMap, instructions: Iterable[int]) -> float:
+    """How many of these lines lead to a line of the Triton source, of 1; 1 when there are none."""
+    wanted = list(instructions)
+    return sum(line in lines for line in wanted) / len(wanted) if wanted else 1.0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,12 +25,12 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import editing, hangup, header
+from fx_explorer.tui.benching import BenchingApp
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_keymap
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.configurations import ConfigurationsApp
 from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.pipeline import pipeline
 from fx_explorer.tui.saving import save_session, suggested_name
@@ -63,7 +63,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(ConfigurationsApp):
+class ExplorerApp(BenchingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"

@@ -6,9 +6,10 @@ from functools import lru_cache
 
 from fx_explorer import model
 from fx_explorer.analysis.below.assembly_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.analysis.below.card import card, not_described
+from fx_explorer.analysis.below.card import card, measured_card, not_described
 from fx_explorer.analysis.below.chain import triton_lines
 from fx_explorer.analysis.below.kernel_facts import KernelFact, in_short, kernel_facts
+from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
@@ -73,8 +74,16 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     return [
         *made_from,
         Entry("kernel", f"{kernel.name}{of}"),
-        *(entry for fact in facts for entry in _fact_entries(fact)),
+        *(entry for fact in [*facts, *_alone(reader, kernel)] for entry in _fact_entries(fact)),
     ]
+
+
+def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
+    """What was measured of it by itself."""
+    speed = kernel_speed(reader, kernel)
+    if speed is None:
+        return []
+    return [KernelFact("alone", line) for line in speed_in_words(speed, measured_card(reader, speed.time.device))]
 
 
 def _why_none(reader: SessionReader) -> list[KernelFact]:

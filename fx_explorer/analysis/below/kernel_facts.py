@@ -19,6 +19,7 @@ START_S = 1e-6
 """To start a kernel takes some microseconds on any of these GPUs."""
 
 CACHED = "taken from the cache on disk"
+ESTIMATED = "The least time that the GPU allows, beside the one that was measured."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class KernelFact:
 
 def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[KernelFact]:
     """``build``: one configuration; what only a build tells is left out for None."""
-    facts = [*_time(gpu, kernel, estimate(reader, kernel, gpu, build))]
+    note = ESTIMATED if build and build.timing_s else RUN_TIME
+    facts = [*_time(gpu, kernel, estimate(reader, kernel, gpu, build), note)]
     if build is None:
         return facts
     if build.timing_s:
@@ -58,7 +60,7 @@ def _bound_in_short(found: Roofline) -> str:
     return "" if found.bound == "unknown" else f", bound by {found.bound}"
 
 
-def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline) -> Iterator[KernelFact]:
+def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline, note: str) -> Iterator[KernelFact]:
     if not found.estimated_s:
         yield KernelFact("time", found.notes[0])
         return
@@ -69,7 +71,7 @@ def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline) -> Iterator[KernelFac
         peak = gpu.peak_flops[found.kind]
         computed = f"; computes {_rate(kernel.estimated_flops)}FLOP: {microseconds(found.arithmetic_s)} at "
         computed += f"{_rate(peak)}FLOP/s of {found.kind}"
-    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}{_tiny(found)}", RUN_TIME)
+    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}{_tiny(found)}", note)
     if found.intensity and found.ridge:
         told = f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, arithmetic is the bound"
         yield KernelFact("intensity", told, found.notes[-1])

@@ -63,6 +63,14 @@ _PASSES = (
     "Show which passes of Triton's compiler changed the IR of the kernel under the cursor, and what each of them did.",
 )
 
+_BENCH = (
+    "kernel.bench",
+    "Y",
+    "bench",
+    "measure a kernel",
+    "Run the kernel under the cursor alone, again and again, on this machine's GPU: its time, GB/s and TFLOP/s.",
+)
+
 _COMPARE = (
     "ways.compare",
     "equals_sign",
@@ -98,5 +106,5 @@ _DYNAMIC = (
 VIEW_COMMANDS = (
     *_of_views(),
     *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER),
-    *declared("app", "Views", _PASSES, _MENDS, _DYNAMIC),
+    *declared("app", "Views", _PASSES, _BENCH, _MENDS, _DYNAMIC),
 )

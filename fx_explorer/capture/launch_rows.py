@@ -99,14 +99,20 @@ class _Rows:
                 self._writer.add(KernelLaunch(0, kernel.id, build_id, launch.grid, launch.count, launch.arguments))
 
     def add_lost(self, noted: NotedKernel) -> None:
-        """A candidate that was only timed: its resources and texts."""
-        found = next((one for one in self._choices if noted.source and noted.source.strip() in one.source), None)
-        if found is None or found.row.id in self._launched or not noted.builds:
-            return
+        """A candidate that was only timed: its resources and texts. It may be one of several equal operations. Warps and stages
+        are told apart too: they are not in the text of a template's function."""
+        source = noted.source.strip()
+        for build in noted.builds.values():
+            options = {**_written(noted), **build.options}
+            for one in self._choices:
+                if source and source in one.source and one.row.id not in self._launched and one.is_like(options):
+                    self._update_lost(noted, build, one)
+
+    def _update_lost(self, noted: NotedKernel, build: NotedBuild, choice: _Choice) -> None:
         with self._writer.transaction():
-            row = self._build(noted, found.kernel, next(iter(noted.builds.values())))
+            row = self._build(noted, choice.kernel, build)
             if row.state == "built":
-                self._writer.update(_of_choice(row, found.row))
+                self._writer.update(_of_choice(row, choice.row))
 
     def _add_launched(self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_Choice], position: int) -> int:
         """In place of the candidate that it was timed as, where there is one: that was without what is fused into it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,13 +91,13 @@ def tuned_kernel(recording: Recording) -> int:
     owner = writer.add(Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
     artifact = writer.add(Artifact(0, owner, "kernel", "kernel", "forward", "k", "triton", writer.text("def fused(): ..."), 1))
     kernel = writer.add(Kernel(0, owner, "forward", 0, "fused", "triton", artifact))
-    for position, (number, block) in enumerate([(2, 64), (1, 128)]):
-        options: dict[str, object] = {"BLOCK_M": block, "num_stages": 3, "num_warps": 4}
+    for position, (number, block, warps) in enumerate([(2, 64, 4), (1, 128, 4), (1, 128, 8)]):
+        options: dict[str, object] = {"BLOCK_M": block, "num_stages": 3, "num_warps": warps}
         text = writer.text(TEXT.format(number=number, block=block))
         name = f"triton_mm_{number}"
         row = KernelBuild(0, kernel, position, options, "NVIDIA H200", "built", "template", text, name, timing_s=1e-5)
         writer.add(row)
-    row = KernelBuild(0, kernel, 2, {"library": "mm"}, "NVIDIA H200", "built", "library", name="mm", timing_s=3e-5)
+    row = KernelBuild(0, kernel, 3, {"library": "mm"}, "NVIDIA H200", "built", "library", name="mm", timing_s=3e-5)
     writer.add(row)
     return kernel
 
@@ -124,7 +126,32 @@ def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(recordi
     assert [(row.position, row.origin, row.registers, row.is_picked, row.timing_s) for row in rows] == [
         (0, "template", 90, True, 1e-5),
         (1, "template", 120, False, 1e-5),
-        (2, "library", -1, False, 3e-5),
+        (2, "template", -1, False, 1e-5),
+        (3, "library", -1, False, 3e-5),
     ]
     assert launch_of == [(rows[0].id,)]
     assert (rows[0].source, rows[1].name) == (0, "triton_mm_1"), "the winner's source is the kernel's"
+
+
+PROGRAM = """
+import torch
+
+def model(a, b):
+    return a @ b
+
+example_inputs = torch.randn(256, 128, dtype=torch.bfloat16), torch.randn(128, 512, dtype=torch.bfloat16)
+"""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="nothing is timed without a GPU")
+def test_on_a_gpu_every_candidate_of_a_product_has_a_time_and_one_of_them_ran(tmp_path: Path) -> None:
+    (tmp_path / "product.py").write_text(PROGRAM)
+    options = ["--device", "cuda", "--build", "--mode", "max-autotune-no-cudagraphs", "-o", str(tmp_path / "s.fxs")]
+    command = [sys.executable, "-m", "fx_explorer", "capture", str(tmp_path / "product.py"), *options]
+    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, timeout=300)
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        rows = reader.rows(KernelBuild)
+    assert {row.origin for row in rows} == {"template", "library"}
+    assert [row.position for row in rows] == list(range(len(rows)))
+    assert all(row.timing_s > 0 for row in rows if not row.error)
+    assert len([row for row in rows if row.is_picked]) == 1

@@ -54,10 +54,12 @@ def choices_hook(recording: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noting_choices(recording: Recording) -> Iterator[None]:
-    cache = part("torch._inductor.select_algorithm", "get_algorithm_selector_cache")()
+    module = "torch._inductor.select_algorithm"
+    hear_candidates, hear_times = part(module, "add_preprocessing_fn"), part(module, "add_feedback_saver")
+    cache = part(module, "get_algorithm_selector_cache")()
     lowered = _Lowered(recording)
-    cache.add_preprocessing_fn(lowered.remember)
-    cache.add_feedback_saver(lowered.timed)
+    hear_candidates(lowered.remember)
+    hear_times(lowered.timed)
     try:
         yield
     finally:

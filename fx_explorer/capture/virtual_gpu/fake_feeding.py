@@ -90,7 +90,7 @@ class Maker:
     def notice(self) -> None:
         """The program has put something on the GPU by itself; what torch does while it compiles does not count."""
         if self.feeding.kind != "fake" and TracingContext.try_get() is None:
-            self.feeding.become_fake(f"the program puts tensors on cuda by itself{_users_line()}")
+            self.feeding.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
 
     # where C++ makes a tensor: below the dispatch mode, which is not there in every thread
 
@@ -154,7 +154,7 @@ def _fake_mode_in_force() -> bool:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
-def _users_line() -> str:
+def users_line() -> str:
     """`` (model.py:12)``: the innermost line of the user's own that is running."""
     frame = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):

@@ -10,7 +10,9 @@ import math
 from typing import Any
 
 import torch
+from torch._guards import TracingContext
 
+from fx_explorer.capture.virtual_gpu.fake_feeding import users_line
 from fx_explorer.capture.virtual_gpu.feeding import Feeding
 
 _DEVICE = torch.device("cuda", 0)
@@ -21,11 +23,11 @@ def add_streams(feeding: Feeding) -> None:
 
     class Event(_Event):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            feeding.become_fake("the program uses CUDA events")
+            _notice(feeding, "events")
 
     class Stream(_Stream):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            feeding.become_fake("the program uses CUDA streams")
+            _notice(feeding, "streams")
 
     default = _Stream()
     made: dict[str, Any] = {
@@ -41,6 +43,12 @@ def add_streams(feeding: Feeding) -> None:
     torch.Tensor.record_stream = lambda tensor, stream: None
     for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
         setattr(torch.cuda.nvtx, name, lambda *args, **kwargs: 0)
+
+
+def _notice(feeding: Feeding, what: str) -> None:
+    """What torch makes while it compiles does not count."""
+    if TracingContext.try_get() is None:
+        feeding.become_fake(f"the program uses CUDA {what}{users_line()}")
 
 
 class _Event:

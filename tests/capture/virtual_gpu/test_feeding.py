@@ -101,10 +101,11 @@ print("took", began.elapsed_time(ended), torch.cuda.max_memory_reserved())
 def test_a_training_script_with_streams_events_pinned_data_and_a_scaler_comes_to_its_end(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
 ) -> None:
-    ended = for_gpu(file(TRAINING), "h100", as_script=True)
+    program = file(TRAINING)
+    ended = for_gpu(program, "h100", as_script=True)
     assert ended.outcome.kind == "finished", ended.outcome
     assert ended.printed()[-1] == "took nan 0"
-    assert ended.meta["virtual_gpu"]["reason"] == "the program uses CUDA events"
+    assert ended.meta["virtual_gpu"]["reason"] == f"the program uses CUDA events ({program}:4)"
     assert {row.direction for row in opened(ended).rows(model.Kernel)} == {"forward", "backward"}
 
 

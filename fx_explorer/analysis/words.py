@@ -68,6 +68,13 @@ def annotation_text(value: object) -> str:
 LONGEST_SENTENCE = 200
 
 
+def compile_error(text: str) -> str:
+    """Triton begins with the place alone (``CompilationError: at 4:20:``), and ends with what is wrong there."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    is_place = len(lines) > 1 and lines[0].endswith(":")
+    return first_line(f"{lines[0]} {lines[-1]}" if is_place else text)
+
+
 def first_line(text: str) -> str:
     """The first line that says something, cut where nobody reads on."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")

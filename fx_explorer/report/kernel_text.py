@@ -19,7 +19,7 @@ from fx_explorer.analysis.below.occupancy import Limit, Occupancy
 from fx_explorer.analysis.below.passes import Pass, pass_diff
 from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
 from fx_explorer.analysis.below.unknown import RUN_TIME
-from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
@@ -48,7 +48,7 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
     lines += [*shared_in_words(builds), "", table(configurations(found)), ""]
-    lines += [f"configuration {build.position}: {first_line(build.error)}" for build in builds if build.error]
+    lines += [f"configuration {build.position}: {compile_error(build.error)}" for build in builds if build.error]
     return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
 
 

@@ -20,7 +20,7 @@ from fx_explorer.analysis.below.launched import real_candidates
 from fx_explorer.analysis.below.occupancy import Limit
 from fx_explorer.analysis.below.roofline import microseconds
 from fx_explorer.analysis.below.unknown import NO_GPU
-from fx_explorer.analysis.words import first_line, size
+from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.levels import builds_here, first_statement
@@ -142,7 +142,7 @@ def _measured(build: KernelBuild) -> str:
 def _state(build: KernelBuild, first: KernelBuild) -> str:
     """Where it is from only if that is told apart from the first."""
     if build.state == "failed":
-        return f"✗ {first_line(build.error)}"
+        return f"✗ {compile_error(build.error)}"
     ran = "● picked" if build.is_picked else ""
     words = {"candidate": "not yet", "built": ""}[build.state]
     origin = ORIGINS[build.origin] if build.origin != first.origin else ""

@@ -52,7 +52,12 @@ class _Choice:
 
 
 def _choice(reader: SessionReader, row: KernelBuild) -> _Choice:
-    return _Choice(row, reader.get(Kernel, row.kernel), reader.text(row.source) if row.source else "")
+    return _Choice(row, reader.get(Kernel, row.kernel), _bare(reader.text(row.source)) if row.source else "")
+
+
+def _bare(source: str) -> str:
+    """Without spaces at line ends: Triton keeps a function's text with them taken off the lines that are empty."""
+    return "\n".join(line.rstrip() for line in source.strip().splitlines())
 
 
 class _KernelFinder:
@@ -61,12 +66,12 @@ class _KernelFinder:
         self._by_source: dict[str, list[Kernel]] = {}
         for kernel in reader.rows(Kernel, language="triton"):
             source = reader.text(reader.get(Artifact, kernel.artifact).text)
-            self._by_source.setdefault(source.strip(), []).append(kernel)
+            self._by_source.setdefault(_bare(source), []).append(kernel)
 
         self.choices = [_choice(reader, row) for row in reader.rows(KernelBuild)]
 
     def kernel_of(self, noted: NotedKernel) -> Kernel | None:
-        source = noted.source.strip()
+        source = _bare(noted.source)
         same = self._by_source.get(source) or self._with_function(source)
         return max(same, key=lambda kernel: self._likeness(kernel, noted), default=None)
 
@@ -101,7 +106,7 @@ class _Rows:
     def add_lost(self, noted: NotedKernel) -> None:
         """A candidate that was only timed: its resources and texts. It may be one of several equal operations. Warps and stages
         are told apart too: they are not in the text of a template's function."""
-        source = noted.source.strip()
+        source = _bare(noted.source)
         for build in noted.builds.values():
             options = {**_written(noted), **build.options}
             for one in self._choices:

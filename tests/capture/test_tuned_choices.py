@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,13 +22,14 @@ from fx_explorer.capture.tuned_choices import noting_choices
 from fx_explorer.model import Artifact, CaptureRequest, Compilation, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 
-TEXT = "def triton_mm_{number}(arg_A):\n    BLOCK_M : tl.constexpr = {block}\n"
+TEXT = "def triton_mm_{number}(arg_A):\n    BLOCK_M : tl.constexpr = {block}\n    \n    pass\n"
+"""With a line of spaces, which Inductor writes and Triton does not keep (``textwrap.dedent``)."""
 
 
 @pytest.fixture
 def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H200")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(warp_size=32))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(warp_size=32, major=9, minor=0))
     with SessionWriter(tmp_path / "s.fxs") as writer:
         yield Recording(writer, CaptureRequest("test", "", build=True), lambda _: None)
 
@@ -108,7 +110,7 @@ def noted(tmp_path: Path, source: str, block: int, registers: int) -> NotedKerne
     autotuner = types.SimpleNamespace(inductor_meta=meta, triton_meta={"device": 0}, filename=None)
     options = (("num_warps", 4), ("num_stages", 3))
     build = NotedBuild(dict(options), "heuristic", registers, 0, 64, tmp_path)
-    return NotedKernel(autotuner, source, "0/0", False, picked=options, builds={options: build})
+    return NotedKernel(autotuner, textwrap.dedent(source), "0/0", False, picked=options, builds={options: build})
 
 
 def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(recording: Recording, tmp_path: Path) -> None:

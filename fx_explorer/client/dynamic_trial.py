@@ -17,10 +17,16 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.client.capture import Capture
 from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.session import SessionReader
 
 TIMEOUT_S = 300.0
+
+A_SCRIPT = (
+    "Dynamic shapes are tried on a function or module with inputs. This is a script, which compiles and calls by itself: "
+    "give FILE.py:OBJECT, and its inputs with --inputs 'torch.randn(2, 8)'."
+)
 
 Way = Literal["dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic"]
 
@@ -72,7 +78,8 @@ async def try_dynamic(
 ) -> AsyncIterator[DynamicTrial]:
     """One after the other, as they are done. ``others``: an expression as ``--inputs`` takes it; empty: twice the batch.
 
-    Whoever stops listening in the middle of one ends its worker. Raises SessionWriteError when there is no room for a session.
+    Whoever stops listening in the middle of one ends its worker. Raises UsageError for a script, as soon as it begins, and
+    SessionWriteError when there is no room for a session.
     """
     for way in WAYS:
         tell(way, "starting Python")
@@ -98,11 +105,18 @@ async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -
     async for notice in capture.notices():
         if notice.kind == "worker":
             tell(notice.text)
+            if await asyncio.to_thread(_is_script, capture.session_path):
+                raise UsageError(A_SCRIPT)
         if notice.kind == "gate" and notice.state == "begin":
             capture.send(Command("what_if", expression=others))
         if notice.kind in ("done", "refused"):
             return notice.text if notice.kind == "refused" else ""
     return "the program did not come to its end"
+
+
+def _is_script(session: Path) -> bool:
+    with SessionReader(session) as reader:
+        return reader.is_of_a_script()
 
 
 def _read(session: Path, way: Way, outcome: Outcome, said: str) -> DynamicTrial:

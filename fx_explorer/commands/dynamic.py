@@ -29,15 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Raises UsageError for a script."""
     return asyncio.run(_compare(request_from(arguments), arguments))
 
 
 async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> int:
     """Prints each way as it is done. Returns 1 when one of them did not come to its end."""
-    print(_line(HEADER), flush=True)
     timeout_s = arguments.timeout or TIMEOUT_S
     trials: list[DynamicTrial] = []
     async for trial in try_dynamic(request, arguments.others, python=arguments.python, timeout_s=timeout_s):
+        if not trials:
+            print(_line(HEADER))
         print(printable(_line(cells(trial))), flush=True)
         trials.append(trial)
     print(f"\n{printable(verdict(trials))}")

@@ -88,6 +88,10 @@ class SessionReader:
         asked = self.meta("request")
         return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
 
+    def is_of_a_script(self) -> bool:
+        """Whether the file was run as ``__main__``; false while that is not known."""
+        return bool((self.meta("target") or {}).get("kind") == "script")
+
     def all_meta(self) -> dict[str, Any]:
         return {key: json.loads(value) for key, value in self._query("SELECT key, value FROM meta")}
 

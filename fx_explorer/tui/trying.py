@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 READ_S = 15
 
-NO_TARGET = (
-    "Dynamic shapes are tried on a function or module with inputs. This is a script, which compiles and calls by itself, or a "
-    "session that does not say how it was captured: open FILE:OBJECT."
-)
+NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 
 
 class TryingApp(MendingApp):
@@ -79,8 +76,8 @@ class TryingApp(MendingApp):
 
         reader = self.explorer.reader
         request = reader.request() if reader else None
-        if reader is None or request is None or request.as_script:
-            self.notify(NO_TARGET, title="not tried", severity="warning", timeout=READ_S)
+        if reader is None or request is None or request.as_script or reader.is_of_a_script():
+            self.notify(dynamic_trial.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S)
             return
         words = "Which other inputs are to fit? Give them as for --inputs"
         typed = await self.push_screen_wait(Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))

@@ -148,9 +148,14 @@ async def test_a_way_that_fails_and_trials_that_cannot_be_made_are_told(open_app
         await driver.until(lambda: "it could not be tried: no space left" in messages(driver))
 
 
-async def test_a_script_is_not_tried(open_app: OpenApp, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [True, False])
+async def test_a_script_is_not_tried(open_app: OpenApp, tmp_path: Path, asked: bool) -> None:
+    """Whether it was asked to be run as one, or is one because it offers nothing to call."""
     trials = FakeTrials()
-    async with open_app(write_session(tmp_path / "s.fxs", as_script=True), try_dynamic=trials) as driver:
+    session = write_session(tmp_path / "s.fxs", as_script=asked)
+    with SessionWriter(session) as writer:
+        writer.set_meta("target", {"kind": "script"})
+    async with open_app(session, try_dynamic=trials) as driver:
         await driver.press("D", "V")
         assert "tried on a function or module with inputs" in messages(driver)
         assert trials.asked == []

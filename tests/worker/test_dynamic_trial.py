@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fx_explorer.client.dynamic_trial import DynamicTrial, try_dynamic
+from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.other_inputs import mark_differing, with_twice_the_batch
@@ -86,6 +87,17 @@ async def test_an_expression_that_cannot_be_evaluated_is_told_with_each_way(tmp_
     assert {trial.others for trial in found.values()} == {""}
     assert "name 'unknown' is not defined" in found["dynamic=None"].reason
     assert found["mark_dynamic"].outcome.kind != "finished"  # there is nothing to mark
+
+
+async def test_a_script_is_refused_before_it_has_run(tmp_path: Path) -> None:
+    file, ended = tmp_path / "train.py", tmp_path / "ended"
+    file.write_text(f"import torch\ntorch.compile(torch.relu, backend='eager')(torch.ones(3))\nopen({str(ended)!r}, 'w')\n")
+    told: list[str] = []
+    trials = try_dynamic(CaptureRequest(str(file), ""), tell=lambda way, activity: told.append(way))
+    with pytest.raises(UsageError, match=r"give FILE\.py:OBJECT, and its inputs with --inputs"):
+        await anext(trials)
+    assert set(told) == {"dynamic=None"}
+    assert not ended.exists()
 
 
 def test_twice_the_batch_doubles_what_has_the_first_size_of_the_first_tensor() -> None:

@@ -16,6 +16,7 @@ from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.ending import run_facts
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes, limit_hits, reached_limit
@@ -64,7 +65,7 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             yield _not_compiled(reader, compilation)
     if not figures.graphs:
         if reader.meta("outcome") is not None:
-            yield Fact("graphs", "problem", "No graph was made: nothing of this program was compiled.", view="graphs")
+            yield _no_graph(reader)
         return
     used = in_use(reader)
     graphs = among(used.graphs if used else None, "id")
@@ -80,6 +81,18 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         reason = f"{counted(frames, 'function')} compiled"
         reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
         yield Fact("graphs", "good", f"The code became {found} ({reason}), none of them cut.", view="graphs")
+
+
+def _no_graph(reader: SessionReader) -> Fact:
+    """A graph break that caused it is the problem, and this is what came of it; else the function that was left to Python."""
+    if reader.count(model.GraphBreak):
+        text = "No graph was made: the breaks listed below left all of it to Python."
+        return Fact("graphs", "notice", text, view="graphs")
+    text = "No graph was made: nothing of this program was compiled."
+    for left in left_to_python(reader):
+        if not left.has_nothing_to_compile:
+            return Fact("graphs", "problem", text, f"{plain_function(left.function)}: {left.in_words}", left.place, "breaks")
+    return Fact("graphs", "problem", text, view="graphs")
 
 
 def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact:
@@ -228,14 +241,18 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
-    """The worst thing, else the first thing worth noticing, else what is worth seeing."""
-    if reader.meta("outcome") is None:
+    """The worst thing, else the first thing worth noticing, else what is worth seeing.
+
+    Where a run that went well made nothing, how it ended says what to do.
+    """
+    outcome = reader.meta("outcome")
+    if outcome is None:
         return
     order = ("run", "graphs", "breaks", "recompiles")
     problems = sorted((f for f in facts if f.severity == "problem" and f.topic in order), key=lambda f: order.index(f.topic))
     if problems:
-        worst = problems[0]
-        yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail, worst.place, worst.view)
+        worst, said = problems[0], model.Outcome.from_json(outcome).message
+        yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)
     elif reader.count(model.Kernel):
         yield Fact("next", "good", "Nothing is wrong. See which of your lines became which kernel.", view="source")
     elif reader.count(model.Graph):

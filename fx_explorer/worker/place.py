@@ -91,5 +91,5 @@ def nothing_compiled(place: Place) -> str:
     example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"
     return (
         f"{shown} ran to its end and compiled nothing: it never called anything made by torch.compile. {defined}"
-        f"To compile a model or function of it: fx-explorer {example}, or set example_inputs beside the model in the file."
+        f"To compile a model or function of it: fx-explorer {example}, or set example_inputs at the top level of the file."
     )

@@ -85,6 +85,30 @@ def test_a_program_that_compiled_nothing_is_told_so(written: Written) -> None:
     assert texts(facts, "graphs") == ["No graph was made: nothing of this program was compiled."]
 
 
+def test_where_all_was_left_to_python_the_break_that_did_it_is_what_to_look_at(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="skipped"))
+        writer.add(model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", 4, "graph_break()"))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    assert overview(written(write))[-1].text.startswith("Look first at: m.py:4 cuts the graph")
+
+
+def test_where_all_was_left_to_python_without_a_break_the_function_is_named(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.add(model.Fallback(0, 0, "skipped", "f", "/p/m.py", 1, "", "the file is skipped"))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    assert overview(written(write))[-1].detail == "f: Dynamo does not look into it: the file is skipped"
+
+
+def test_a_script_that_compiled_nothing_is_told_what_to_do(written: Written) -> None:
+    """The worker has read the file, and knows what is in it."""
+    said = "To compile a model or function of it: fx-explorer net.py:Net --inputs 'torch.randn(2, 8)'"
+    last = overview(written(lambda writer: writer.set_meta("outcome", model.Outcome("finished", said).to_json())))[-1]
+    assert (last.text, last.detail) == ("Look first at: No graph was made: nothing of this program was compiled.", said)
+
+
 def test_many_breaks_are_counted_and_only_some_told(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))

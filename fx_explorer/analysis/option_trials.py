@@ -10,6 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.compare import Figure
 from fx_explorer.analysis.totals import operations_captured, totals
 from fx_explorer.analysis.words import seconds
+from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
 
 
@@ -61,6 +62,12 @@ _WORDS = {
 def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
     rows = [Figure(words, f"{getattr(before, name):,}", f"{getattr(after, name):,}") for name, words in _WORDS.items()]
     return [*rows, Figure("compiling took", seconds(before.compile_s), seconds(after.compile_s))]
+
+
+def ended_in_words(after: Outcome, before: Outcome | None) -> str:
+    """``raised: ValueError: no (as before)``; ``before``: how the program had ended, None when that is not known."""
+    again = " (as before)" if before and (before.kind, before.message) == (after.kind, after.message) else ""
+    return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
 
 
 def settings_in_words(settings: Mapping[str, object]) -> str:

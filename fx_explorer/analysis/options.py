@@ -45,6 +45,11 @@ class ConsoleOption:
         return ", ".join(dict.fromkeys(one.set_by for one in self.in_force if one.set_by != "default")) or "default"
 
 
+def is_called(full_name: str, name: str) -> bool:
+    """With or without its group; an empty name is that of every option."""
+    return name in ("", full_name, full_name.partition(".")[2])
+
+
 def console_options(reader: SessionReader) -> list[ConsoleOption]:
     """In the order they are explained; what the torch of the session lacks, and sessions without a catalogue, have none."""
     settings = {setting.full_name: setting for setting in read_settings(reader)}

@@ -14,7 +14,7 @@ from fx_explorer.commands.capture_options import add_capture_arguments, option
 from fx_explorer.commands.given_session import answer_from
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -27,10 +27,17 @@ option of fx-explorer, the environment. --try captures X once more by a worker o
 
 examples:
   fx-explorer options                                          what there is
+  fx-explorer options --name compile.mode                      all that is known about one
   fx-explorer options model.py                                 what is in force
   fx-explorer options model.py --name compile.mode             all about one
   fx-explorer options model.py --try compile.dynamic=True --try compiler.stance=fail_on_recompile
 """
+
+
+NO_LIST = (
+    "this session has no list of options: the program did not get as far as compiling "
+    "(or an old version of fx-explorer captured it)"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +65,8 @@ class Found:
     options: list[ConsoleOption]
     request: CaptureRequest | None
     before: SessionFigures | None
+    ending: Outcome | None
+    """How its program ended; None while it has not."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,17 +77,21 @@ def run(arguments: argparse.Namespace) -> int:
     for found in sessions:
         if arguments.trying:
             return asyncio.run(_try(found, arguments))
+        if not found.options:
+            print(NO_LIST, file=sys.stderr)
         _tell(_chosen(found.options, arguments.name), arguments)
     return ended
 
 
 def _known(arguments: argparse.Namespace) -> int:
+    from fx_explorer.analysis.option_words import WORDS
     from fx_explorer.report.compile_options import known_options
     from fx_explorer.report.options_text import known_text
 
-    if arguments.name or arguments.trying:
-        raise UsageError("--name and --try need a target or a session: values are those of a torch")
-    sys.stdout.write(_as_json(known_options()) if arguments.format == "json" else known_text())
+    if arguments.trying:
+        raise UsageError("--try needs a target or a session: something to capture")
+    _check_name(arguments.name, list(WORDS))
+    sys.stdout.write(_as_json(known_options(arguments.name)) if arguments.format == "json" else known_text(arguments.name))
     return 0
 
 
@@ -86,26 +99,35 @@ def _found(reader: SessionReader) -> Found:
     from fx_explorer.analysis.option_trials import figures_to_compare_with
     from fx_explorer.analysis.options import console_options
 
-    return Found(console_options(reader), reader.request(), figures_to_compare_with(reader))
+    ending = reader.meta("outcome")
+    before = figures_to_compare_with(reader)
+    return Found(console_options(reader), reader.request(), before, Outcome.from_json(ending) if ending else None)
 
 
 def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
     """Those of this name, with or without its group; all without one. Raises UsageError when there is none."""
-    found = [one for one in options if name in ("", one.name, one.setting.name)]
-    if options and not found:
-        near = difflib.get_close_matches(name, [one.name for one in options], n=3, cutoff=0.4)
+    from fx_explorer.analysis.options import is_called
+
+    if options:
+        _check_name(name, [one.name for one in options])
+    return [one for one in options if is_called(one.name, name)]
+
+
+def _check_name(name: str, known: list[str]) -> None:
+    """Raises UsageError for one that is not known."""
+    from fx_explorer.analysis.options import is_called
+
+    if not any(is_called(one, name) for one in known):
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise UsageError(
             f"there is no option {name} in the console{'; did you mean ' + ' or '.join(near) + '?' if near else ''}"
         )
-    return found
 
 
 def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
     from fx_explorer.report.compile_options import compile_option
     from fx_explorer.report.options_text import option_text, options_text
 
-    if not options:
-        print("this session has no list of options: it is older than the list, or torch was never asked", file=sys.stderr)
     if arguments.format == "json":
         sys.stdout.write(_as_json([compile_option(one) for one in options]))
     elif arguments.name:
@@ -116,7 +138,7 @@ def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
 
 async def _try(found: Found, arguments: argparse.Namespace) -> int:
     """1 when the changed program did not come to its end."""
-    from fx_explorer.analysis.option_trials import compared, session_figures, settings_in_words
+    from fx_explorer.analysis.option_trials import compared, ended_in_words, session_figures, settings_in_words
     from fx_explorer.client.option_trial import TIMEOUT_S, try_options
     from fx_explorer.report.options_text import figures_text
 
@@ -133,7 +155,7 @@ async def _try(found: Found, arguments: argparse.Namespace) -> int:
     else:
         print(printable(settings_in_words(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":
-            print(f"  {printable(f'{trial.outcome.kind}: {trial.outcome.message}')}")
+            print(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
         sys.stdout.write(figures_text(figures))
     return int(trial.outcome.kind != "finished")
 

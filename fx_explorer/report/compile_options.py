@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fx_explorer.analysis.option_words import GROUPS, OptionWords
-from fx_explorer.analysis.options import ConsoleOption, meaning
+from fx_explorer.analysis.options import ConsoleOption, is_called, meaning
 from fx_explorer.model import OptionInForce
 
 Json = dict[str, object]
@@ -34,12 +34,13 @@ def _in_force(row: OptionInForce) -> Json:
     }
 
 
-def known_options() -> list[Json]:
-    """What is known of the options without a session: no values of any torch."""
+def known_options(wanted: str = "") -> list[Json]:
+    """What is known of the options without a session, or of one: no values of any torch."""
     return [
         {"name": name, "group": group, "does": words.does, "more": words.more, "values": _meanings(words)}
         for group, options in GROUPS.items()
         for name, words in options.items()
+        if is_called(name, wanted)
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.compare import Figure
 from fx_explorer.analysis.option_words import GROUPS, OptionWords
-from fx_explorer.analysis.options import ConsoleOption, choices_in_order, meaning, origins
+from fx_explorer.analysis.options import ConsoleOption, choices_in_order, is_called, meaning, origins
 from fx_explorer.highlight import printable
 
 WIDTH = 100
@@ -43,11 +43,13 @@ def option_text(option: ConsoleOption) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def known_text() -> str:
-    """What is known without a session."""
+def known_text(wanted: str = "") -> str:
+    """What is known without a session, of all or of one option."""
     lines: list[str] = []
-    for group, options in GROUPS.items():
-        lines += ["", group] if lines else [group]
+    for group, every in GROUPS.items():
+        options = {one: words for one, words in every.items() if is_called(one, wanted)}
+        if options:
+            lines += ["", group] if lines else [group]
         for name, words in options.items():
             lines += [f"  {name}", *_wrapped(f"{words.does} {words.more}".strip(), "      "), *_values(words)]
     return "\n".join(lines) + "\n"

@@ -12,7 +12,13 @@ import pytest
 import torch
 import torch._inductor
 
-from fx_explorer.analysis.option_trials import SessionFigures, compared, figures_to_compare_with, session_figures
+from fx_explorer.analysis.option_trials import (
+    SessionFigures,
+    compared,
+    ended_in_words,
+    figures_to_compare_with,
+    session_figures,
+)
 from fx_explorer.analysis.option_words import GROUPS, WORDS
 from fx_explorer.analysis.options import ConsoleOption, console_options, explained, next_value, order_of, origins
 from fx_explorer.capture.driving.settings import catalogue
@@ -158,7 +164,36 @@ def test_without_a_target_it_explains_without_torch(capsys: pytest.CaptureFixtur
     assert all(name in out for name in CONSOLE)
     listed: list[dict[str, Any]] = json.loads(run(capsys, "--format", "json")[1])
     assert [one["name"] for one in listed] == list(WORDS)
-    assert run(capsys, "--name", "compile.mode")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["compile.mode", "mode"])
+def test_one_option_is_explained_without_a_target(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, _ = run(capsys, "--name", name)
+    assert (code, [line for line in out.splitlines() if line.startswith("  c")]) == (0, ["  compile.mode"])
+    assert [one["name"] for one in json.loads(run(capsys, "--name", name, "--format", "json")[1])] == ["compile.mode"]
+
+
+def test_without_a_target_a_name_that_is_not_known_and_a_trial_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(capsys, "--name", "compile.mod")
+    assert code == 2
+    assert "did you mean compile.mode" in error
+    assert run(capsys, "--try", "compile.mode=lite")[0] == 2
+
+
+def test_a_program_that_did_not_get_as_far_as_compiling_has_no_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "odd.py").write_text("def f(:\n")
+    code, _, error = run(capsys, str(tmp_path / "odd.py"), "--python", sys.executable)
+    assert code != 0
+    assert "the program did not get as far as compiling" in error
+
+
+def test_a_trial_that_fails_as_before_says_so() -> None:
+    failed = Outcome("raised", "ValueError: no")
+    assert ended_in_words(failed, failed) == "raised: ValueError: no (as before)"
+    assert ended_in_words(failed, Outcome("finished")) == "raised: ValueError: no"
+    assert ended_in_words(Outcome("timed_out"), None) == "timed out"
 
 
 def test_a_script_is_asked_and_another_value_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ from fx_explorer.session import SessionReader
 
 _NOTHING_TO_COMPILE = ("no tensor-related objects found in frame", "No ops traced for the FX graph")
 
+MADE_BY_PYTHON = "Python made this code itself, for a namedtuple or a dataclass: nothing has to be done"
+
 _PLAIN_KINDS: dict[model.FallbackKind, str] = {
     "skipped": "Dynamo does not look into it",
     "limit": "it was compiled too often for different inputs; new ones run uncompiled",
@@ -40,10 +42,17 @@ class LeftToPython:
     @property
     def has_nothing_to_compile(self) -> bool:
         """It works on no tensors: there is nothing to be had by compiling it."""
-        return any(words in self.reason for words in _NOTHING_TO_COMPILE)
+        return self.is_made_by_python or any(words in self.reason for words in _NOTHING_TO_COMPILE)
+
+    @property
+    def is_made_by_python(self) -> bool:
+        """The constructor of a namedtuple (torch's words), or what ``dataclass`` writes (CPython's Lib/dataclasses.py)."""
+        return self.reason == "frame is a namedtuple constructor" or self.function.startswith("__create_fn__.")
 
     @property
     def in_words(self) -> str:
+        if self.is_made_by_python:
+            return MADE_BY_PYTHON
         if self.has_nothing_to_compile:
             return "it computes nothing with tensors"
         return self.explanation or f"{_PLAIN_KINDS[self.kind]}: {first_line(self.reason)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.fallbacks import LeftToPython
+from fx_explorer.analysis.fallbacks import MADE_BY_PYTHON, LeftToPython
 from fx_explorer.analysis.recompiles import ExplainedRecompile
 from fx_explorer.mending.marking import mark_mends
 from fx_explorer.mending.mend import Mend
@@ -90,6 +90,8 @@ def as_break(left: LeftToPython) -> DistinctBreak:
 def _why_none(reader: SessionReader, subject: Subject) -> str:
     if isinstance(subject, ExplainedRecompile):
         return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
+    if isinstance(subject, LeftToPython) and subject.is_made_by_python:
+        return f"{MADE_BY_PYTHON}."
     broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
     known = "No mend is known for this." + (f" torch suggests: {broken.hints[0]}" if broken.hints else "")
     return why_none(reader, broken) or known

@@ -28,6 +28,8 @@ from fx_explorer.model import GuardAnswer, GuardCheck
 
 ONLY_BY_RUNNING = "its values are computed by the program, so it is known only by running it"
 
+NOTHING_COMPILED = "Nothing was compiled, so there are no guards to ask."
+
 THROWN_AWAY = "torch no longer has this compiled code (torch._dynamo.reset(), or an object it was made for is gone)"
 
 
@@ -75,6 +77,8 @@ def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dic
     wrapped = _wrapped(recording, called)
     if wrapped is not None:
         return _Frame(wrapped.code, {**wrapped.still_there(), "args": args, "kwargs": kwargs})
+    if not known:
+        raise UsageError(NOTHING_COMPILED)
     raise UsageError(
         "The function that is called with the inputs was not compiled itself, only what it calls or goes on with: "
         "whether those fit is known only by running the program."
@@ -91,7 +95,7 @@ def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, 
     """In a script: of the first function that was compiled. Its defaults are not known, so every argument has to be given."""
     trees = recording.live_guards.all()
     if not trees:
-        raise UsageError("Nothing was compiled that could be asked.")
+        raise UsageError(NOTHING_COMPILED)
     code, kept = trees[0].code, trees[0].still_there()
     function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
     leading = tuple(kept[name] for name in code.co_varnames[:1] if name in kept)

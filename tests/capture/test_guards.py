@@ -300,6 +300,16 @@ def test_a_function_that_was_not_compiled_itself_is_not_answered_for(tmp_path: P
         assert "was not compiled itself" in refusal(asked, torch.ones(4))
 
 
+def test_where_nothing_was_compiled_that_is_said(tmp_path: Path) -> None:
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            torch._dynamo.graph_break()  # within a loop: the frame is left to Python
+        return x * 2
+
+    with asking(tmp_path / "s", outer, torch.ones(4)) as asked:
+        assert refusal(asked, torch.ones(4)).startswith("Nothing was compiled")
+
+
 def test_code_that_torch_has_thrown_away_is_said_to_be_gone(tmp_path: Path) -> None:
     with asking(tmp_path / "s", flagged, *FIRST) as asked:
         torch._dynamo.reset()

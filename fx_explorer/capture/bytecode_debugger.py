@@ -10,6 +10,7 @@ import sys
 import types
 from typing import Any
 
+from fx_explorer.capture.made_code import SetOfCode
 from fx_explorer.capture.step_recorder import StepRecorder
 from fx_explorer.capture.versions import part
 
@@ -22,6 +23,10 @@ class BytecodeDebugger(_DebugContext):
     def __init__(self, recorder: StepRecorder) -> None:
         super().__init__()
         self._recorder = recorder
+        self._tracked_codes = SetOfCode()  # torch's set ends the process at code that has no hash
+
+    def _get_or_create_code_info(self, code: types.CodeType) -> None:
+        """torch's is for its prompt, and needs a hash too."""
 
     def _handle_instruction(self, code: types.CodeType, offset: int, frame: types.FrameType | None = None) -> None:
         frame = frame or self._find_frame_for_code(code)

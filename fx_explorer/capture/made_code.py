@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +19,40 @@ class KnownCode:
     """Offset of an instruction → its line in the listing, from 1."""
 
 
+class OfCode(MutableMapping[types.CodeType, T], Generic[T]):
+    """Values of code objects by identity. Dynamo puts dictionaries among the constants of code, which then has no hash."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[types.CodeType, T]] = {}
+        """By ``id``: the code is held, so that no other can have it."""
+
+    def __getitem__(self, code: types.CodeType) -> T:
+        return self._held[id(code)][1]
+
+    def __setitem__(self, code: types.CodeType, value: T) -> None:
+        self._held[id(code)] = (code, value)
+
+    def __delitem__(self, code: types.CodeType) -> None:
+        del self._held[id(code)]
+
+    def __iter__(self) -> Iterator[types.CodeType]:
+        return iter([code for code, _ in self._held.values()])
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class SetOfCode(OfCode[None]):
+    """As far as torch's bytecode debugger needs one."""
+
+    def add(self, code: types.CodeType) -> None:
+        self[code] = None
+
+
 @dataclass
 class MadeCode:
-    modified: dict[types.CodeType, KnownCode] = field(default_factory=dict)
-    original: set[types.CodeType] = field(default_factory=set)
+    modified: OfCode[KnownCode] = field(default_factory=OfCode)
+    original: SetOfCode = field(default_factory=SetOfCode)
     """What Dynamo made bytecode for: when it runs all the same, no guards of what was made held."""
 
     def add(self, original: types.CodeType, modified: types.CodeType, known: KnownCode) -> None:

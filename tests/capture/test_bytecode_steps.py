@@ -29,6 +29,7 @@ from fx_explorer.capture.values import MAX_SHOWN, in_short
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.capture.recorded import failures
 
 
 def breaks_twice(x: torch.Tensor, n: int) -> torch.Tensor:
@@ -127,10 +128,28 @@ def captured(path: Path, function: Callable[..., object], *args: object) -> Iter
     torch._dynamo.reset()
 
 
+def loops_on_a_value(x: torch.Tensor) -> torch.Tensor:
+    """torch 2.13 makes code for it that has a dictionary among its constants."""
+
+    def scaled(v: torch.Tensor) -> torch.Tensor:
+        return v * 2
+
+    return scaled(Halving.halve(x))
+
+
+class Halving:
+    @classmethod
+    def halve(cls, x: torch.Tensor) -> torch.Tensor:
+        while x.abs().max() > 0.5:
+            x = x * 0.5
+        return x
+
+
 PROGRAMS = [
     pytest.param(breaks_twice, (torch.ones(3), 2), id="breaks"),
     pytest.param(in_a_context, (torch.ones(3),), id="context"),
     pytest.param(writes_in_place, (torch.ones(3),), id="in place"),
+    pytest.param(loops_on_a_value, (torch.ones(3),), id="code without a hash"),
 ]
 
 
@@ -282,6 +301,17 @@ def test_nothing_is_compiled_meanwhile_and_what_ran_as_python_is_named(tmp_path:
         assert NOTHING_RAN in said
         assert sys.version_info >= (3, 12) or "breaks_twice ran as Python" in said
         assert torch.equal(found.again.results[-1], breaks_twice(*found.again.args))  # type: ignore[arg-type]
+
+
+def test_code_that_has_no_hash_is_recorded(tmp_path: Path) -> None:
+    with captured(tmp_path / "s.fxs", loops_on_a_value, torch.ones(3)) as found:
+        unhashable = [code for code in found.state.made_code.modified if any(type(one) is dict for one in code.co_consts)]
+        if not unhashable:
+            pytest.skip("this torch makes no such code")
+        record_steps(found.state)
+        assert {code.co_name for code in unhashable} <= {step.function for step in found.steps()}
+        with SessionReader(tmp_path / "s.fxs") as reader:
+            assert failures(reader) == []
 
 
 def test_every_step_stands_on_its_instruction_of_the_listing(tmp_path: Path) -> None:

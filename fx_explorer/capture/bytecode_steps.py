@@ -24,6 +24,8 @@ A_SCRIPT = "A script calls what it likes: to have its bytecode recorded, name th
 
 NOTHING_RAN = "None of Dynamo's bytecode ran."
 
+NOTHING_COMPILED = "No function was compiled, so there is none: the list of graph breaks says why."
+
 
 class CallAgain(Protocol):
     """Calls what was captured once more."""
@@ -60,7 +62,7 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
         raise
     finally:
         recorder.flush()
-        run = _ended(run, recorder)
+        run = _ended(run, recorder, recording)
         recording.writer.update(run)
     return in_words(run)
 
@@ -74,10 +76,10 @@ def _recorded(call_again: CallAgain, watching: AbstractContextManager[object], r
     return replace(run, ended="returned", said=" ".join(remarks))
 
 
-def _ended(run: BytecodeRun, recorder: StepRecorder) -> BytecodeRun:
+def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> BytecodeRun:
     sentences = [run.said] if run.said else []
     if not recorder.count:
-        sentences.insert(0, NOTHING_RAN)
+        sentences.insert(0, NOTHING_RAN if recording.live_guards.all() else f"{NOTHING_RAN} {NOTHING_COMPILED}")
     sentences += [f"{name} ran as Python: no guards of what was compiled held for this call." for name in recorder.as_python]
     is_cut = recorder.is_full and run.ended != "stopped"
     return replace(run, steps=recorder.count, ended="limit" if is_cut else run.ended, said=" ".join(sentences))

@@ -21,7 +21,7 @@ import torch
 import torch._dynamo.bytecode_debugger as torchs_debugger
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.bytecode_steps import NOTHING_CALLED, NOTHING_RAN, record_steps
+from fx_explorer.capture.bytecode_steps import NOTHING_CALLED, NOTHING_COMPILED, NOTHING_RAN, record_steps
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.stack_depths import stack_depths
@@ -299,8 +299,19 @@ def test_nothing_is_compiled_meanwhile_and_what_ran_as_python_is_named(tmp_path:
         assert counters["frames"]["total"] == before
         assert found.steps() == []
         assert NOTHING_RAN in said
+        assert NOTHING_COMPILED not in said
         assert sys.version_info >= (3, 12) or "breaks_twice ran as Python" in said
         assert torch.equal(found.again.results[-1], breaks_twice(*found.again.args))  # type: ignore[arg-type]
+
+
+def test_where_nothing_was_compiled_it_says_why_none_ran(tmp_path: Path) -> None:
+    def left_to_python(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            torch._dynamo.graph_break()  # within a loop: the frame is left to Python
+        return x * 2
+
+    with captured(tmp_path / "s.fxs", left_to_python, torch.ones(3)) as found:
+        assert f"{NOTHING_RAN} {NOTHING_COMPILED}" in record_steps(found.state)
 
 
 def test_code_that_has_no_hash_is_recorded(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ READY := $(VENV)/.ready
 DEMO ?= sample_models/transformer.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test newest virtual-gpu lint format types contracts wheel docs clean
+.PHONY: help demo test newest newest-torch newest-gpu virtual-gpu lint format types contracts wheel docs clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for another one)
 	$(BIN)/fx-explorer $(DEMO)
@@ -21,13 +21,21 @@ demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for anothe
 test: $(READY) ## run the tests, two at a time (ARGS="-k breaks" for some of them)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-newest: ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
-	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+newest: $(NEWEST)/bin/python ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
 	grep -vE '^(torch|triton)==' constraints.txt > $(NEWEST)/constraints.txt
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade -c $(NEWEST)/constraints.txt '$(TORCH)' -e '.[dev]'
 	$(NEWEST)/bin/python -c 'import torch; print("torch", torch.__version__)'
 	$(NEWEST)/bin/fx-explorer doctor --gpu h100
 	$(NEWEST)/bin/python -m pytest $(TORCH_TESTS) $(ARGS)
+
+newest-torch: $(NEWEST)/bin/python ## the newest torch alone
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade '$(TORCH)'
+
+newest-gpu: $(READY) newest-torch ## the check of the GPU that is not there, with the newest torch
+	$(BIN)/fx-explorer doctor --gpu h100 --python $(NEWEST)/bin/python
+
+$(NEWEST)/bin/python:
+	$(PYTHON) -m venv $(NEWEST)
 
 virtual-gpu: $(READY) ## the GPU that is not there: every hook found, small programs compiled, attention fused
 	for gpu in h100 a100 mi300x; do $(BIN)/fx-explorer doctor --gpu $$gpu || exit 1; done

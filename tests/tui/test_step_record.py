@@ -12,6 +12,7 @@ from fx_explorer.model import Command, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.bytecode_stepping import NO_RECORD
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.step_record import StepScreen
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
@@ -192,3 +193,12 @@ async def test_what_the_worker_refuses_is_told_and_nothing_opens(tmp_path: Path,
 def test_the_steps_of_a_session_of_today_are_read_again(recorded: Path) -> None:
     with SessionReader(recorded) as reader:
         assert [step.stack for step in reader.rows(model.BytecodeStep)][:5] == [stack for _, stack, _, _ in STEPS]
+
+
+async def test_help_lists_the_keys_of_the_steps_and_goes_back_to_them(open_app: OpenApp, recorded: Path) -> None:
+    async with open_app(recorded) as driver:
+        await driver.press("p", "question_mark")
+        assert isinstance(driver.app.screen, Help)
+        assert "In recorded bytecode, go back by one instruction." in " ".join(driver.screen.split())
+        await driver.press("escape")
+        assert isinstance(driver.app.screen, StepScreen)

@@ -16,8 +16,10 @@ from fx_explorer.analysis.linked import linked_places
 from fx_explorer.analysis.step_record import Move, StepRecord, moved
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
+from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.topics import Topic
 from fx_explorer.tui.views.steps import COLUMNS, position, remarkable, state_rows, whole
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
@@ -26,6 +28,13 @@ from fx_explorer.tui.widgets.row_list import RowList, Rows
 
 WIDE_CELLS = 150
 """From here on source and bytecode stand side by side, not one above the other."""
+
+TOPIC = Topic(
+    "steps of the bytecode",
+    "What Dynamo's bytecode did in one call, an instruction at a time: its line is lit in source and bytecode.\n"
+    "Beside them the stack and the variables before the instruction, with what the last one changed.",
+    "Dialogs",
+)
 
 NO_FURTHER: dict[Move, str] = {
     "forward": "This is the last step.",
@@ -57,7 +66,11 @@ class StepScreen(ModalScreen[Place | None]):
     StepScreen .title { background: $panel; }
     StepScreen #keys { color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *priority_bindings("steps")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *priority_bindings("steps"),
+        *reused_bindings("app.help"),
+    ]
 
     def __init__(self, reader: SessionReader, record: StepRecord, keymap: Keymap, at: int = 0) -> None:
         super().__init__()
@@ -165,3 +178,6 @@ class StepScreen(ModalScreen[Place | None]):
         step = self._record.steps[self._at]
         document = self._shown.get("bytecode")
         self.dismiss(Place(document, step.line - 1) if document else None)
+
+    def action_help(self) -> None:
+        self.app.push_screen(Help(TOPIC, self._keymap))

@@ -79,7 +79,7 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
         trials = _dynamic_trials(arguments)
-        return ExplorerApp(session=session, config=config, try_mend=_trial_of(arguments), try_dynamic=trials)
+        return ExplorerApp(session=session, config=config, try_mend=mend_trials(arguments), try_dynamic=trials)
     from fx_explorer.client import Capture
 
     request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
@@ -92,19 +92,19 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,
-        try_mend=_trial_of(arguments),
+        try_mend=mend_trials(arguments),
         measure_breaks=_measuring(arguments),
         try_dynamic=_dynamic_trials(arguments),
     )
 
 
-def _trial_of(arguments: argparse.Namespace) -> TryMend:
-    """A mend is tried with the interpreter that captures."""
+def mend_trials(arguments: argparse.Namespace) -> TryMend:
+    """How the app tries a mend: in the interpreter that captures."""
 
     async def try_mend(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
-        from fx_explorer.mending import trial
+        from fx_explorer.mending import marking
 
-        return await trial.try_mend(request, mend, before, arguments.python, arguments.timeout or trial.TIMEOUT_S)
+        return await marking.try_any(request, mend, before, arguments.python, arguments.timeout or marking.TIMEOUT_S)
 
     return try_mend
 

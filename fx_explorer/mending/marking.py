@@ -135,11 +135,13 @@ def _by_hand(wanted: Sequence[Mark]) -> str:
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
 
-async def try_any(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
+async def try_any(
+    request: CaptureRequest, mend: Mend, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> Trial:
     """``try_mend``, also for marks: those change what is compiled and nothing that is computed, so results are not compared."""
     if not mend.marks:
-        return await try_mend(request, mend, before)
-    tried = await try_sources(request, mend.marks, before.compilations)
+        return await try_mend(request, mend, before, python, timeout)
+    tried = await try_sources(request, mend.marks, before.compilations, python, timeout)
     verdict: Verdict = "good" if tried.is_good else "refused"
     return Trial(mend, verdict, f"{tried.in_words}; results were not compared", before, None, None, tried.took_s)
 

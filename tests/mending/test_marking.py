@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from fx_explorer import cli
 from fx_explorer.analysis.recompiles import causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.capture.versions import marks_one_size
-from fx_explorer.mending import figures, offer, try_any
+from fx_explorer.commands.explore import mend_trials
+from fx_explorer.mending import figures, offer
 from fx_explorer.mending.marking import Mark, MarkTrial, instruction, marks, try_marks
 from fx_explorer.session import SessionReader
 
@@ -95,7 +98,8 @@ def test_marks_are_offered_for_their_recompile_and_tried_as_mends_are(captured: 
         "torch._dynamo.mark_dynamic(x, 0)\n# or, without an edit: TORCH_COMPILE_DYNAMIC"
     )
     assert found.request is not None
-    trial = asyncio.run(try_any(found.request, found.mends[1], before))
+    as_the_app_does = mend_trials(argparse.Namespace(python=sys.executable, timeout=None))
+    trial = asyncio.run(as_the_app_does(found.request, found.mends[1], before))
     assert (trial.verdict, trial.reason) == (
         "good",
         f"tried, {COMPILED} compilations → {WITH_BOTH}; results were not compared",

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch._dynamo import trace_rules
+from torch._dynamo.eval_frame import skip_code
 
 from fx_explorer.capture.callers import Caller, caller, is_torch_itself
 from fx_explorer.capture.driving.settings import as_json
@@ -47,7 +48,9 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
                 calls.note(model, given)
             return original(model, **with_those_wanted(given, wanted))
 
-        return compile
+        recorded: Any = compile
+        skip_code(recorded.__code__)  # after a break at the call Dynamo would compile this function, and break in it
+        return recorded
 
     with patched(torch, "compile", make):
         yield

@@ -43,7 +43,7 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
 
 
 def disassembled(cubin: bytes, python: str = sys.executable) -> str:
-    """With the lines of the source. Raises WorkerError."""
+    """As a builder does it (capture.virtual_gpu.machine_code). Raises WorkerError."""
     tool = nvdisasm(python)
     if not tool:
         raise WorkerError(NO_TOOL.format(python=python))
@@ -51,7 +51,7 @@ def disassembled(cubin: bytes, python: str = sys.executable) -> str:
         file.write(cubin)
         file.flush()
         try:
-            ended = subprocess.run([tool, "-g", "-c", file.name], capture_output=True, text=True, check=False)
+            ended = subprocess.run([tool, "-gi", "-ndf", "-c", file.name], capture_output=True, text=True, check=False)
         except OSError as error:
             raise WorkerError(f"{tool} cannot be started: {error}") from error
     if ended.returncode:

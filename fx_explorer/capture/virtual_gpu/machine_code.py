@@ -52,8 +52,10 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassembled(cubin: bytes) -> str:
-    """SASS with the lines it is from, inlined ones too. The dataflow analysis is left out: it takes a third of the time, and names
-    branch targets for GPUs before Volta only. Raises CannotBuild."""
+    """SASS with the lines it is from, inlined ones too. Raises CannotBuild.
+
+    The dataflow analysis is left out: it takes a third of the time, and names branch targets of GPUs before Volta only.
+    """
     with _as_file(cubin) as path:
         return _run("nvdisasm", "-gi", "-ndf", "-c", path)
 

@@ -19,8 +19,9 @@ from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.graphs import describe_value, node_value, short_dtype, sizes
 from fx_explorer.capture.links import copied_links, traced_links
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import RecordedGraph, Recording, Segment
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.regional import traced_region
+from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.model import Direction, SavedTensor
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import torch
 
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.error_lines import one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.step_recorder import MAX_STEPS, StepRecorder
 from fx_explorer.capture.versions import MissingInTorch
 from fx_explorer.errors import UsageError

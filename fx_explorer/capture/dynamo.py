@@ -15,7 +15,8 @@ from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import BackendError, Recording, Segment
+from fx_explorer.capture.recording import BackendError, Recording
+from fx_explorer.capture.segments import Segment
 
 
 def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

@@ -20,8 +20,9 @@ from torch._dynamo.exc import Unsupported, UserError
 
 from fx_explorer.capture.break_registry import completed
 from fx_explorer.capture.breaks import parse_break
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import Sources
 from fx_explorer.model import Fallback, FallbackKind, Frame
 

@@ -10,7 +10,8 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 
 from fx_explorer.capture.instructions import Instruction, instructions
-from fx_explorer.capture.recording import RecordedGraph, Recording
+from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.segments import RecordedGraph
 from fx_explorer.capture.stack_depths import stack_depths
 from fx_explorer.model import LineNode
 

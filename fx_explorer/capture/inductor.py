@@ -21,8 +21,9 @@ from fx_explorer.capture.kernel_rows import add_lowered
 from fx_explorer.capture.kernels import LoweredKernels, kernel_recording
 from fx_explorer.capture.links import copied_links
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import RecordedGraph, Recording
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.regional import as_traced
+from fx_explorer.capture.segments import RecordedGraph
 from fx_explorer.model import ArtifactKind, Gate, LineNode
 
 if TYPE_CHECKING:

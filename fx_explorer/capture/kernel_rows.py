@@ -11,7 +11,8 @@ from dataclasses import replace
 import torch
 
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
-from fx_explorer.capture.recording import RecordedGraph, Recording
+from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.segments import RecordedGraph
 from fx_explorer.model import Artifact, Direction, Kernel, KernelBuild, KernelCall, LineNode, WithoutKernel
 
 

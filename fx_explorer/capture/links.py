@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.graphs import CALLS
-from fx_explorer.capture.recording import RecordedGraph, Segment
+from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.model import Link
 from fx_explorer.model.link import How
 

@@ -1,4 +1,4 @@
-"""What the hooks share while a capture runs: the writer, the compilation in progress, and which FX node is which row.
+"""What the hooks share while a capture runs: the writer, the compilation in progress, and what is known of it so far.
 
 The hooks (dynamo.py, aot.py, inductor.py, trace.py) see torch; this file turns what they see into rows. A fault of ours must
 never become a fault of the user's compile: every hook does its recording inside ``noting``.
@@ -7,22 +7,23 @@ never become a fault of the user's compile: every hook does its recording inside
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._guards import CompileContext
 
 from fx_explorer.capture import graphs
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.live_guards import LiveGuards
 from fx_explorer.capture.made_code import MadeCode
+from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.capture.sources import Sources
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
@@ -33,7 +34,6 @@ from fx_explorer.model import (
     Compilation,
     Direction,
     Failure,
-    Gate,
     Graph,
     Guard,
     Notice,
@@ -42,8 +42,6 @@ from fx_explorer.model import (
     Symbol,
     SymbolEvent,
 )
-from fx_explorer.model.link import How
-from fx_explorer.model.steering import stage_at
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
@@ -52,64 +50,6 @@ if TYPE_CHECKING:
     from fx_explorer.capture.recompiles import GuardedValue
 
 Notify = Callable[[Notice], None]
-
-
-@dataclass
-class RecordedGraph:
-    """A graph that is in the session, with the way from live nodes to rows. Holds the nodes, so their identity stays valid."""
-
-    graph: Graph
-    module: torch.fx.GraphModule
-    ids: dict[torch.fx.Node, int]
-    by_name: dict[str, int]
-    nested: dict[str, RecordedGraph] = field(default_factory=dict)
-
-    def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
-        """This graph or the nested one that was recorded from ``module``."""
-        if self.module is module:
-            return self
-        return next((found for inner in self.nested.values() if (found := inner.find(module))), None)
-
-
-@dataclass
-class Segment:
-    """The graphs of one call of the backend: what one Dynamo graph became. Forgotten when the next one of its frame begins."""
-
-    dynamo: RecordedGraph | None = None
-    pre_grad: RecordedGraph | None = None
-    joint: RecordedGraph | None = None
-    aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
-    post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
-    unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)
-    """Graphs that were edited at a gate, as they were before."""
-    seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
-    subgraph: str = ""
-    """torch's name of the region (regional.py) these graphs are of; then ``dynamo`` is the part of the forward or backward
-    graph that was cut out, and ``aot`` the graph traced of it: rows of neither are added. Empty for the whole."""
-    traced_how: dict[int, How] = field(default_factory=dict)
-    """For a region: row of the outer graph → how a node traced of it is known to be that one."""
-
-    def at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
-        """The latest graph of a stage."""
-        if stage in ("forward", "backward"):
-            return self.aot.get(direction)
-        if stage == "post_grad":
-            return self.post_grad.get(direction)
-        return {"dynamo": self.dynamo, "pre_grad": self.pre_grad, "joint": self.joint}.get(stage)
-
-    def put(self, stage: Stage, direction: Direction, graph: RecordedGraph) -> None:
-        if stage in ("forward", "backward"):
-            self.aot[direction] = graph
-        elif stage == "post_grad":
-            self.post_grad[direction] = graph
-        else:
-            setattr(self, stage, graph)
-
-    @property
-    def traced(self) -> RecordedGraph | None:
-        """The graph AOTAutograd traced."""
-        return self.pre_grad or self.dynamo
 
 
 AUTOGRAD_WHILE_INSPECTING = (
@@ -341,21 +281,6 @@ class Recording:
         self.seen_stages.setdefault(name, set()).add(stage)
         self.notify(Notice("artifact", stage=stage, compilation=name))
 
-    # graphs that were edited
-
-    def add_edited(self, module: torch.fx.GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
-        """Store a graph after an edit at a gate; later stages link to it. Returns the rows of the graph before and of this."""
-        from fx_explorer.capture.links import copied_links  # it needs the classes of this file
-
-        segment, stage = self.segment(), stage_at(gate, direction)
-        before = segment.at(stage, direction)
-        after = self.add_graph(module, stage, direction, name=name)
-        self.writer.add_all(copied_links(after, before))
-        if before:
-            segment.unedited.setdefault((gate, direction), before)
-        segment.put(stage, direction, after)
-        return before.graph.id if before else 0, after.graph.id
-
     # faults
 
     @contextlib.contextmanager
@@ -383,18 +308,6 @@ class Recording:
             return
         self._told_unavailable.add((view, reason))
         self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
-
-
-MAX_ERROR = 400
-"""Characters of an error shown in one line; the whole is in its Failure."""
-
-_ADVICE = re.compile(r"Developer debug context|\n\nSet TORCHDYNAMO_VERBOSE")
-
-
-def one_line(text: str) -> str:
-    """An error in one line, without torch's advice on how to debug torch."""
-    line = " ".join(_ADVICE.split(text)[0].split()).rstrip(":")
-    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"
 
 
 def _is_a_frame(name: str) -> bool:

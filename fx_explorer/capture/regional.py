@@ -22,11 +22,13 @@ from torch._dynamo.backends import registry
 
 from fx_explorer.capture.driving.region_reuse import signature
 from fx_explorer.capture.driving.ways import KeptRegion
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.links import traced_links
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import RecordedGraph, Recording, Segment, one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.region_forms import KEY, configs_in_force, kept_apart, written_value
+from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.model import Link, RegionLowering
 
 NAME = "regional_inductor"

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from fx_explorer.capture.breaks import RESUME
 from fx_explorer.capture.bytecode import without_uuid
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.made_code import KnownCode
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.stack_depths import effect, stack_depths
 from fx_explorer.capture.values import in_short, version_of
 from fx_explorer.capture.versions import part

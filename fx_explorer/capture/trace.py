@@ -19,9 +19,10 @@ from torch._logging.structured import INTERN_TABLE
 from fx_explorer.capture import stages
 from fx_explorer.capture.break_registry import completed
 from fx_explorer.capture.breaks import breaking_now, parse_break
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.fallbacks import callers
 from fx_explorer.capture.recompiles import GuardedValue, qualified_name
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.capture.symbol_rows import RECORDS, add_record
 from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status

@@ -20,9 +20,10 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list as compiled_cod
 from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import strip_local_scope
 
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.live_guards import LiveTree
 from fx_explorer.capture.recompiles import Scope, tensor_source
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GuardAnswer, GuardCheck
 

@@ -21,9 +21,9 @@ from fx_explorer.capture.driving.orders import edit_all
 from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.driving.ways import Key, Way
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
-from fx_explorer.capture.recording import one_line
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     GATE_WORDS,

@@ -9,9 +9,11 @@ from torch.fx import GraphModule
 
 from fx_explorer.capture.driving.snapshots import become, snapshot
 from fx_explorer.capture.driving.ways import Way
+from fx_explorer.capture.links import copied_links
 from fx_explorer.capture.recording import Recording
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
+from fx_explorer.model.steering import stage_at
 
 
 class Edits:
@@ -70,9 +72,20 @@ class Edits:
         recording = self._recording
         way.edited.add((gate, direction))
         with recording.noting("an edited graph", GATE_STAGES[gate]):
-            before, after = recording.add_edited(module, gate, direction, f"after {kind}")
+            before, after = self._add_graph(module, gate, direction, f"after {kind}")
             for title in titles:
                 recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
+
+    def _add_graph(self, module: GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
+        """Store a graph after an edit; later stages link to it. Returns the rows of the graph before and of this."""
+        segment, stage = self._recording.segment(), stage_at(gate, direction)
+        before = segment.at(stage, direction)
+        after = self._recording.add_graph(module, stage, direction, name=name)
+        self._recording.writer.add_all(copied_links(after, before))
+        if before:
+            segment.unedited.setdefault((gate, direction), before)
+        segment.put(stage, direction, after)
+        return before.graph.id if before else 0, after.graph.id
 
 
 def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:

@@ -20,8 +20,9 @@ from torch.utils._pytree import tree_leaves
 
 from fx_explorer.capture.driving.compilers import compiler_for
 from fx_explorer.capture.driving.ways import KeptSegment, Settings, Way
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import Sources
 from fx_explorer.capture.versions import options_there
 from fx_explorer.errors import UsageError

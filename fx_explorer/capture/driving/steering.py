@@ -29,8 +29,10 @@ from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.driving.steered_settings import SteeredSettings
 from fx_explorer.capture.driving.way_rows import WayRows
 from fx_explorer.capture.driving.ways import KeptSegment, Key, Way, share_gates, shared_keys, shared_segment
+from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import backward_at_once, runnable_copy
-from fx_explorer.capture.recording import Recording, Segment, one_line
+from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.segments import Segment
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     GATES,

@@ -7,7 +7,8 @@ from typing import Any
 
 from fx_explorer.capture import stages
 from fx_explorer.capture.driving.ways import KeptSegment, Key, Way
-from fx_explorer.capture.recording import Recording, one_line
+from fx_explorer.capture.error_lines import one_line
+from fx_explorer.capture.recording import Recording
 from fx_explorer.model import Command, Compilation, Gate
 
 

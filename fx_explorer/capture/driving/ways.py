@@ -17,7 +17,7 @@ import torch
 from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
-from fx_explorer.capture.recording import Segment
+from fx_explorer.capture.segments import Segment
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
 from fx_explorer.model.steering import stage_at
 

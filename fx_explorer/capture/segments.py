@@ -1,0 +1,68 @@
+"""The graphs of one call of the backend, in the session: which FX node is which row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from fx_explorer.model import Direction, Gate, Graph, Stage
+from fx_explorer.model.link import How
+
+
+@dataclass
+class RecordedGraph:
+    """A graph that is in the session, with the way from live nodes to rows. Holds the nodes, so their identity stays valid."""
+
+    graph: Graph
+    module: torch.fx.GraphModule
+    ids: dict[torch.fx.Node, int]
+    by_name: dict[str, int]
+    nested: dict[str, RecordedGraph] = field(default_factory=dict)
+
+    def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
+        """This graph or the nested one that was recorded from ``module``."""
+        if self.module is module:
+            return self
+        return next((found for inner in self.nested.values() if (found := inner.find(module))), None)
+
+
+@dataclass
+class Segment:
+    """The graphs of one call of the backend: what one Dynamo graph became. Forgotten when the next one of its frame begins."""
+
+    dynamo: RecordedGraph | None = None
+    pre_grad: RecordedGraph | None = None
+    joint: RecordedGraph | None = None
+    aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
+    post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
+    unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)
+    """Graphs that were edited at a gate, as they were before."""
+    seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
+    subgraph: str = ""
+    """torch's name of the region (regional.py) these graphs are of; then ``dynamo`` is the part of the forward or backward
+    graph that was cut out, and ``aot`` the graph traced of it: rows of neither are added. Empty for the whole."""
+    traced_how: dict[int, How] = field(default_factory=dict)
+    """For a region: row of the outer graph → how a node traced of it is known to be that one."""
+
+    def at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
+        """The latest graph of a stage."""
+        if stage in ("forward", "backward"):
+            return self.aot.get(direction)
+        if stage == "post_grad":
+            return self.post_grad.get(direction)
+        return {"dynamo": self.dynamo, "pre_grad": self.pre_grad, "joint": self.joint}.get(stage)
+
+    def put(self, stage: Stage, direction: Direction, graph: RecordedGraph) -> None:
+        if stage in ("forward", "backward"):
+            self.aot[direction] = graph
+        elif stage == "post_grad":
+            self.post_grad[direction] = graph
+        else:
+            setattr(self, stage, graph)
+
+    @property
+    def traced(self) -> RecordedGraph | None:
+        """The graph AOTAutograd traced."""
+        return self.pre_grad or self.dynamo

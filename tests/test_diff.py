@@ -115,7 +115,7 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
     ("arguments", "said"),
     [
         (["{plain}"], "diff compares two"),
-        (["{plain}", "--gpu", "a100", "--gpu", "h100"], "is a session"),
+        (["{plain}", "--gpu", "a100", "--gpu", "h100"], "--gpu is for targets"),
         (["{plain}", "{tanh}", "--gpu", "a100", "--gpu", "h100"], "diff compares two"),
         (["{plain}", "{tanh}", "--kernel", "nowhere"], "neither session has a kernel called 'nowhere'"),
         (["{plain}", "missing.fxs"], "no session file"),

@@ -27,12 +27,7 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
         help="with or without backward (default: with, when something requires grad)",
     )
     what.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
-    add_gpu_argument(what, several=several_gpus)
-    what.add_argument(
-        "--no-weights",
-        action="store_true",
-        help="with --gpu: tensors have shapes and no content, so that no model is too large",
-    )
+    add_gpu_arguments(what, several=several_gpus)
     add_compile_arguments(parser, build=False)
     parser.add_argument(
         "--record-bytecode",
@@ -42,12 +37,17 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
     add_worker_arguments(parser)
 
 
-def add_gpu_argument(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
+def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
     help_line = "make the code for this GPU, which need not be there: h100, a100 … or a TOML file (doctor --gpus lists them)"
     if several:
         parser.add_argument("--gpu", metavar="NAME", action="append", default=[], help=help_line + "; twice to compare")
     else:
-        parser.add_argument("--gpu", metavar="NAME", default="", help=help_line)
+        parser.add_argument("--gpu", metavar="NAME", default=None, help=help_line)
+    parser.add_argument(
+        "--no-weights",
+        action="store_true",
+        help="with --gpu: tensors have shapes and no content, so that no model is too large",
+    )
 
 
 def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
@@ -145,7 +145,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         raise UsageError(
             "--mode and --option cannot be combined (torch.compile takes one of them); give the mode's entries with --option"
         )
-    gpu = _gpu(getattr(arguments, "gpu", ""))
+    gpu = _gpu(getattr(arguments, "gpu", None))
     _check_gpu(gpu, arguments)
     return CaptureRequest(
         target=arguments.target,
@@ -171,9 +171,9 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
     )
 
 
-def _gpu(name: str) -> Gpu | None:
+def _gpu(name: str | None) -> Gpu | None:
     """Raises UsageError for one that is not known."""
-    if not name:
+    if name is None:
         return None
     from fx_explorer.gpus import find_gpu
 

@@ -17,8 +17,9 @@ from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated
 from fx_explorer.analysis.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
 from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.commands.capture_options import add_capture_arguments
-from fx_explorer.commands.given_session import is_session
+from fx_explorer.commands.given_session import is_session, refuse_gpu
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
+from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
 from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.session import SessionReader
@@ -60,16 +61,21 @@ def run(arguments: argparse.Namespace) -> int:
 def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
     """What either side is captured from. Raises UsageError when it takes more, or less, to make two."""
     gpus: list[str] = arguments.gpu
+    for gpu in gpus:
+        find_gpu(gpu)  # before one side is captured
     if arguments.other and len(gpus) <= 1:
-        return [_with(arguments, target, *gpus) for target in (arguments.target, arguments.other)]
+        sides = [_with(arguments, target, *gpus) for target in (arguments.target, arguments.other)]
+        if all(is_session(side.target) for side in sides):
+            refuse_gpu(sides[0])
+        return sides
     if arguments.other is None and len(gpus) == 2:
         if is_session(arguments.target):
-            raise UsageError(f"{arguments.target} is a session, captured for what it was captured for; --gpu needs a target")
+            refuse_gpu(_with(arguments, arguments.target, gpus[0]))
         return [_with(arguments, arguments.target, gpu) for gpu in gpus]
     raise UsageError("diff compares two: fx-explorer diff A B, or one target for two GPUs: diff TARGET --gpu a100 --gpu h100")
 
 
-def _with(arguments: argparse.Namespace, target: str, gpu: str = "") -> argparse.Namespace:
+def _with(arguments: argparse.Namespace, target: str, gpu: str | None = None) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(arguments), "target": target, "gpu": gpu})
 
 

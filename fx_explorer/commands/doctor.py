@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
     parser.add_argument("--gpus", action="store_true", help="list the GPUs that --gpu knows, each number with its source")
     parser.add_argument(
-        "--gpu", metavar="NAME", default="", help="check that code can be made for this GPU, which is not there"
+        "--gpu", metavar="NAME", default=None, help="check that code can be made for this GPU, which is not there"
     )
     parser.add_argument("--format", choices=["text", "json"], default="text")
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checks(arguments: argparse.Namespace) -> list[Check]:
-    if not arguments.gpu:
+    if arguments.gpu is None:
         return [*torch_checks(arguments.python), *machine_checks()]
     from fx_explorer.commands.doctor_gpus import gpu_checks
     from fx_explorer.gpus import find_gpu

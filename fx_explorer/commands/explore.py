@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
-from fx_explorer.commands.given_session import is_session
+from fx_explorer.commands.given_session import is_session, refuse_gpu
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("-o is for targets: a session that is opened is saved already")
     if session and (arguments.run or arguments.step):
         raise UsageError("--run and --step are for targets: a saved session is not compiled again")
+    if session:
+        refuse_gpu(arguments)
     if sys.stdin.isatty() and sys.stdout.isatty():
         return _show(arguments, session)
     if session:

@@ -33,6 +33,7 @@ def answer_from(
     if is_session(arguments.target):
         if output:
             raise UsageError("-o is for targets: a session that is given is saved already")
+        refuse_gpu(arguments)
         with SessionReader(arguments.target) as reader:
             answer(reader)
         return None
@@ -41,6 +42,13 @@ def answer_from(
     from fx_explorer.commands.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, answer, output))
+
+
+def refuse_gpu(arguments: argparse.Namespace) -> None:
+    """Raises UsageError: a session has the code of the GPU that it was captured for, or of none."""
+    given = "--gpu" if arguments.gpu is not None else "--no-weights" if arguments.no_weights else ""
+    if given:
+        raise UsageError(f"{given} is for targets: {arguments.target} is captured already. Capture its program with {given}.")
 
 
 def is_session(target: str) -> bool:

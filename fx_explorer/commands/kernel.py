@@ -47,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.bench:
         if not arguments.name:
             raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
+        if arguments.gpu is not None:
+            raise UsageError("--bench runs the kernel on this machine's GPU, which that of --gpu is not: give one of the two")
         arguments.build = True  # of a target: without that it is not known what the kernel is launched with
     return answer_from(arguments, lambda reader: _answer(reader, arguments)) or 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fx_explorer.commands.capture import default_output
 from fx_explorer.commands.capture_options import (
+    add_gpu_arguments,
     add_setting_argument,
     add_strictness_arguments,
     add_worker_arguments,
@@ -21,9 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--build",
         action=argparse.BooleanOptionalAction,
-        default=True,
-        help="build and run the kernels as the script alone would, or only generate them (default: build)",
+        default=None,
+        help="build and run the kernels as the script alone would, or only generate them (default: build, but with --gpu)",
     )
+    add_gpu_arguments(parser)
     add_setting_argument(parser)
     add_strictness_arguments(parser)
     parser.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
@@ -37,5 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Ends with the script's own exit code."""
     from fx_explorer.commands.following import follow
 
+    if arguments.build is None:
+        arguments.build = arguments.gpu is None
     output = arguments.output or Path(default_output(arguments.target))
     return follow(request_from(arguments), arguments.python, arguments.timeout, output, pass_through=True)

@@ -29,16 +29,22 @@ def known_gpus() -> tuple[str, ...]:
 
 def find_gpu(name: str) -> Gpu:
     """The GPU of that name, or the one that the TOML file at that path describes. Raises UsageError."""
-    own = HERE / f"{name.lower()}.toml"
     if name.lower() in known_gpus():
-        return read_gpu(own)
+        return read_gpu(HERE / f"{name.lower()}.toml")
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
         return read_gpu(path)
     raise UsageError(
-        f"there is no GPU called {name!r}; there are {', '.join(known_gpus())}. "
+        f"there is no GPU called {name!r}{_did_you_mean(name)}; there are {', '.join(known_gpus())}. "
         "Any other one can be described in a TOML file: --gpu path/to/it.toml (docs/virtual-gpu.md says how)."
     )
+
+
+def _did_you_mean(name: str) -> str:
+    """``(did you mean h100?)`` for ``H-100`` and ``NVIDIA H100``; nothing for the name of another card."""
+    words = _words(name)
+    near = [known for known in known_gpus() if "".join(words) == known or words == _words(find_gpu(known).device_name)]
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 @functools.cache
@@ -64,8 +70,10 @@ def read_gpu(path: Path) -> Gpu:
         raise UsageError(
             f"there is no file {path} that describes a GPU; by name there are {', '.join(known_gpus())}"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not a text in UTF-8: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -74,14 +82,16 @@ def read_gpu(path: Path) -> Gpu:
 
 def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
     """Raises KeyError, TypeError or ValueError."""
-    texts = entries.get("sources", {})
+    texts = _table(entries, "sources") if "sources" in entries else {}
     fields = {word: _required(entries, word) for word in WORDS}
+    if not isinstance(fields["capability"], list):
+        raise TypeError(f"capability cannot be {fields['capability']!r}: it is two numbers, such as [9, 0]")
     fields["name"] = _plain_name(entries.get("name", name))
     sources: dict[str, str] = {}
     for number in NUMBERS:
         fields[number], sources[number] = _sourced(number, _required(entries, number), texts)
     fields["peak_flops"] = peaks = {}
-    for kind, entry in _required(entries, "peak_flops").items():
+    for kind, entry in _table(entries, "peak_flops").items():
         label = f"peak_flops.{kind}"
         value, sources[label] = _sourced(label, entry, texts)
         peaks[kind] = float(value)
@@ -105,6 +115,13 @@ def _required(entries: dict[str, Any], name: str) -> Any:
     if name not in entries:
         raise KeyError(f"{name} is missing")
     return entries[name]
+
+
+def _table(entries: dict[str, Any], name: str) -> dict[str, Any]:
+    table = _required(entries, name)
+    if not isinstance(table, dict):
+        raise TypeError(f"{name} is no table: write it as [{name}]")
+    return table
 
 
 def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float, str]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -69,8 +72,13 @@ class Gpu:
         if len(gpu.capability) != 2:
             raise ValueError("capability is two numbers, such as [9, 0]")
         for name in NUMBERS:
-            if getattr(gpu, name) < (0 if name in MAY_BE_ZERO else 1):
+            if not (0 if name in MAY_BE_ZERO else 1) <= getattr(gpu, name) <= MOST:
                 raise ValueError(f"{name} cannot be {getattr(gpu, name)}")
+        for kind, flops in gpu.peak_flops.items():
+            if not 0 < flops < math.inf:
+                raise ValueError(f"peak_flops.{kind} cannot be {flops}")
+        if contradictions := list(_contradictions(gpu)):
+            raise ValueError("; ".join(contradictions))
         return gpu
 
 
@@ -78,3 +86,32 @@ NUMBERS = tuple(field.name for field in dataclasses.fields(Gpu) if field.type ==
 """Fields that are one number each, in order."""
 
 MAY_BE_ZERO = ("shared_reserved_per_block",)
+
+MOST = 2**63 - 1
+
+AT_MOST = (
+    ("shared_per_block_default", "shared_per_block"),
+    ("shared_per_block", "shared_per_multiprocessor"),
+    ("threads_per_block", "threads_per_multiprocessor"),
+)
+"""The first of two numbers cannot be more than the second."""
+
+WARP_SIZES = {"nvidia": (32,), "amd": (32, 64)}
+
+
+def _contradictions(gpu: Gpu) -> Iterator[str]:
+    expected = _archs(gpu)
+    if not re.fullmatch(expected, gpu.arch):
+        shown = expected.replace("[af]?", "").replace("[0-9a-f]", "…")
+        yield f"arch {gpu.arch!r} is not of vendor {gpu.vendor!r} and capability {list(gpu.capability)}, which make it {shown}"
+    if gpu.warp_size not in WARP_SIZES[gpu.vendor]:
+        yield f"warp_size of {gpu.vendor} cannot be {gpu.warp_size}"
+    for less, more in AT_MOST:
+        if getattr(gpu, less) > getattr(gpu, more):
+            yield f"{less} {getattr(gpu, less)} is more than {more} {getattr(gpu, more)}"
+
+
+def _archs(gpu: Gpu) -> str:
+    """``sm_90`` or ``sm_90a`` of [9, 0]; ``gfx942`` of [9, 4], whose last digit is in no capability. A regular expression."""
+    major, minor = gpu.capability
+    return f"sm_{major}{minor}[af]?" if gpu.vendor == "nvidia" else f"gfx{major}{minor:x}[0-9a-f]"

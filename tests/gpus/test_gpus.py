@@ -76,6 +76,35 @@ def test_an_unknown_name_is_answered_with_what_there_is() -> None:
         find_gpu("h1000")
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("H100 ", "h100"), ("h-100", "h100"), ("NVIDIA H100", "h100"), ("AMD Instinct MI300X", "mi300x"), ("MI_300X", "mi300x")],
+)
+def test_a_name_written_otherwise_is_recognised(written: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"\(did you mean {meant}\?\); there are a100"):
+        find_gpu(written)
+
+
+@pytest.mark.parametrize("name", ["", " ", "rtx4090", "a1000", "l40s", "/dev/null"])
+def test_another_card_is_not_taken_for_one_of_ours(name: str) -> None:
+    with pytest.raises(UsageError, match=r"no GPU called .*'; there are a100"):
+        find_gpu(name)
+
+
+def test_a_folder_is_no_description(tmp_path: Path) -> None:
+    folder = tmp_path / "folder.toml"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        find_gpu(str(folder))
+
+
+def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'name = "\xff\xfe"')
+    with pytest.raises(UsageError, match="is not a text in UTF-8"):
+        find_gpu(str(path))
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no file .*gone\.toml"):
         find_gpu(str(tmp_path / "gone.toml"))
@@ -90,6 +119,27 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("value = 132, source", "value = 0.5, source", "multiprocessors cannot be 0.5"),
         ('{ value = 132, source = "whitepaper" }', "132", "multiprocessors cannot be 132: each number is"),
         ("capability = [9, 0]", "capability = [9]", "capability is two numbers"),
+        ("capability = [9, 0]", "capability = 9", "capability cannot be 9: it is two numbers"),
+        ("capability = [9, 0]", 'capability = ["9", "0"]', "capability cannot be ('9', '0')"),
+        (
+            "capability = [9, 0]",
+            "capability = [8, 0]",
+            "vendor 'nvidia' and capability [8, 0], which make it sm_80",
+        ),
+        ('arch = "sm_90"', 'arch = "gfx942"', "'gfx942' is not of vendor 'nvidia' and capability [9, 0], which make it sm_90"),
+        ('vendor = "nvidia"', 'vendor = "amd"', "'sm_90' is not of vendor 'amd' and capability [9, 0], which make it gfx90…"),
+        ('arch = "sm_90"', 'arch = "sm_90"\narch = "sm_80"', "is not valid TOML: Cannot overwrite a value"),
+        ("value = 132, source", f"value = {10**25}, source", f"multiprocessors cannot be {10**25}"),
+        ("value = 132, source", "value = true, source", "multiprocessors cannot be True"),
+        ("warp_size = { value = 32", "warp_size = { value = 33", "warp_size of nvidia cannot be 33"),
+        (
+            "threads_per_block = { value = 1_024",
+            "threads_per_block = { value = 4_096",
+            "is more than threads_per_multi",
+        ),
+        ("bf16 = { value = 989.5e12", "bf16 = { value = -1", "peak_flops.bf16 cannot be -1.0"),
+        ("bf16 = { value = 989.5e12", "bf16 = { value = nan", "peak_flops.bf16 cannot be nan"),
+        ("[sources]", "[[sources]]", "sources is no table: write it as [sources]"),
         ('name = "h100"', 'name = "../h100"', "name cannot be '../h100'"),
         ("clock_hz = {", "clok_hz = {", "memory_clock_hz is missing"),
         ("\n[sources]", "\n[colour]\n[sources]", "colour is not known; known are name, title"),

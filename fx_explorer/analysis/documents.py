@@ -37,6 +37,8 @@ ARTIFACT_TITLES: dict[str, str] = {
 }
 """Kernels and listings are called what they were given as a title."""
 
+_OF_CONFIGURATIONS = ("candidate", *model.LEVELS)
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -92,11 +94,11 @@ def source_documents(reader: SessionReader) -> list[Document]:
 def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
     """Graphs and artifacts of one compilation, in the order of the stages, forward before backward.
 
-    What is below a kernel's source comes with its configuration (``analysis.below.candidates``), not here.
+    A template's other choices, and what is below a source, come with a configuration (``analysis.below.candidates``), not here.
     """
     found = [graph_document(g, compilation.name) for g in reader.rows(model.Graph, compilation=compilation.id)]
     artifacts = reader.rows(model.Artifact, compilation=compilation.id)
-    found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in model.LEVELS]
+    found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in _OF_CONFIGURATIONS]
     return sorted(found, key=_stage_order)
 
 

@@ -23,6 +23,9 @@ _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "Mul
 _CALLS_NOTHING = ("MultiOutput", "AssertScalar")
 """Scheduled as library calls, but none: one takes a result out of another, one checks a size (torch/_inductor/ir.py)."""
 
+IS_TEMPLATE = "@triton_heuristics.template("
+"""In the source of a Triton kernel that was made from a template."""
+
 MULTIPLIES = "tl.dot"
 """In the source of a Triton kernel that multiplies matrices itself."""
 
@@ -215,27 +218,31 @@ def _kernels(
         groups.setdefault(position if call.is_extern else call.kernel, []).append(call)
     node_names = {node.name for node in positions}
     for group in groups.values():
-        generated = [_call(call, positions, node_names, lines, shift) for call in group]
+        generated = [_call(call, positions, node_names, lines, shift, lowering) for call in group]
         name = group[0].kernel
         first = group[0]
         if first.is_extern:
             kernel = GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
-            kernel = replace(kernel, choices=choices_for(lowering, first.nodes))
         else:
             definition = defined.get(name) or inlined(name, first.source, text)
             kernel = GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))
-            kernel = replace(kernel, choices=choices_for(lowering, first.nodes))
         yield replace(kernel, estimated_bytes=first.estimated_bytes, estimated_flops=first.estimated_flops)
 
 
 def _call(
-    call: CallInProgress, positions: dict[torch.fx.Node, int], node_names: set[str], lines: list[str], shift: int
+    call: CallInProgress,
+    positions: dict[torch.fx.Node, int],
+    node_names: set[str],
+    lines: list[str],
+    shift: int,
+    lowering: Any,
 ) -> GeneratedCall:
     nodes = sorted((node for node in call.nodes if node in positions), key=positions.__getitem__)
     return GeneratedCall(
         _line(call, lines, shift),
         tuple(node.name for node in nodes),
         tuple((line, name) for line, name in call.line_nodes if name in node_names),
+        choices_for(lowering, nodes, call.kernel, call.source) if call.is_extern or IS_TEMPLATE in call.source else (),
     )
 
 

@@ -10,10 +10,22 @@ from dataclasses import replace
 
 import torch
 
+from fx_explorer.capture.line_text import LineNodes
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.segments import RecordedGraph
-from fx_explorer.model import Artifact, Direction, Kernel, KernelBuild, KernelCall, LineNode, WithoutKernel
+from fx_explorer.capture.template_choices import TemplateChoice
+from fx_explorer.model import (
+    SOURCE_LEVEL,
+    Artifact,
+    ArtifactKind,
+    Direction,
+    Kernel,
+    KernelBuild,
+    KernelCall,
+    LineNode,
+    WithoutKernel,
+)
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
@@ -82,30 +94,24 @@ class _Rows:
 
     def add_library_call(self, kernel: GeneratedKernel, call: GeneratedCall) -> None:
         kernel_id = self._add_kernel(kernel, first_line=call.line, artifact=0)
-        self._add_timed(kernel_id, kernel)
-        self._add_call(kernel_id, 0, call)
+        call_id = self._add_call(kernel_id, 0, call)
+        self._add_choices(kernel_id, kernel, [call_id])
 
     def add_generated(self, kernel: GeneratedKernel) -> None:
-        text = self._writer.text(kernel.source)
-        lines = kernel.source.removesuffix("\n").count("\n") + 1
-        artifact = self._writer.add(
-            Artifact(
-                0,
-                self._recording.way_id(),
-                "kernel",
-                "kernel",
-                self._direction,
-                kernel.name,
-                kernel.language,
-                text,
-                lines,
-            )
-        )
+        artifact = self._add_source("kernel", kernel, kernel.source)
         kernel_id = self._add_kernel(kernel, first_line=kernel.first_line, artifact=artifact)
-        self._add_choices(kernel_id, kernel)
-        for position, call in enumerate(kernel.calls):
-            call_id = self._add_call(kernel_id, position, call)
-            self._writer.add_all(self._code_lines(artifact, call, call_id))
+        calls = [self._add_call(kernel_id, position, call) for position, call in enumerate(kernel.calls)]
+        for call, call_id in zip(kernel.calls, calls, strict=True):
+            self._writer.add_all(self._code_lines(artifact, call.nodes, call.line_nodes, call_id))
+        self._add_choices(kernel_id, kernel, calls)
+
+    def _add_source(self, kind: ArtifactKind, kernel: GeneratedKernel, source: str) -> int:
+        """A document of its own."""
+        text = self._writer.text(source)
+        lines = source.removesuffix("\n").count("\n") + 1
+        language = kernel.language if kernel.language != "extern" else "triton"
+        artifact = Artifact(0, self._recording.way_id(), kind, "kernel", self._direction, kernel.name, language, text, lines)
+        return self._writer.add(artifact)
 
     def _add_kernel(self, kernel: GeneratedKernel, *, first_line: int, artifact: int) -> int:
         row = Kernel(
@@ -125,37 +131,29 @@ class _Rows:
         self._position += 1
         return self._writer.add(row)
 
-    def _add_choices(self, kernel_id: int, kernel: GeneratedKernel) -> None:
-        """A template's configurations; the first is the kernel itself."""
+    def _add_choices(self, kernel_id: int, kernel: GeneratedKernel, calls: list[int]) -> None:
+        """What the autotuner would choose from: of a template on a virtual GPU the first is the kernel itself. Of a real GPU's
+        more is known when the recording ends (launch_rows.py)."""
         gpu = self._recording.request.gpu
-        if gpu is None:
-            self._add_timed(kernel_id, kernel)
-            return
         for position, choice in enumerate(kernel.choices):
-            source = self._writer.text(choice.source) if position else 0
-            name = choice.name if position else ""
-            row = KernelBuild(0, kernel_id, position, choice.options, gpu.name, origin="template", source=source, name=name)
+            is_kernel = bool(gpu) and position == 0 and bool(choice.source)
+            row = _choice_row(kernel_id, position, choice, gpu.name if gpu else torch.cuda.get_device_name())
+            if choice.source and not is_kernel:
+                artifact = self._add_source("candidate", kernel, choice.source)
+                source = self._writer.text(choice.source)
+                row = replace(row, source=source, name=choice.name, levels={SOURCE_LEVEL: artifact})
+                for call, call_id in zip(kernel.calls, calls, strict=True):
+                    self._link_choice(artifact, call, call_id, choice.options)
+            if not gpu:
+                row = _as_timed(row, kernel, choice)
             self._writer.add(row)
 
-    def _add_timed(self, kernel_id: int, kernel: GeneratedKernel) -> None:
-        """What the autotuner of a real GPU chose from. Of a template that ran, and of those it loaded, more is known when the
-        recording ends (launch_rows.py)."""
-        for position, choice in enumerate(kernel.choices):
-            row = KernelBuild(
-                id=0,
-                kernel=kernel_id,
-                position=position,
-                options=choice.options,
-                gpu=torch.cuda.get_device_name(),
-                state="failed" if choice.error else "built",
-                origin="template" if choice.source else "library",
-                source=self._writer.text(choice.source) if choice.source else 0,
-                name=choice.name,
-                timing_s=choice.timing_s,
-                is_picked=kernel.language == "extern" and kernel.name.endswith(f".{choice.name}"),
-                error=choice.error,
-            )
-            self._writer.add(row)
+    def _link_choice(self, artifact: int, call: GeneratedCall, call_id: int, options: dict[str, object]) -> None:
+        """Timed on a GPU, each call has the choices in an order of its own."""
+        for choice in call.choices:
+            if choice.options == options:
+                nodes = (choice.alone,) if choice.alone else call.nodes
+                self._writer.add_all(self._code_lines(artifact, nodes, choice.line_nodes, call_id))
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
         call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))
@@ -164,12 +162,30 @@ class _Rows:
             self._writer.add_all(LineNode(self._output_code, call.line, node, "call_site", call_id) for node in nodes)
         return call_id
 
-    def _code_lines(self, artifact: int, call: GeneratedCall, call_id: int) -> Iterator[LineNode]:
-        for node in self._node_ids(call.nodes):
+    def _code_lines(self, artifact: int, nodes: tuple[str, ...], line_nodes: LineNodes, call_id: int) -> Iterator[LineNode]:
+        for node in self._node_ids(nodes):
             yield LineNode(artifact, 0, node, "origins", call_id)
-        for line, name in call.line_nodes:
+        for line, name in line_nodes:
             if name in self._graph.by_name:
                 yield LineNode(artifact, line, self._graph.by_name[name], "codegen", call_id)
 
     def _node_ids(self, names: tuple[str, ...]) -> list[int]:
         return [self._graph.by_name[name] for name in names if name in self._graph.by_name]
+
+
+def _choice_row(kernel_id: int, position: int, choice: TemplateChoice, gpu: str) -> KernelBuild:
+    """A library has nothing that could be built."""
+    if choice.source:
+        return KernelBuild(0, kernel_id, position, choice.options, gpu, origin="template")
+    return KernelBuild(0, kernel_id, position, choice.options, gpu, "built", "library", name=choice.name)
+
+
+def _as_timed(row: KernelBuild, kernel: GeneratedKernel, choice: TemplateChoice) -> KernelBuild:
+    """On a real GPU."""
+    return replace(
+        row,
+        state="failed" if choice.error else "built",
+        timing_s=choice.timing_s,
+        is_picked=kernel.language == "extern" and kernel.name.endswith(f".{choice.name}"),
+        error=choice.error,
+    )

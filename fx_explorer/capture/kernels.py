@@ -8,6 +8,7 @@ generated for (torch/_inductor/scheduler.py), and the line of a call is found wi
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from fx_explorer.capture import lines
 from fx_explorer.capture.kernel_calls import CodeMark, LoweringInProgress, marked_lines
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.patching import patched
+from fx_explorer.capture.whole_choices import write_choices
 
 __all__ = ["GeneratedCall", "GeneratedKernel", "KernelRecording", "LoweredKernels", "kernel_recording"]
 
@@ -111,6 +113,7 @@ def kernel_recording(on_kernels: OnKernels) -> Iterator[KernelRecording]:
 def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     try:
         from torch._inductor.codegen.common import init_backend_registration
+        from torch._inductor.codegen.simd import SIMDScheduling
         from torch._inductor.codegen.wrapper import PythonWrapperCodegen
         from torch._inductor.graph import GraphLowering
         from torch._inductor.scheduler import BaseScheduling, Scheduler
@@ -143,6 +146,7 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
         lambda original: _define_subgraph(original, mark),
         "call lines in subgraphs",
     )
+    hook(SIMDScheduling, "codegen_template", lambda original: _codegen_template(recording, original), "choices of templates")
     for scheduling in _subclasses(BaseScheduling):
         if "define_kernel" in vars(scheduling):
             hook(scheduling, "define_kernel", lambda original: _define_kernel(recording, original), "kernels")
@@ -187,6 +191,16 @@ def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> 
         return name
 
     return define_kernel
+
+
+def _codegen_template(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
+    def codegen_template(scheduling: Any, *nodes: Any, **options: Any) -> Any:
+        if recording.current and not options.get("only_gen_src_code"):
+            with recording.noting("the choices of a template"):
+                write_choices(functools.partial(original, scheduling), *nodes)
+        return original(scheduling, *nodes, **options)
+
+    return codegen_template
 
 
 def _generate_kernel_call(recording: KernelRecording, original: Callable[..., Any], mark: Any) -> Callable[..., Any]:

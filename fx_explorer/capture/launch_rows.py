@@ -126,7 +126,8 @@ class _Rows:
         if choice is None:
             return self._writer.add(row)
         self._launched.add(choice.row.id)
-        self._writer.update(replace(_of_choice(row, choice.row), source=0, name=""))
+        levels = row.levels  # its source is the kernel's
+        self._writer.update(replace(_of_choice(row, choice.row), source=0, name="", levels=levels))
         return choice.row.id
 
     def _build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild) -> KernelBuild:
@@ -164,6 +165,7 @@ def _of_choice(row: KernelBuild, choice: KernelBuild) -> KernelBuild:
         origin=choice.origin,
         source=choice.source,
         name=choice.name,
+        levels={**choice.levels, **row.levels},
         timing_s=choice.timing_s or row.timing_s,
     )
 

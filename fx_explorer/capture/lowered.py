@@ -24,6 +24,8 @@ class GeneratedCall:
     """Every node computed by this call, in graph order."""
     line_nodes: tuple[tuple[int, str], ...] = ()
     """(line of the kernel's source, node), as seen while that line was written for this call."""
+    choices: tuple[TemplateChoice, ...] = ()
+    """Of a template or library call that was chosen: all there were, the one that was taken first (on a GPU the fastest)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,11 @@ class GeneratedKernel:
     estimated_bytes: int = -1
     """What one call reads and writes; -1 where Inductor was not asked."""
     estimated_flops: int = -1
-    choices: tuple[TemplateChoice, ...] = ()
-    """Of a template: every configuration, the one that was taken first. On a real GPU with libraries, the fastest first."""
+
+    @property
+    def choices(self) -> tuple[TemplateChoice, ...]:
+        """The same of each call, but for the nodes."""
+        return self.calls[0].choices
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from fx_explorer.model.guard import (
 from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
 from fx_explorer.model.kernel_build import (
     LEVELS,
+    SOURCE_LEVEL,
     BuildAnswer,
     BuildOrigin,
     BuildRequest,
@@ -95,6 +96,7 @@ __all__ = [
     "NOT_MEASURED",
     "ONCE_COMPILED",
     "SECOND_CALL",
+    "SOURCE_LEVEL",
     "STAGES",
     "STANCE",
     "TWICE_THE_BATCH",

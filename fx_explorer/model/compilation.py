@@ -64,6 +64,7 @@ ArtifactKind = Literal[
     "ir_post_fusion",
     "output_code",
     "kernel",
+    "candidate",
     "config",
     "compile_options",
     "listing",
@@ -74,7 +75,8 @@ ArtifactKind = Literal[
     "amdgcn",
     "sass",
 ]
-"""``ttir`` and what follows: a kernel at one level below its Triton source, in one configuration (KernelBuild)."""
+"""``candidate``: the source of another configuration of a template. ``ttir`` and what follows: a kernel at one level below its
+Triton source, in one configuration (KernelBuild)."""
 
 
 @dataclass(frozen=True, slots=True)

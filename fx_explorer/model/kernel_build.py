@@ -23,6 +23,9 @@ Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
+SOURCE_LEVEL = "triton"
+"""Among the levels of a configuration that has a Triton source of its own: that source."""
+
 NOT_KNOWN = -1
 
 
@@ -43,7 +46,8 @@ class KernelBuild:
     source: int = 0
     """Text of a Triton source of its own (a template writes each configuration anew); 0: the kernel's."""
     name: str = ""
-    """Name of the function in that source; empty: the kernel's."""
+    """Name of the function in that source; empty: the kernel's. A template's has one of its own when it is as the autotuner
+    times it by itself: without the operations that are fused into the kernel."""
     toolchain: str = ""
     """``triton 3.7.1, ptxas 12.9``."""
     file: str = ""
@@ -60,7 +64,8 @@ class KernelBuild:
     shared_bytes: int = NOT_KNOWN
     """Of a block."""
     levels: dict[str, int] = field(default_factory=dict)
-    """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text."""
+    """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text; ``triton`` → that of
+    ``source``."""
     passes: int = 0
     """Text with the IR before each MLIR pass, when somebody asked for it."""
     error: str = ""
@@ -73,6 +78,11 @@ class KernelBuild:
     """Whether the program ran this one."""
     machine_code: int = 0
     """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0: there is none."""
+
+    @property
+    def source_artifact(self) -> int:
+        """The Artifact with its own source; 0: it has none, or a session of an earlier version has only the text."""
+        return self.levels.get(SOURCE_LEVEL, 0)
 
     @property
     def is_undisassembled(self) -> bool:

@@ -19,6 +19,7 @@ from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
 from fx_explorer.capture.virtual_gpu.triton_kernel import TritonKernel, loaded
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
+    SOURCE_LEVEL,
     Artifact,
     BuildAnswer,
     BuildRequest,
@@ -32,6 +33,8 @@ from fx_explorer.session.levels import add_level
 
 QUOTED = "\n"
 """Output code has a kernel's source in triple quotes with a line feed behind them: Inductor compiles it with that in front."""
+
+NOTHING_TO_BUILD = "a library call is not compiled here: what it looks like inside is decided on the GPU"
 
 
 def main(notices: int, commands: int) -> None:
@@ -123,6 +126,8 @@ class _Work:
     def resources(self, position: int) -> KernelBuild:
         """The row, compiled unless it was with the same toolchain. Raises UsageError."""
         row = self._row(position)
+        if row.origin == "library":
+            raise UsageError(NOTHING_TO_BUILD)
         if row.state == "candidate" or row.toolchain != self._toolchain.name:
             row = self._built(row)
             self._add_smaller_blocks()
@@ -180,7 +185,7 @@ class _Work:
             return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source)), 0
         artifact = self._reader.get(Artifact, self._kernel.artifact)
         kernel = self._builder.load(self._kernel.name, QUOTED + self._reader.text(artifact.text))
-        own = [other for other in self._rows() if not other.source]
+        own = [other for other in self._rows() if not other.source and other.origin != "library"]
         self._complete(kernel, own)
         return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
 
@@ -212,7 +217,8 @@ class _Work:
         except CannotBuild as error:
             return self._kept(replace(row, state="failed", error=str(error)))
         with self._writer.transaction():
-            done = replace(row, state="built", file=built.file, levels=self._add_levels(built.texts))
+            levels = {**_own_source(row), **self._add_levels(built.texts)}
+            done = replace(row, state="built", file=built.file, levels=levels)
             return self._kept(with_resources(done, built))
 
     def _add_levels(self, texts: Mapping[Level, str]) -> dict[str, int]:
@@ -221,6 +227,10 @@ class _Work:
     def _kept(self, row: KernelBuild) -> KernelBuild:
         self._writer.update(row)
         return row
+
+
+def _own_source(row: KernelBuild) -> dict[str, int]:
+    return {SOURCE_LEVEL: row.source_artifact} if row.source_artifact else {}
 
 
 def with_resources(row: KernelBuild, built: Built) -> KernelBuild:

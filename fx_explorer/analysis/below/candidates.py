@@ -164,8 +164,10 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
         return [LIBRARY, *_of_library(kernel.name)]
     if len(rows) < 2:
         return []
-    is_template = any(row.origin == "template" for row in rows)
-    return [PICK, TEMPLATE_OR_LIBRARY, TEMPLATE_ALONE] if is_template else [PICK]
+    if not any(row.origin == "template" for row in rows):
+        return [PICK]
+    is_alone = any(row.origin == "template" and row.name for row in rows)
+    return [PICK, TEMPLATE_OR_LIBRARY, *([TEMPLATE_ALONE] if is_alone else [])]
 
 
 _PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")

@@ -9,7 +9,7 @@ LIBRARY = "A library call: which kernel the library runs, and what it looks like
 TEMPLATE_OR_LIBRARY = (
     "Whether a template or a library would be taken is not known: they are timed on the GPU. A template is shown."
 )
-TEMPLATE_ALONE = "A configuration of a template other than the first is shown without the operations that are fused into it."
+TEMPLATE_ALONE = "Some configurations of the template are shown without the operations that are fused into the first."
 SDPA = "Which attention kernel would be chosen is decided by our copy of the rules of a CUDA build."
 NO_GPU = "This session was not captured for a GPU: capture it with --gpu h100, for example."
 NO_SASS_ON_AMD = "AMD's machine code is the AMDGCN text: there is no level below it."

@@ -143,7 +143,9 @@ def test_what_is_not_known_is_said_where_it_matters(built: Built) -> None:
     row = built.build
     assert what_is_not_known(built.kernel, [row]) == []
     assert what_is_not_known(built.kernel, [row, row]) == [PICK]
-    assert TEMPLATE_ALONE in what_is_not_known(built.kernel, [row, replace(row, origin="template")])
+    choice = replace(row, origin="template", source=1)
+    assert TEMPLATE_ALONE not in what_is_not_known(built.kernel, [row, choice])
+    assert TEMPLATE_ALONE in what_is_not_known(built.kernel, [row, replace(choice, name="triton_mm")])
 
 
 def test_of_a_library_call_is_said_what_the_gpu_would_decide(built: Built) -> None:

@@ -46,7 +46,7 @@ def check(gpu: Gpu, say: Say) -> None:
 
     with _checking("compiler", say) as found:
         installing.before_torch(gpu)
-        found.append(f"{shim.compiler()} built the C++ part")
+        found.append(f"{' '.join(shim.compiler())} built the C++ part")
     with _checking("torch", say) as found:
         import torch
 

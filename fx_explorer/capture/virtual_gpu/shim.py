@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,18 +28,33 @@ BUILD_TIMEOUT_S = 120
 SHOWN_LINES = 6
 """Of what the compiler said."""
 
+Compiler = tuple[str, ...]
+"""A command: ``/usr/bin/g++``; ``/usr/bin/ccache g++``."""
+
 _loaded: list[ctypes.CDLL] = []
 
 
 def load() -> None:
     """Build the shim if it is not there yet, and load it. Raises WorkerError; torch must not have been imported."""
     assert "torch" not in sys.modules, "torch asks for the hooks while it is imported"
-    library = built(torch_root(), compiler())
+    torch, cxx = torch_root(), compiler()
     try:
-        _loaded.append(ctypes.CDLL(str(library)))
+        _loaded.append(ctypes.CDLL(str(built(torch, cxx))))
+    except OSError:
+        _loaded.append(_built_again(torch, cxx))
+
+
+def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
+    """In place of one that cannot be loaded: what a machine has left that lost its power. Raises WorkerError."""
+    place(torch, cxx).unlink(missing_ok=True)
+    library = built(torch, cxx)
+    try:
+        return ctypes.CDLL(str(library))
     except OSError as error:
+        library.unlink(missing_ok=True)
         raise WorkerError(
-            f"the C++ part of the virtual GPU, {library}, cannot be loaded: {error}. Delete the file, and it is built again."
+            f"{shlex.join(cxx)} built a C++ part of the virtual GPU that cannot be loaded: {error}. "
+            "Set CXX to the compiler of this machine, such as g++."
         ) from error
 
 
@@ -57,27 +73,43 @@ def torch_root() -> Path:
     return Path(spec.origin).parent
 
 
-def compiler(environ: Mapping[str, str] = os.environ) -> Path:
-    """``$CXX``, else the first of COMPILERS. Raises WorkerError when there is none."""
-    wanted = environ.get("CXX")
-    found = next(filter(None, map(shutil.which, [wanted] if wanted else COMPILERS)), None)
-    if found is None:
-        missing = (
-            f"CXX is {wanted}, which is not there" if wanted else f"there is no C++ compiler here ({', '.join(COMPILERS)})"
-        )
-        raise WorkerError(f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ or set CXX.")
-    return Path(found).resolve()
+def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
+    """``$CXX``, else the first of COMPILERS. Raises WorkerError when there is none.
+
+    Links are not resolved: a ``g++`` may lead to ccache, which goes by the name that it is called by.
+    """
+    wanted = environ.get("CXX", "")
+    for name, *arguments in [_words(wanted)] if wanted.strip() else zip(COMPILERS):
+        if found := shutil.which(name):
+            return str(Path(found).absolute()), *arguments
+    missing = (
+        f"CXX is {wanted}, which is not there" if wanted.strip() else f"there is no C++ compiler here ({', '.join(COMPILERS)})"
+    )
+    raise WorkerError(f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ or set CXX.")
 
 
-def built(torch: Path, cxx: Path) -> Path:
+def _words(command: str) -> list[str]:
+    """As a shell reads it, also where a quote is left open."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def place(torch: Path, cxx: Compiler) -> Path:
+    """Where the library for this torch and compiler is kept."""
+    return cache_home() / "virtual_gpu" / f"shim_{key(torch, cxx)}.so"
+
+
+def built(torch: Path, cxx: Compiler) -> Path:
     """The library for this torch and compiler. Two processes that build it at once do no harm: each builds in its own place."""
-    library = cache_home() / "virtual_gpu" / f"shim_{key(torch, cxx)}.so"
+    library = place(torch, cxx)
     if library.exists():
         return library
     made(library.parent)
     try:
-        with tempfile.TemporaryDirectory(dir=library.parent, prefix="building_") as place:
-            output = Path(place) / library.name
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix="building_") as apart:
+            output = Path(apart) / library.name
             _compile(cxx, torch, output)
             output.replace(library)
     except OSError as error:
@@ -85,30 +117,39 @@ def built(torch: Path, cxx: Path) -> Path:
     return library
 
 
-def key(torch: Path, cxx: Path) -> str:
+def key(torch: Path, cxx: Compiler) -> str:
     """A different one for another source, torch or compiler."""
     version = torch / "version.py"
-    build = f"{torch} {cxx} {cxx.stat().st_mtime_ns} {FLAGS} {LIBRARIES}"
+    build = f"{torch} {cxx} {Path(cxx[0]).stat().st_mtime_ns} {FLAGS} {LIBRARIES}"
     parts = (SOURCE.read_bytes(), version.read_bytes(), build.encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _compile(cxx: Path, torch: Path, output: Path) -> None:
+def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
     include, lib = torch / "include", torch / "lib"
-    command = [str(cxx), *FLAGS, str(SOURCE), "-o", str(output), f"-I{include}", f"-L{lib}", f"-Wl,-rpath,{lib}", *LIBRARIES]
+    command = [*cxx, *FLAGS, str(SOURCE), "-o", str(output), f"-I{include}", f"-L{lib}", f"-Wl,-rpath,{lib}", *LIBRARIES]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
-        raise WorkerError(f"{cxx} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the virtual GPU") from error
+        raise WorkerError(
+            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the virtual GPU, which is 25 lines. "
+            "Set CXX to another compiler."
+        ) from error
+    except OSError as error:
+        raise WorkerError(
+            f"{shlex.join(cxx)} cannot be started: {error.strerror or error}. Set CXX to a C++ compiler."
+        ) from error
     if ended.returncode or not output.exists():
         raise WorkerError(
-            f"{cxx} cannot build the C++ part of the virtual GPU against {torch} (exit status {ended.returncode}). "
-            f"Set CXX to a compiler that knows C++20, such as g++ 11. It said:\n{_errors(ended.stderr)}"
+            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against {torch} (exit status {ended.returncode}). "
+            f"Set CXX to a compiler that knows C++20, such as g++ 11. It said{_errors(ended.stderr)}"
         )
 
 
 def _errors(said: str) -> str:
-    """The lines with errors, or the first ones."""
+    """The lines with errors, or the first ones, as the end of a sentence."""
     lines = said.strip().splitlines()
+    if not lines:
+        return " nothing."
     errors = [line for line in lines if "error" in line.lower() or "No space left" in line]
-    return "\n".join((errors or lines or ["nothing"])[:SHOWN_LINES])
+    return ":\n" + "\n".join((errors or lines)[:SHOWN_LINES])

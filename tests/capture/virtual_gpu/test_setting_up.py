@@ -28,7 +28,7 @@ SMALL = 200_000
 
 TORCH = Path(torch.__file__).parent
 
-Compiler = Callable[[str], Path]
+Compiler = Callable[[str], shim.Compiler]
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fake_compiler(tmp_path: Path) -> Compiler:
     """A compiler that is a shell script; ``$out`` is the file it is to write."""
 
-    def make(script: str) -> Path:
+    def make(script: str) -> shim.Compiler:
         path = tmp_path / "g++"
         find_output = 'for arg in "$@"; do [ "$before" = -o ] && out=$arg; before=$arg; done'
         path.write_text(f"#!/bin/sh\n{find_output}\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return path
+        return (str(path),)
 
     return make
 
@@ -84,7 +84,7 @@ def test_another_torch_gets_another_one(cache: Path, fake_compiler: Compiler, tm
 def test_another_compiler_gets_another_one(cache: Path, fake_compiler: Compiler) -> None:
     compiler = fake_compiler("true")
     before = shim.key(TORCH, compiler)
-    os.utime(compiler, ns=(1, 1))
+    os.utime(compiler[0], ns=(1, 1))
     assert shim.key(TORCH, compiler) != before
 
 
@@ -122,7 +122,7 @@ def test_what_a_compiler_that_fails_says_is_shown(cache: Path, fake_compiler: Co
     compiler = fake_compiler("echo 'shim.cpp:3:10: fatal error: unrecognized option -std=c++20' >&2; exit 1")
     with pytest.raises(WorkerError) as caught:
         shim.built(TORCH, compiler)
-    assert f"{compiler} cannot build the C++ part of the virtual GPU" in str(caught.value)
+    assert f"{compiler[0]} cannot build the C++ part of the virtual GPU" in str(caught.value)
     assert "Set CXX to a compiler that knows C++20" in str(caught.value)
     assert "fatal error: unrecognized option -std=c++20" in str(caught.value)
     assert list(cache.iterdir()) == []
@@ -131,6 +131,87 @@ def test_what_a_compiler_that_fails_says_is_shown(cache: Path, fake_compiler: Co
 def test_a_compiler_that_writes_nothing_has_failed(cache: Path, fake_compiler: Compiler) -> None:
     with pytest.raises(WorkerError, match="exit status 0"):
         shim.built(TORCH, fake_compiler("true"))
+
+
+def test_a_compiler_that_only_warns_has_built_it(cache: Path, fake_compiler: Compiler) -> None:
+    compiler = fake_compiler("echo 'warning: something odd' >&2; echo library > \"$out\"")
+    assert shim.built(TORCH, compiler).read_text() == "library\n"
+
+
+def test_a_compiler_that_says_nothing_is_told_so(cache: Path) -> None:
+    false = shutil.which("false")
+    assert false
+    with pytest.raises(WorkerError, match=r"false cannot build .*\(exit status 1\).*It said nothing\.$"):
+        shim.built(TORCH, (false,))
+
+
+def test_a_compiler_that_hangs_is_given_up(
+    cache: Path, fake_compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "nobody writes")
+    monkeypatch.setattr(shim, "BUILD_TIMEOUT_S", 0.2)
+    with pytest.raises(WorkerError, match=r"took more than 0\.2 s .* Set CXX to another compiler\."):
+        shim.built(TORCH, fake_compiler(f"exec cat '{tmp_path}/nobody writes'"))
+    assert list(cache.iterdir()) == []
+
+
+def test_a_file_that_is_no_program_is_not_taken_for_a_full_disk(cache: Path, tmp_path: Path) -> None:
+    text = tmp_path / "notes"
+    text.write_text("not a program")
+    text.chmod(0o755)
+    with pytest.raises(WorkerError, match=r"notes cannot be started: Exec format error\. Set CXX to a C\+\+ compiler"):
+        shim.built(TORCH, (str(text),))
+
+
+def test_a_cxx_may_have_arguments(fake_compiler: Compiler) -> None:
+    command = fake_compiler("true")[0]
+    assert shim.compiler({"CXX": f"{command} -O2 '-D A'"}) == (command, "-O2", "-D A")
+
+
+def test_a_compiler_is_called_by_the_name_of_its_link(
+    fake_compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``/usr/lib/ccache/g++`` leads to ccache, which alone compiles nothing."""
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "g++").symlink_to(fake_compiler("true")[0])
+    monkeypatch.setenv("PATH", str(tmp_path / "links"))
+    assert shim.compiler({}) == (str(tmp_path / "links" / "g++"),)
+
+
+NO_TORCH = "import sys; sys.modules.pop('torch', None); from fx_explorer.capture.virtual_gpu import shim; "
+
+
+def in_a_process(code: str, **environ: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", NO_TORCH + code],
+        env={**os.environ, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_two_processes_that_start_with_an_empty_cache_both_load_it(cache: Path) -> None:
+    both = [in_a_process("shim.load(); import torch; shim.use_guard(); print('loaded')") for _ in range(2)]
+    assert [one.communicate(timeout=300) for one in both] == [("loaded\n", "")] * 2
+    assert len(list(cache.iterdir())) == 1
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_half_a_file_is_built_again(cache: Path) -> None:
+    library = shim.built(TORCH, shim.compiler())
+    whole = library.read_bytes()
+    library.write_bytes(whole[:500])
+    assert in_a_process("shim.load()").communicate(timeout=300) == ("", "")
+    assert library.read_bytes() == whole
+
+
+def test_what_a_compiler_builds_for_another_machine_is_not_kept(cache: Path, fake_compiler: Compiler) -> None:
+    compiler = fake_compiler('echo library > "$out"')
+    said = in_a_process("shim.load()", CXX=compiler[0]).communicate(timeout=300)[1]
+    assert f"{compiler[0]} built a C++ part of the virtual GPU that cannot be loaded" in said
+    assert list(cache.iterdir()) == []
 
 
 def test_a_full_disk_is_told_as_the_compiler_tells_it(cache: Path, fake_compiler: Compiler) -> None:

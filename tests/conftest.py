@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -34,33 +37,57 @@ def capture_environment(inductor_cache: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def captured(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Captured:
+def warm_python(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Iterator[str]:
+    """A path to give as ``python`` where the test is not about the process: see warm_python.py, whose server runs meanwhile."""
+    if sys.platform != "linux":
+        yield sys.executable
+        return
+    file, name = ROOT / "tests" / "warm_python.py", str(os.getpid())
+    command = [sys.executable, str(file), "serve", name]
+    with subprocess.Popen(command, env=capture_environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        python = tmp_path_factory.mktemp("warm") / "python"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{file}" start {name} "$@"\n')
+        python.chmod(0o755)
+        yield str(python)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all processes of this run of the tests."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def captured(shared_folder: Path, warm_python: str, capture_environment: dict[str, str]) -> Captured:
     """``captured(target, *extra, train=…, …)`` → path of a session, captured the first time and kept for the test session.
 
     ``target`` is the name of a sample (``"mlp"``) or anything the command line takes. Keyword arguments are options of
     ``fx-explorer capture``: ``train=False`` is ``--no-train``, ``backend="eager"`` is ``--backend eager``; ``extra``
     goes on the command line as it is. ``exit_code=3`` says that the capture is expected to end so.
     """
-    sessions: dict[tuple[str, ...], Path] = {}
-    folder = tmp_path_factory.mktemp("sessions")
 
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
-        arguments = (_target(target), *_flags(options), *extra)
-        if arguments not in sessions:
-            path = folder / f"{len(sessions):02}-{Path(str(target)).stem}.fxs"
-            command = [sys.executable, "-m", "fx_explorer", "capture", *arguments, "-o", str(path)]
-            ended = subprocess.run(
-                command,
-                env=capture_environment,
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                timeout=CAPTURE_TIMEOUT_S,
-                check=False,
-            )
-            assert ended.returncode == exit_code, f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}"
-            sessions[arguments] = path
-        return sessions[arguments]
+        arguments = (_target(target), *_flags({"python": warm_python, **options}), *extra)
+        path = shared_folder / f"{Path(str(target)).stem}-{_digest(target, options, extra)}.fxs"
+        with _locked(path.with_suffix(".lock")):
+            if not path.exists():
+                command = [sys.executable, "-m", "fx_explorer", "capture", *arguments, "-o", str(path)]
+                ended = subprocess.run(
+                    command,
+                    env=capture_environment,
+                    cwd=ROOT,
+                    capture_output=True,
+                    text=True,
+                    timeout=CAPTURE_TIMEOUT_S,
+                    check=False,
+                )
+                assert ended.returncode == exit_code, f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}"
+        return path
 
     return capture
 
@@ -88,6 +115,18 @@ def reader() -> Iterator[OpenedReader]:
     yield open_session
     for session in opened:
         session.close()
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """One process at a time."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _target(target: str | Path) -> str:

@@ -1,0 +1,141 @@
+"""A Python that has imported torch before it is started: it is forked, so that a worker is ready in 0.1 s instead of 4.
+
+``warm_python.py serve NAME`` imports and waits; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with
+the arguments, variables, directory and descriptors that it was given. What a test claims of a process itself (what it imports
+and when, how it dies), or of variables that torch reads when it is imported, is to be seen with a real Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+MODULES = ("torch", "torch._dynamo", "torch._inductor.compile_fx")
+
+LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
+
+
+def serve(name: str) -> None:
+    """Until stdin is closed."""
+    import importlib
+
+    for module in MODULES:
+        importlib.import_module(module)
+    gc.freeze()  # or the first collection of each child would copy what torch has made
+    with _socket() as waiting:
+        waiting.bind(_address(name))
+        waiting.listen()
+        print("ready", flush=True)
+        while waiting in select.select([waiting, sys.stdin], [], [])[0]:
+            connection, _ = waiting.accept()
+            if os.fork() == 0:
+                waiting.close()
+                _supervise(connection)
+            connection.close()
+            _forget_the_ended()
+
+
+def start(name: str, arguments: list[str]) -> NoReturn:
+    """Be the process that the caller started: signals are passed on, and it ends as the forked one does."""
+    numbers = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_open(number)]
+    message = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd(), "numbers": numbers}
+    with _socket() as connection:
+        connection.connect(_address(name))
+        socket.send_fds(connection, [json.dumps(message).encode()], numbers)
+        pid = int(connection.recv(32))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda got, _: os.kill(pid, got))
+        status = int(connection.recv(32))
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def _supervise(connection: socket.socket) -> NoReturn:
+    """Tell how the process ended; end it, and its group, when whoever started it is gone."""
+    message, descriptors, _, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        _become(json.loads(message), descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    connection.send(str(pid).encode())
+    select.select([os.pidfd_open(pid), connection], [], [])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(BrokenPipeError):
+        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+    os._exit(0)
+
+
+def _become(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """``python FILE …`` in a session of its own, to its end."""
+    import runpy
+
+    os.setsid()
+    _put(descriptors, message["numbers"])
+    os.environ.clear()
+    os.environ.update(message["environment"])
+    os.chdir(message["directory"])
+    sys.argv = message["arguments"]
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except BaseException:  # noqa: BLE001 - what python does with one that nobody caught
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os._exit(0)
+
+
+def _put(descriptors: list[int], numbers: list[int]) -> None:
+    """Each to the number it had where it came from."""
+    import fcntl
+
+    out_of_the_way = [
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 1 + max(*numbers, *descriptors)) for descriptor in descriptors
+    ]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(out_of_the_way, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+def _forget_the_ended() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _is_open(number: int) -> bool:
+    """The directory that was listed is not, any more."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _address(name: str) -> str:
+    """In no directory: a path may be too long for a socket."""
+    return f"\0fx-explorer-tests-{name}"
+
+
+def _socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+if __name__ == "__main__":
+    action, *others = sys.argv[1:]
+    if action == "serve":
+        serve(*others)
+    else:
+        start(others[0], others[1:])

@@ -89,10 +89,16 @@ def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[in
         if used is not None and artifact.id not in used.artifacts:
             continue
         lines = statement_lines(reader.text(artifact.text), artifact.language)
-        known = {row[0] for row in reader.query("SELECT DISTINCT line FROM line_node WHERE artifact=?", (artifact.id,))}
+        known = _linked_lines(reader, artifact.id)
         statements += len(lines)
         linked += len(known.intersection(lines))
     return statements, linked
+
+
+def _linked_lines(reader: SessionReader, artifact: int) -> set[int]:
+    """To a node, or in a kernel of the user's to the line it was copied from: that one computes no node alone."""
+    linked = "SELECT line FROM line_node WHERE artifact=? UNION SELECT line FROM line_source WHERE artifact=?"
+    return {row[0] for row in reader.query(linked, (artifact, artifact))}
 
 
 def statement_lines(code: str, language: str) -> list[int]:

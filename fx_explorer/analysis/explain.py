@@ -12,6 +12,7 @@ from fx_explorer.analysis.documents import (
     place_of_source,
     places_of_nodes,
 )
+from fx_explorer.analysis.own_kernels import callers, copies, own_lines_at, source_of_own
 from fx_explorer.analysis.selection import id_list, line_nodes_at, nodes_at
 from fx_explorer.model.link import How
 from fx_explorer.session import SessionReader
@@ -29,6 +30,8 @@ HOW_IN_WORDS: dict[How, str] = {
     "codegen": "seen while the line was written",
     "call_site": "the line was written for this node",
     "lnotab": "the code object's line table",
+    "copied": "torch copied your kernel: the texts are equal, line by line",
+    "kernel_call": "the same call of your Triton kernel (constant_args_idx)",
 }
 
 UNSURE: frozenset[How] = frozenset({"seq_nr", "stack_trace"})
@@ -65,13 +68,30 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
             + found
             + _to_source(reader, nodes)
         )
+    own = own_lines_at(reader, place)
+    if place.document.kind == "source" and own:
+        return _to_copies(reader, own[:limit]) + _to_nodes(reader, "became", [(n, "origins") for n in callers(reader, own)])
     if place.document.kind == "source":
         return [
             replace(e, text=OWN_STACK, is_certain=True)
             for e in _to_nodes(reader, "became", [(n, "stack_trace") for n in nodes])
         ]
     rows = line_nodes_at(reader, place.document.id, place.line + 1)
-    return _to_nodes(reader, "from", [(row.node, row.how) for row in rows[:limit]])
+    return _to_written(reader, own) + _to_nodes(reader, "from", [(row.node, row.how) for row in rows[:limit]])
+
+
+def _to_copies(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
+    """From a line of a kernel of the user's to the kernels that it stands in."""
+    return [_copied("kernel", place, f"{kernel.name}:{place.line + 1}") for kernel, place in copies(reader, own)]
+
+
+def _to_written(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
+    written = source_of_own(reader, own)
+    return [_copied("source", written, f"{written.document.title}:{written.line + 1}")] if written else []
+
+
+def _copied(relation: Relation, place: Place, name: str) -> Explanation:
+    return Explanation(relation, place, name, "copied", HOW_IN_WORDS["copied"])
 
 
 def _to_nodes(reader: SessionReader, relation: Relation, links: list[tuple[int, How]]) -> list[Explanation]:

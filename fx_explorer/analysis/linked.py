@@ -11,6 +11,7 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.own_kernels import definition, own_lines_at
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at, of_stage
 from fx_explorer.session import SessionReader
 
@@ -25,7 +26,8 @@ def linked_places(reader: SessionReader, place: Place, shown: Iterable[Document]
     """Lines (from 0) of each shown document that are linked to ``place``; an empty set where nothing is.
 
     From a node: everything it came from and everything that came of it. Between forward and backward the way leads up to the
-    Dynamo graph and down again. From a source line: what was computed on that line, at every stage.
+    Dynamo graph and down again. From a source line: what was computed on that line, at every stage. A line of the user's own
+    Triton kernel is that line in every text, and its calls elsewhere.
     """
     selection = _Selection(reader, place)
     return {document: selection.lines_in(document) for document in shown}
@@ -51,10 +53,17 @@ class _Selection:
         return nodes_at(self._reader, self._place)
 
     @cached_property
+    def own_lines(self) -> list[model.LineSource]:
+        """Of a Triton kernel of the user's: the selected line, in the user's file and in the kernels."""
+        return own_lines_at(self._reader, self._place)
+
+    @cached_property
     def relatives(self) -> frozenset[int]:
-        """Ancestors and descendants. A source line is the beginning of everything: it only has descendants."""
+        """Ancestors and descendants. A source line is the beginning of everything: it only has descendants; but that of a
+        kernel is reached from its calls."""
         below = descendants(self._reader, self.nodes)
-        return below if self._place.document.kind == "source" else below | ancestors(self._reader, self.nodes)
+        is_beginning = self._place.document.kind == "source" and not self.own_lines
+        return below if is_beginning else below | ancestors(self._reader, self.nodes)
 
     @cached_property
     def across(self) -> frozenset[int]:
@@ -90,8 +99,15 @@ class _Selection:
         path = self._reader.get(model.SourceFile, document.id).path
         if self._place.document.language == "bytecode":
             return frozenset(line - 1 for file, line in self.instructed if file == document.id)
+        if own := frozenset(row.source_line - 1 for row in self.own_lines if row.file == document.id):
+            return own
         innermost = (next((f.line for f in reversed(stack) if f.file == path), 0) for stack in self.stacks)
-        return frozenset(line - 1 for line in innermost if line)
+        return frozenset(line - 1 for line in innermost if line) or self._definitions(document)
+
+    def _definitions(self, document: Document) -> frozenset[int]:
+        """In a file that calls nothing: the kernels of the user's that compute the selection."""
+        places = (definition(self._reader, artifact) for artifact in self._computing_lines)
+        return frozenset(place.line for place in places if place and place.document == document)
 
     @cached_property
     def instructed(self) -> list[SourceLine]:
@@ -115,11 +131,16 @@ class _Selection:
 
     @cached_property
     def _computing_lines(self) -> _ArtifactLines:
-        return artifact_lines(self._reader, self.relatives)
+        return self._with_own(artifact_lines(self._reader, self.relatives))
 
     @cached_property
     def _computing_lines_across(self) -> _ArtifactLines:
-        return artifact_lines(self._reader, self.across)
+        return self._with_own(artifact_lines(self._reader, self.across))
+
+    def _with_own(self, computing: _ArtifactLines) -> _ArtifactLines:
+        for row in self.own_lines:
+            computing.setdefault(row.artifact, set()).add((row.line, 0))
+        return computing
 
     def _lines_of_artifact(self, document: Document) -> frozenset[int]:
         computing = self._computing_lines_across if self._is_across(document) else self._computing_lines

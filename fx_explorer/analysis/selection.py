@@ -10,17 +10,18 @@ from collections.abc import Iterable
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.own_kernels import callers, kernel_around, own_lines_at
 from fx_explorer.session import SessionReader
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:
-    """Ids of the nodes at a place, in the order of the file."""
+    """Ids of the nodes at a place, in the order of the file. A line of a Triton kernel of the user's stands for its calls."""
     document = place.document
     if document.kind == "graph":
         graph = reader.get(model.Graph, document.id)
         return [graph.first_node + place.line] if 0 <= place.line < graph.node_count else []
     if document.kind == "source":
-        return nodes_at_source(reader, document.id, place.line + 1)
+        return nodes_at_source(reader, document.id, place.line + 1) or callers(reader, own_lines_at(reader, place))
     return sorted(
         {row.node for row in line_nodes_at(reader, document.id, place.line + 1)} | set(_nodes_of_bytecode(reader, place))
     )
@@ -40,21 +41,11 @@ def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model
     own = reader.nodes_of_line(artifact, line)
     if own:
         return own
-    embedded = _kernel_around(reader, artifact, line)
+    embedded = kernel_around(reader, artifact, line)
     if embedded:
         return line_nodes_at(reader, embedded.artifact, line - embedded.first_line + 1)
     called = _nodes_of_call(reader, artifact, line)
     return called or reader.nodes_of_line(artifact, 0)
-
-
-def _kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
-    """The kernel whose code stands on this line of the output code."""
-    found = reader.query(
-        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON artifact.id = kernel.artifact "
-        "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY kernel.first_line DESC LIMIT 1",
-        (output_code, line),
-    )
-    return reader.get(model.Kernel, found[0][0]) if found and line < found[0][1] else None
 
 
 def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
@@ -69,7 +60,7 @@ def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[m
 
 
 def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
-    for row in reader.rows(model.LineSource, artifact=place.document.id, line=place.line + 1):
+    for row in reader.rows(model.LineSource, artifact=place.document.id, line=place.line + 1, how="lnotab"):
         yield from nodes_at_source(reader, row.file, row.source_line)
 
 

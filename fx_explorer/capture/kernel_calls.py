@@ -13,6 +13,7 @@ import torch
 from fx_explorer.capture.kernel_estimates import NOT_KNOWN, bytes_of_call, bytes_of_calls, bytes_of_kernel, flops_of, is_for_gpu
 from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.own_kernels import Copied, calling_nodes, copied_lines, is_own_kernel
 from fx_explorer.capture.template_choices import choices_for
 
 LineNodes = tuple[tuple[int, str], ...]
@@ -90,6 +91,8 @@ class LoweringInProgress:
     """Kernel → the scheduler nodes it was last generated for, the nodes of its lines, its source."""
     _bytes: dict[str, int] = field(default_factory=dict)
     """Kernel → what a call of it moves."""
+    _own: dict[str, object] = field(default_factory=dict)
+    """Kernel of the user's → what ``@triton.jit`` made of the user's function."""
     _extern: tuple[Any, list[CallInProgress]] | None = None
     _line_count: int = 0
 
@@ -110,10 +113,13 @@ class LoweringInProgress:
         self._defined[kernel] = list(node_schedule), line_nodes, source
         self._bytes[kernel] = self._estimate(bytes_of_kernel, code)
 
+    def define_own(self, kernel: str, function: object) -> None:
+        self._own[kernel] = function
+
     def call(self, kernel: str) -> CallInProgress:
         """A call of a generated kernel: of the one just defined, else (user-written, multi-kernel) for the current node."""
         scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (self._current_nodes(), (), "")
-        nodes = origins(scheduler_nodes)
+        nodes = self._computed_by(kernel, scheduler_nodes)
         call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
         call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
         if kernel not in self._defined:  # the user's own
@@ -124,6 +130,12 @@ class LoweringInProgress:
         if self._extern:
             self._extern[1].append(call)
         return call
+
+    def _computed_by(self, kernel: str, scheduler_nodes: list[Any]) -> set[torch.fx.Node]:
+        """A generated kernel is no call of the user's, even where one of those is an origin: it made an argument of it."""
+        if kernel in self._own:
+            return {node for one in scheduler_nodes for node in calling_nodes(one.node.origins)}
+        return {node for node in origins(scheduler_nodes) if not is_own_kernel(node)}
 
     def _current_nodes(self) -> list[Any]:
         scheduler_node = self._extern[0] if self._extern else getattr(self.lowering.scheduler, "current_node", None)
@@ -200,11 +212,17 @@ class LoweringInProgress:
             is_backward=bool(self.lowering.is_backward),
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
-            kernels=tuple(_kernels(self._calls, positions, text, shift, self.lowering)),
+            kernels=tuple(map(self._with_copied, _kernels(self._calls, positions, text, shift, self.lowering))),
             without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
         )
+
+    def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
+        """A kernel of the user's, with the lines it was copied from."""
+        copied = copied_lines(self._own[kernel.name], kernel.source) if kernel.name in self._own else Copied()
+        self.problems += [f"{kernel.name}: {problem}" for problem in copied.problems]
+        return replace(kernel, copied=copied.lines)
 
 
 def _kernels(

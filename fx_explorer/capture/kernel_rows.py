@@ -24,6 +24,7 @@ from fx_explorer.model import (
     KernelBuild,
     KernelCall,
     LineNode,
+    LineSource,
     WithoutKernel,
 )
 
@@ -103,7 +104,17 @@ class _Rows:
         calls = [self._add_call(kernel_id, position, call) for position, call in enumerate(kernel.calls)]
         for call, call_id in zip(kernel.calls, calls, strict=True):
             self._writer.add_all(self._code_lines(artifact, call.nodes, call.line_nodes, call_id))
+        self._writer.add_all(self._copied_lines(artifact, kernel))
         self._add_choices(kernel_id, kernel, calls)
+
+    def _copied_lines(self, artifact: int, kernel: GeneratedKernel) -> Iterator[LineSource]:
+        """Empty lines are nobody's."""
+        lines = kernel.source.split("\n")
+        for copied in kernel.copied:
+            file = self._recording.sources.file(copied.file)
+            for i in range(copied.count):
+                if lines[copied.line + i - 1].strip():
+                    yield LineSource(artifact, copied.line + i, file, copied.file_line + i, "copied")
 
     def _add_source(self, kind: ArtifactKind, kernel: GeneratedKernel, source: str) -> int:
         """A document of its own."""

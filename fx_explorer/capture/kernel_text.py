@@ -24,6 +24,9 @@ _LANGUAGES: dict[str, KernelLanguage] = {
 _DEFINITION = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.MULTILINE)
 _QUOTES = "'''"
 
+_ESCAPED = re.compile(r"\\([\\'])")
+"""What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py, ``define_user_defined_triton_kernel``)."""
+
 
 class Definition(NamedTuple):
     language: KernelLanguage
@@ -46,8 +49,15 @@ def definitions(output_code: str) -> dict[str, Definition]:
             start += 1
         line += output_code.count("\n", counted, start)
         counted = start
-        found[match[1]] = Definition(_LANGUAGES.get(match[2], "python"), output_code[start:closing], line)
+        source = output_code[start:closing]
+        is_raw = output_code[opening - 1] == "r"
+        found[match[1]] = Definition(_LANGUAGES.get(match[2], "python"), source if is_raw else _unescaped(source), line)
     return found
+
+
+def _unescaped(quoted: str) -> str:
+    """The source as it is compiled: a kernel of the user's own may have backslashes, and quotes of this kind. Lines stay."""
+    return _ESCAPED.sub(r"\1", quoted)
 
 
 def inlined(name: str, source: str, output_code: str) -> Definition:

@@ -142,6 +142,12 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     )
     hook(
         PythonWrapperCodegen,
+        "define_user_defined_triton_kernel",
+        lambda original: _define_own_kernel(recording, original),
+        "lines of your own Triton kernels",
+    )
+    hook(
+        PythonWrapperCodegen,
         "define_subgraph_launcher_fn",
         lambda original: _define_subgraph(original, mark),
         "call lines in subgraphs",
@@ -191,6 +197,19 @@ def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> 
         return name
 
     return define_kernel
+
+
+def _define_own_kernel(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """``define_user_defined_triton_kernel(kernel, …) -> (name, …)``: before each call of a kernel of the user's."""
+
+    def define_user_defined_triton_kernel(wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(wrapper, kernel, *args, **kwargs)
+        if recording.current:
+            with recording.noting("a kernel of your own"):
+                recording.current.define_own(result[0], kernel)
+        return result
+
+    return define_user_defined_triton_kernel
 
 
 def _codegen_template(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.graphs import CALLS
+from fx_explorer.capture.own_kernels import is_own_kernel
 from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.model import Link
 from fx_explorer.model.link import How
@@ -83,6 +84,8 @@ def _replaced_node(
     node: torch.fx.Node, earlier: RecordedGraph, by_seq: dict[int, list[int]], by_line: dict[str, list[int]]
 ) -> tuple[tuple[int, ...], How]:
     """A node that a pass put in the place of others keeps (some of) their meta."""
+    if is_own_kernel(node):
+        return _same_kernel_call(node, earlier), "kernel_call"
     for name in _from_node_names(node):
         if name in earlier.by_name:
             return (earlier.by_name[name],), "from_node"
@@ -90,6 +93,14 @@ def _replaced_node(
     if same_call:
         return tuple(same_call), "seq_nr"
     return tuple(by_line.get(node.meta.get("stack_trace") or "", ())), "stack_trace"
+
+
+def _same_kernel_call(node: torch.fx.Node, earlier: RecordedGraph) -> tuple[int, ...]:
+    """Each call of a Triton kernel that Dynamo traced has a number (``KernelSideTable``, torch/_higher_order_ops/
+    triton_kernel_wrap.py). The pass that makes it write in place keeps that, and of the meta only what many nodes share."""
+    call = node.kwargs["constant_args_idx"]
+    calls = ((other, other_id) for other, other_id in earlier.ids.items() if is_own_kernel(other))
+    return tuple(other_id for other, other_id in calls if other.kwargs["constant_args_idx"] == call)
 
 
 def _trace_back(

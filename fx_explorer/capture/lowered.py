@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from fx_explorer.capture.own_kernels import CopiedLines
 from fx_explorer.capture.template_choices import TemplateChoice
 from fx_explorer.model.kernel import KernelLanguage
 
@@ -43,6 +44,8 @@ class GeneratedKernel:
     estimated_bytes: int = -1
     """What one call reads and writes; -1 where Inductor was not asked."""
     estimated_flops: int = -1
+    copied: tuple[CopiedLines, ...] = ()
+    """Of a kernel of the user's: the lines of its source that are those of the user's files."""
 
     @property
     def choices(self) -> tuple[TemplateChoice, ...]:

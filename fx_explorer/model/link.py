@@ -22,11 +22,14 @@ How = Literal[
     "codegen",
     "call_site",
     "lnotab",
+    "copied",
+    "kernel_call",
 ]
 """``identity``: the same FX node object. ``name``: same name in a graph that was copied from the other. ``from_node`` …
 ``stack_trace``: that key of node.meta. ``aot_input``: AOTAutograd says which input of the traced graph it is. ``origins``: the
 scheduler node's origins. ``codegen``: seen while the line was written. ``call_site``: the wrapper line was written for it, or
-the bytecode calls its graph there. ``lnotab``: the code object's line table."""
+the bytecode calls its graph there. ``lnotab``: the code object's line table. ``copied``: torch copied it from there,
+and the texts are equal. ``kernel_call``: the number of a call of a Triton kernel of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class LineNode:
 
 @dataclass(frozen=True, slots=True)
 class LineSource:
-    """Line ``line`` of an artifact (bytecode) belongs to line ``source_line`` of a source file."""
+    """Line ``line`` of an artifact (bytecode, a kernel of the user's own) belongs to line ``source_line`` of a source file."""
 
     artifact: int
     line: int

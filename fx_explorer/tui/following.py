@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, documents_of, node_at, source_documents
+from fx_explorer.analysis.own_kernels import own_lines_at
 from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.levels import above
 from fx_explorer.tui.presets import Material, Slot, document_for
 
 
@@ -97,11 +99,14 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
 
 
 def _source(reader: SessionReader, place: Place, shown: Document | None) -> Document | None:
-    """The file of the node under the cursor. A line of generated code keeps the file: it may come from several."""
+    """The file of the node under the cursor, or of the line of the user's own kernel. A line of other generated code keeps the
+    file: it may come from several."""
     node = node_at(reader, place)
-    if node is None or not node.file or (shown and shown.id == node.file):
+    own = own_lines_at(reader, above(reader, place)) if place.document.kind == "artifact" else []
+    file = node.file if node else next((line.file for line in own), 0)
+    if not file or (shown and shown.id == file):
         return shown
-    return next((document for document in source_documents(reader) if document.id == node.file), shown)
+    return next((document for document in source_documents(reader) if document.id == file), shown)
 
 
 def _kernel(reader: SessionReader, place: Place, shown: Document | None, material: Material) -> Document | None:

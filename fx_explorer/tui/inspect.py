@@ -11,6 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
 from fx_explorer.analysis.explain import Explanation, explain
 from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.regions import region_value
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.analysis.words import annotation_text, counted, listed
@@ -55,8 +56,15 @@ def _line_summary(reader: SessionReader, place: Place) -> list[str]:
     if not nodes:
         why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
         return [here, *(happened or [why])]
+    own = own_lines_at(reader, place)
+    if place.document.kind == "source" and own:
+        copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
+        return [here, *happened, f"is {listed(copied)}", f"called by {listed(_operation_names(reader, nodes))}"]
     if place.document.kind != "source":
         names = _operation_names(reader, nodes)
+        written = source_of_own(reader, own)
+        if written:
+            return [here, f"is {written.document.title}:{written.line + 1}", f"called by {listed(names)}"]
         return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
     traced = _operation_names(reader, nodes, "WHERE stage = 'dynamo'")
     words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
@@ -216,6 +224,8 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
     """Path and line (from 1) of the user's source for a place, for the editor; None when no user line is known."""
     if place.document.kind == "source":
         return reader.get(model.SourceFile, place.document.id).path, place.line + 1
+    if written := source_of_own(reader, own_lines_at(reader, above(reader, place))):
+        return reader.get(model.SourceFile, written.document.id).path, written.line + 1
     nodes = nodes_at(reader, above(reader, place))
     for group in (nodes, sorted(ancestors(reader, nodes))):
         for node in reader.by_ids(model.Node, islice(group, MANY_NODES)):

@@ -213,7 +213,10 @@ def above(reader: SessionReader, place: Place) -> Place:
 def first_statement(reader: SessionReader, kernel: model.Kernel) -> Place:
     """The first line of a kernel that computes something: what stands above it is the same in every kernel, and has no code."""
     document = kernel_document(reader, kernel)
-    found = reader.query("SELECT DISTINCT line FROM line_node WHERE artifact=? AND line ORDER BY 1", (kernel.artifact,))
+    found = reader.query(
+        "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM line_source WHERE artifact=? ORDER BY 1",
+        (kernel.artifact,) * 2,
+    )
     lines = [line - 1 for (line,) in found]
     text = lines_of(reader, document)
     telling = (next((line for line in lines if call in text[line]), None) for call in ("tl.load", "tl.", ""))

@@ -1,0 +1,106 @@
+"""The user's own Triton kernels: which lines of a kernel's source were copied from which lines of the user's files.
+
+Inductor writes the text of the kernel, and of every ``@triton.jit`` function it names, into its output code
+(``user_defined_triton_kernel_transitive_closure_source_code``, torch/_inductor/codegen/wrapper.py). Where those functions are
+written is what Triton itself noted of them (``JITFunction``, triton/runtime/jit.py). Lines are linked when all lines of a
+function are equal there and here, and not at all otherwise.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_NAME = re.compile(r"^def \w+")
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedLines:
+    """``count`` lines from ``line`` on of a kernel's source are those of ``file`` from ``file_line`` on; all from 1."""
+
+    line: int
+    file: str
+    file_line: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    lines: tuple[CopiedLines, ...] = ()
+    """In the order of the kernel's source, which begins with the kernel itself."""
+    problems: tuple[str, ...] = ()
+    """Functions whose lines are not linked, and why."""
+
+
+def is_own_kernel(node: torch.fx.Node) -> bool:
+    """Whether a node calls a kernel of the user's (torch/_higher_order_ops/triton_kernel_wrap.py)."""
+    return "triton_kernel_wrapper" in str(node.target)
+
+
+def calling_nodes(origins: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
+    """Of the origins of an own kernel's call the node that makes it; the others made its arguments (``GraphLowering.run_node``,
+    torch/_inductor/graph.py, begins with the node itself)."""
+    calls = [node for node in origins if is_own_kernel(node)]
+    return set(calls[:1]) or set(origins)
+
+
+def copied_lines(kernel: object, source: str) -> Copied:
+    """``kernel``: what ``@triton.jit`` made of the user's function; ``source``: what Inductor made of it."""
+    lines = source.split("\n")
+    found, problems = [], []
+    for function in _functions(kernel):
+        written = _Written.of(function)
+        at = written.places_in(lines)
+        if len(at) == 1:
+            found.append(CopiedLines(at[0] + 1, written.file, written.line, len(written.body)))
+        else:
+            problems.append(f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its lines are not linked to it")
+    return Copied(tuple(sorted(found, key=lambda one: one.line)), tuple(problems))
+
+
+_WHY = {False: "is not in the generated kernel as it stands there", True: "is more than once in the generated kernel"}
+
+
+def _functions(kernel: object) -> Iterator[Any]:
+    """The kernel and what is copied with it: all that a function's code names and that Triton knows the text of."""
+    pending, seen = [kernel], {id(kernel)}
+    while pending:
+        function: Any = pending.pop()
+        yield function
+        named = (function.fn.__globals__.get(name) for name in function.fn.__code__.co_names)
+        for other in named:
+            if hasattr(other, "raw_src") and id(other) not in seen:
+                seen.add(id(other))
+                pending.append(other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A function as it stands in its file, without decorators and indentation."""
+
+    name: str
+    file: str
+    line: int
+    body: tuple[str, ...]
+
+    @staticmethod
+    def of(function: Any) -> _Written:
+        file, first = function.fn.__code__.co_filename, function.starting_line_number
+        block = "".join(linecache.getlines(file)[first - 1 : first - 1 + len(function.raw_src)])
+        lines = textwrap.dedent(block).rstrip().split("\n")
+        begins = next((i for i, line in enumerate(lines) if _NAME.match(line)), 0)
+        body = tuple(line if line.strip() else "" for line in lines[begins:])
+        return _Written(function.fn.__name__, file, first + begins, body)
+
+    def places_in(self, lines: list[str]) -> list[int]:
+        """Where in ``lines`` (from 0) the function stands; under another name only if it does not under its own."""
+        head, *rest = self.body
+        starts = [i for i, line in enumerate(lines) if _NAME.match(line) and lines[i + 1 : i + len(self.body)] == rest]
+        named = [i for i in starts if lines[i] == head]
+        return named or [i for i in starts if _NAME.sub("def", lines[i]) == _NAME.sub("def", head)]

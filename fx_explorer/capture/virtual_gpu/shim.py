@@ -79,7 +79,7 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     Links are not resolved: a ``g++`` may lead to ccache, which goes by the name that it is called by.
     """
     wanted = environ.get("CXX", "")
-    for name, *arguments in [_words(wanted)] if wanted.strip() else zip(COMPILERS):
+    for name, *arguments in [_words(wanted)] if wanted.strip() else [[one] for one in COMPILERS]:
         if found := shutil.which(name):
             return str(Path(found).absolute()), *arguments
     missing = (
@@ -132,8 +132,8 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise WorkerError(
-            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the virtual GPU, which is 25 lines. "
-            "Set CXX to another compiler."
+            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the virtual GPU, "
+            "which is 25 lines. Set CXX to another compiler."
         ) from error
     except OSError as error:
         raise WorkerError(

@@ -178,12 +178,9 @@ def test_a_compiler_is_called_by_the_name_of_its_link(
     assert shim.compiler({}) == (str(tmp_path / "links" / "g++"),)
 
 
-NO_TORCH = "import sys; sys.modules.pop('torch', None); from fx_explorer.capture.virtual_gpu import shim; "
-
-
 def in_a_process(code: str, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", NO_TORCH + code],
+        [sys.executable, "-c", f"from fx_explorer.capture.virtual_gpu import shim; {code}"],
         env={**os.environ, **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, rows_of
+from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.regions import region_value
 from fx_explorer.session import SessionReader
@@ -31,20 +31,20 @@ class GraphRows:
     def __init__(self, reader: SessionReader, document: Document, positions: Sequence[int] | None = None) -> None:
         """``positions``: the nodes to show, ascending; None: all."""
         self._reader = reader
-        self._document = document
+        self._graph = reader.get(model.Graph, document.id)
         self._positions = positions
 
     def __len__(self) -> int:
-        return self._document.line_count if self._positions is None else len(self._positions)
+        return self._graph.node_count if self._positions is None else len(self._positions)
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
         return [node_row(node) for node in self._nodes(start, stop)]
 
     def _nodes(self, start: int, stop: int) -> list[model.Node]:
         if self._positions is None:
-            return rows_of(self._reader, self._document, start, stop)
-        first = self._reader.get(model.Graph, self._document.id).first_node
-        return self._reader.by_ids(model.Node, [first + position for position in self._positions[start:stop]])
+            return self._reader.nodes(self._graph, start, stop)
+        ids = [self._graph.first_node + position for position in self._positions[start:stop]]
+        return self._reader.by_ids(model.Node, ids)
 
 
 def node_row(node: model.Node) -> Row:

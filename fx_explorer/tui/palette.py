@@ -89,17 +89,9 @@ class Palette:
         self._has_focus = has_focus
         self._is_ansi = is_ansi
         self._mixes = not (is_ansi or is_colourless)
-        self._styles: dict[tuple[str, int, bool], Style] = {}
 
     def style(self, kind: str, state: int = 0, is_match: bool = False) -> Style:
         """Of text of this kind in a line in this state. An unknown kind looks like text."""
-        key = (kind, state, is_match)
-        style = self._styles.get(key)
-        if style is None:
-            style = self._styles[key] = self._make(kind, state, is_match)
-        return style
-
-    def _make(self, kind: str, state: int, is_match: bool) -> Style:
         background = self._background
         attributes = ""
         for bit, look in _BACKGROUNDS.items():  # later ones lie above

@@ -39,6 +39,7 @@ from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
+from fx_explorer.tui.widgets.kept import Kept
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
@@ -48,6 +49,10 @@ MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
 COMFORTABLE_PANE_CELLS = 34
 """Linked panes need the room more than the outline does."""
+
+
+class Views(Kept, Vertical):
+    """Where the views are, beside the outline."""
 
 
 class ExplorerFrame(Screen[None]):
@@ -78,7 +83,7 @@ class ExplorerFrame(Screen[None]):
         self.outline = Outline()
         self.outline_wish: bool | None = None
         """What the user asked for; None: whatever fits."""
-        self._views = Vertical(id="views")
+        self._views = Views(id="views")
         self._view_widgets: dict[str, Widget] = {}
         self._inspector = OneLine(id="inspector")
         self._footer = FooterLine(keymap)

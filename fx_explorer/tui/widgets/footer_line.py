@@ -8,16 +8,16 @@ from textual import events
 from textual.content import Content
 from textual.geometry import Size
 from textual.style import Style
-from textual.widget import Widget
 
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import VIEWS, Command, Keymap, by_id, of_scope
+from fx_explorer.tui.widgets.kept import Kept
 
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
 
 
-class FooterLine(Widget):
+class FooterLine(Kept):
     """``1 overview 2 source … │ / find ⏎ follow y copy ? help``; on a narrow terminal in two rows."""
 
     DEFAULT_CSS = """

@@ -28,8 +28,9 @@ class LineCanvas(ScrollView):
     shows_cuts: ClassVar[bool] = False
     """Whether ``…`` stands where a line goes on behind the right edge; in code it could be taken for code."""
     DEFAULT_CSS = """
-    LineCanvas { height: 1fr; background: $background; color: $foreground; scrollbar-size: 0 0; }
+    LineCanvas { height: 1fr; background: $background; color: $foreground; overflow: hidden; }
     """
+    # Textual's scrollbars, though 0 cells wide, would be widgets that change at each scroll: it then lays everything out anew.
 
     def __init__(self, placeholder: str, name: str | None, id: str | None, classes: str | None) -> None:
         super().__init__(name=name, id=id, classes=classes)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
-from textual.color import Color
-from textual.filter import LineFilter
 from textual.strip import Strip
 
 from fx_explorer.tui.palette import CURSOR, MARKED, Palette
@@ -45,8 +43,7 @@ class LinePainter:
         self._rest: dict[tuple[object, ...], list[Strip]] = {}
         """Strips that show no line: rows below the last line, the placeholder."""
         self._palette: Palette | None = None
-        self._filters: tuple[LineFilter, ...] = ()
-        self._background = Color(0, 0, 0)
+        self._styles: dict[tuple[str, int, bool], Style] = {}
         self._frame: tuple[int, int] = (0, 0)
 
     def forget(self) -> None:
@@ -57,20 +54,30 @@ class LinePainter:
     def forget_styles(self) -> None:
         """The theme or the focus changed."""
         self._palette = None
+        self._styles.clear()
         self.forget()
 
     def _style(self, kind: str, state: int = 0, is_match: bool = False) -> Style:
+        key = (kind, state, is_match)
+        style = self._styles.get(key)
+        if style is None:
+            style = self._styles[key] = self._make_style(kind, state, is_match)
+        return style
+
+    def _make_style(self, kind: str, state: int, is_match: bool) -> Style:
+        """As Textual's filters leave it. They change styles and nothing else: so once a style, not once a line."""
         if self._palette is None:
             self._palette = self._make_palette()
-        return self._palette.style(kind, state, is_match)
+        segments = [Segment(" ", self._palette.style(kind, state, is_match))]
+        for line_filter in self._view.get_line_filters():
+            segments = line_filter.apply(segments, self._view.background_colors[1])
+        return segments[0].style or Style.null()
 
     def _make_palette(self) -> Palette:
         view, app = self._view, self._view.app
-        self._filters = tuple(view.get_line_filters())
-        self._background = view.background_colors[1]
         return Palette(
             app.theme_variables,
-            self._background,
+            view.background_colors[1],
             has_focus=view.has_focus,
             is_ansi=app.native_ansi_color,
             is_colourless=app.no_color,
@@ -109,7 +116,7 @@ class LinePainter:
         if used < room:
             segments.append(Segment(" " * (room - used), self._style("text", state)))
         segments.append(self._track(track))
-        return self._finished(segments, width)
+        return Strip(segments, width)
 
     def _pointer(self, state: int) -> Segment:
         if state & CURSOR:
@@ -124,14 +131,14 @@ class LinePainter:
         margin = 1 + self._view.gutter_width
         pieces = crop([(text, kind, False) for text, kind in tokens], skip, width - margin)
         text = " " * margin + "".join([piece[0] for piece in pieces])
-        return self._finished([Segment(text + " " * (width - cell_len(text)), style)], width)
+        return Strip([Segment(text + " " * (width - cell_len(text)), style)], width)
 
     def blank(self, track: str, width: int) -> Strip:
         """A row below the last line."""
         key = (track, width)
         if key not in self._rest:
             segments = [Segment(" " * (width - 1), self._style("text")), self._track(track)]
-            self._rest[key] = [self._finished(segments, width)]
+            self._rest[key] = [Strip(segments, width)]
         return self._rest[key][0]
 
     def placeholder(self, text: str, width: int, height: int) -> list[Strip]:
@@ -148,14 +155,7 @@ class LinePainter:
     def _text_row(self, text: str, width: int) -> Strip:
         style = self._style("placeholder")
         left = max(0, (width - cell_len(text)) // 2)
-        strip = Strip([Segment(" " * left + text, style)]).adjust_cell_length(width, style)
-        return self._finished(list(strip), width)
-
-    def _finished(self, segments: list[Segment], width: int) -> Strip:
-        strip = Strip(segments, width)
-        for line_filter in self._filters:
-            strip = strip.apply_filter(line_filter, self._background)
-        return strip
+        return Strip([Segment(" " * left + text, style)]).adjust_cell_length(width, style)
 
 
 MatchedPiece = tuple[str, str, bool]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widget import Widget
+
+from fx_explorer.tui.widgets.kept import Kept
 
 GAP = 2
 
 
-class OneLine(Widget):
+class OneLine(Kept):
     """A row: ``left`` is cut with an ellipsis where ``right`` needs the room."""
 
     DEFAULT_CSS = """

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
-from textual.widget import Widget
 
 from fx_explorer.tui.pipeline import COLOURS, GLYPHS, StepState, bar_for
+from fx_explorer.tui.widgets.kept import Kept
 
 
-class PipelineBar(Widget):
+class PipelineBar(Kept):
     """``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
 
     DEFAULT_CSS = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import ceil
 from typing import Literal, Protocol
 
@@ -19,8 +20,10 @@ Cell = str | Piece | list[Piece]
 Row = Sequence[Cell]
 """One cell a column; missing cells at the end are empty."""
 
-PAGE_ROWS = 128
-PAGES_KEPT = 24
+PAGE_ROWS = 32
+"""Less than a screen: so each page-down reads about as many rows as it shows, not none and then four times as many."""
+
+PAGES_KEPT = 32
 GAP = 2
 """Cells between columns."""
 
@@ -88,7 +91,6 @@ class RowList(LineView):
         self._count = len(self._source)
         self._pages: dict[int, Sequence[Row]] = {}
         self._natural = [cell_len(column.title) for column in self._columns]
-        self._last_width = 0
         self._layout: tuple[tuple[int, int], ...] | None = None
 
     # what an application uses
@@ -99,7 +101,6 @@ class RowList(LineView):
             self._columns = tuple(columns)
         self._source = source
         self._natural = [cell_len(column.title) for column in self._columns]
-        self._last_width = 0
         self.forget_place()
         self.reload()
         self.move_to(line, center=True)
@@ -132,8 +133,10 @@ class RowList(LineView):
     @property
     def content_width(self) -> int:
         layout = self._widths()
-        fixed = sum(width + GAP for _, width in layout[:-1])
-        return fixed + max(self._last_width, layout[-1][1] if layout else 0)
+        if not layout:
+            return 0
+        last, width = layout[-1]
+        return sum(width + GAP for _, width in layout[:-1]) + max(self._natural[last], width)
 
     def header_tokens(self) -> Sequence[Piece]:
         if not self._wants_header or not any(column.title for column in self._columns):
@@ -178,16 +181,12 @@ class RowList(LineView):
 
     def _measure(self, rows: Sequence[Row]) -> None:
         """Let columns grow to what these rows need."""
-        natural = list(self._natural)
-        for row in rows:
-            for index, cell in enumerate(row[: len(natural)]):
-                cells = sum(cell_len(text) for text, _ in _pieces(cell, ""))
-                natural[index] = max(natural[index], cells)
+        widest = [max(map(_cells, column)) for column in zip_longest(*rows, fillvalue="")]
+        natural = [max(pair) for pair in zip_longest(self._natural, widest[: len(self._natural)], fillvalue=0)]
         if natural != self._natural:
+            before, self._layout = self._layout, None
             self._natural = natural
-            self._last_width = natural[-1] if natural else 0
-            self._layout = None
-            self.call_later(self.content_resized)
+            self.call_later(self._resize_canvas if self._widths() == before else self.content_resized)
 
     def _widths(self) -> tuple[tuple[int, int], ...]:
         """The columns shown, each with its width."""
@@ -239,15 +238,30 @@ def _pieces(cell: Cell, kind: str) -> list[Piece]:
     return [(printable(text), piece_kind) for text, piece_kind in cell]
 
 
+def _cells(cell: Cell) -> int:
+    if isinstance(cell, list):
+        return sum(_cells(piece) for piece in cell)
+    text = cell if isinstance(cell, str) else cell[0]
+    return len(text) if text.isascii() and text.isprintable() else cell_len(printable(text))
+
+
 def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: str = "start") -> list[Piece]:
     """``pieces`` in ``width`` cells and the gap after them; what is cut off ends in ``…``."""
     cells = sum(len(text) if text.isascii() else cell_len(text) for text, _ in pieces)
     if cells > width and not is_last:
         pieces, cells = _shorten(pieces, width) if keeps == "start" else [_end_of(pieces, width)], width
+    gap = "" if is_last else " " * GAP
     padding = " " * max(0, width - cells)
     if align == "right":
-        return [(padding, "text"), *pieces, ("" if is_last else " " * GAP, "text")]
-    return pieces if is_last else [*pieces, (padding + " " * GAP, "text")]
+        return _filled(padding, pieces, gap)
+    return pieces if is_last else _filled("", pieces, padding + gap)
+
+
+def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:
+    """With spaces around them. One piece stays one, if its spaces are not seen: each costs time at every level of Textual."""
+    if len(pieces) == 1 and pieces[0][1] != "link":
+        return [(before + pieces[0][0] + after, pieces[0][1])]
+    return [(before, "text"), *pieces, (after, "text")]
 
 
 def _end_of(pieces: list[Piece], width: int) -> Piece:

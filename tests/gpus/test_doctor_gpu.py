@@ -58,6 +58,7 @@ def test_without_a_compiler_it_says_what_to_do(
     pytest.importorskip("triton")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
     ended, printed = doctor(capsys, "--gpu", "h100")
     assert ended == 1
     assert "there is no C++ compiler here (g++, clang++, c++). Install g++ or set CXX." in printed

@@ -35,12 +35,12 @@ class Occupancy:
     """Of these blocks together."""
     max_warps: int
     by_limit: dict[Limit, int]
-    """Blocks that each of them alone would allow."""
+    """Blocks that each of them alone would allow; without one of which a block needs nothing."""
 
     @property
     def limited_by(self) -> tuple[Limit, ...]:
         """What allows the fewest blocks; several when they agree."""
-        return tuple(limit for limit in LIMITS if self.by_limit[limit] == self.blocks)
+        return tuple(limit for limit in LIMITS if self.by_limit.get(limit) == self.blocks)
 
     @property
     def share(self) -> float:
@@ -54,12 +54,17 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occu
     max_warps = gpu.threads_per_multiprocessor // gpu.warp_size
     by_limit: dict[Limit, int] = {
         "warps": max_warps // warps if threads <= gpu.threads_per_block else 0,
-        "blocks": gpu.blocks_per_multiprocessor,
+        "blocks": _by_slots(gpu, warps, max_warps),
         "registers": _by_registers(gpu, warps, registers),
-        "shared": _by_shared(gpu, shared_bytes),
+        **_by_shared(gpu, shared_bytes),
     }
     blocks = min(by_limit.values())
     return Occupancy(blocks, blocks * warps, max_warps, by_limit)
+
+
+def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
+    """On AMD what is counted are barriers, which a single wavefront needs none of (LLVM, ``getMaxWorkGroupsPerCU``)."""
+    return max_warps if gpu.vendor == "amd" and warps == 1 else gpu.blocks_per_multiprocessor
 
 
 def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
@@ -71,12 +76,12 @@ def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
     return warps_of_a_part * PARTS // warps
 
 
-def _by_shared(gpu: Gpu, shared_bytes: int) -> int:
-    """``cudaOccMaxBlocksPerSMSmemLimit``: with what the system keeps of each block's share, in whole portions."""
+def _by_shared(gpu: Gpu, shared_bytes: int) -> dict[Limit, int]:
+    """``cudaOccMaxBlocksPerSMSmemLimit``: with what the system keeps of each block's share, in whole portions. Or nothing."""
     if shared_bytes > gpu.shared_per_block:
-        return 0
+        return {"shared": 0}
     of_a_block = _rounded(shared_bytes + gpu.shared_reserved_per_block, gpu.shared_granularity)
-    return gpu.shared_per_multiprocessor // of_a_block if of_a_block else gpu.blocks_per_multiprocessor
+    return {"shared": gpu.shared_per_multiprocessor // of_a_block} if of_a_block else {}
 
 
 def _rounded(number: int, granularity: int) -> int:

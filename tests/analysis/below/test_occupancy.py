@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from fx_explorer.analysis.below.occupancy import LIMITS, occupancy, occupancy_in_words
+from fx_explorer.analysis.below.occupancy import LIMITS, PARTS, occupancy, occupancy_in_words
 from fx_explorer.gpus.reading import find_gpu
 from tests.analysis.below.samples import DATA, sample
 
@@ -31,6 +31,41 @@ def test_a_wavefront_that_needs_more_than_128_registers_leaves_half_the_slots_em
     gpu = find_gpu("mi300x")
     shares = {registers: occupancy(gpu, 256, registers, 0).share for registers in (64, 65, 128, 129, 256, 512)}
     assert shares == {64: 1.0, 65: 7 / 8, 128: 0.5, 129: 3 / 8, 256: 0.25, 512: 0.125}
+
+
+LLVM_OCCUPANCY = {18: 8, 36: 8, 48: 8, 73: 6, 76: 6, 82: 5, 88: 5, 100: 4, 120: 4, 167: 3}
+"""Vector registers → wavefronts on a SIMD unit: ``; NumVgprs`` and ``; Occupancy`` by Triton 3.7.1 for gfx942."""
+
+
+@pytest.mark.parametrize("registers", LLVM_OCCUPANCY)
+def test_wavefronts_on_amd_are_those_that_llvm_counts(registers: int) -> None:
+    found = occupancy(find_gpu("mi300x"), 64, registers, 0)
+    assert found.warps / PARTS == LLVM_OCCUPANCY[registers]
+
+
+@pytest.mark.parametrize("name", ["mi300x_softmax", "mi300x_matmul"])
+def test_of_a_recorded_kernel_too(name: str) -> None:
+    one = sample(name)
+    told = {
+        word: int(re.findall(rf"^; {word}: (\d+)", one.levels["amdgcn"], re.MULTILINE)[0]) for word in ("NumVgprs", "Occupancy")
+    }
+    found = occupancy(find_gpu("mi300x"), one.fields["threads"], told["NumVgprs"], 0)
+    assert found.warps // PARTS == told["Occupancy"], "LLVM knows nothing of memory that is asked for at the launch"
+
+
+def test_local_memory_that_is_not_used_limits_nothing() -> None:
+    mi300x = find_gpu("mi300x")
+    assert occupancy(mi300x, 256, 32, 0).limited_by == ("warps",)
+    assert occupancy(mi300x, 128, 32, 0).limited_by == ("warps", "blocks")
+    assert occupancy(mi300x, 256, 32, 32768).limited_by == ("shared",)
+    assert occupancy(find_gpu("h100"), 32, 32, 0).limited_by == ("blocks",)
+
+
+def test_blocks_of_one_wavefront_need_no_barrier() -> None:
+    """16 blocks at once are the limit only where they have barriers."""
+    mi300x = find_gpu("mi300x")
+    assert occupancy(mi300x, 64, 32, 0).blocks == 32
+    assert occupancy(mi300x, 65, 32, 0).blocks == 16
 
 
 def test_a_block_that_is_too_large_does_not_fit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 IRREGULAR = {
@@ -67,12 +68,18 @@ def annotation_text(value: object) -> str:
 
 LONGEST_SENTENCE = 200
 
+_PLACE_ALONE = re.compile(r"\bat \d+:\d+:$")
+
 
 def compile_error(text: str) -> str:
-    """Triton begins with the place alone (``CompilationError: at 4:20:``), and ends with what is wrong there."""
+    """Triton begins with the place alone (``CompilationError: at 4:20:``), and ends with what is wrong there. In a helper there is
+    another place: that one counts."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    is_place = len(lines) > 1 and lines[0].endswith(":")
-    return first_line(f"{lines[0]} {lines[-1]}" if is_place else text)
+    places = [line for line in lines[:-1] if _PLACE_ALONE.search(line)]
+    if not places or places[0] != lines[0]:
+        return first_line(text)
+    name = lines[0].partition(": ")[0]
+    return first_line(f"{name}: {places[-1].removeprefix(f'{name}: ')} {lines[-1]}")
 
 
 def first_line(text: str) -> str:

@@ -30,6 +30,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
+from fx_explorer.worker.error_places import with_places
 
 QUOTED = "\n"
 """Output code has a kernel's source in triple quotes with a line feed behind them: Inductor compiles it with that in front."""
@@ -146,7 +147,7 @@ class _Work:
             try:
                 dump = self._toolchain.passes(*self._loaded(row))
             except CannotBuild as error:
-                return BuildAnswer(0, "failed", row.id, str(error))
+                return BuildAnswer(0, "failed", row.id, with_places(self._reader, self._kernel, str(error)))
             row = self._kept(replace(row, passes=self._writer.text(dump)))
         return BuildAnswer(0, "built", row.id)
 
@@ -215,7 +216,7 @@ class _Work:
             kernel, index = self._loaded(row)
             built = self._toolchain.build(kernel, index)
         except CannotBuild as error:
-            return self._kept(replace(row, state="failed", error=str(error)))
+            return self._kept(replace(row, state="failed", error=with_places(self._reader, self._kernel, str(error))))
         with self._writer.transaction():
             levels = {**_own_source(row), **self._add_levels(built.texts)}
             done = replace(row, state="built", file=built.file, levels=levels)

@@ -45,14 +45,14 @@ def assembly_lines(text: str, file: KernelFile) -> LineMap:
     """Of PTX and AMDGCN: its instructions, not its directives."""
     mapped: LineMap = {}
     lines = text.split("\n")
-    current = 0
+    current: tuple[int, ...] = ()
     places = _Places(lines, file)
     wanted = set(instruction_lines(text))
     for number, line in enumerate(lines, 1):
         if found := _LOC.match(line):
-            current = places.source_line(found, line)
+            current = places.source_lines(found, line)
         elif current and number in wanted:
-            mapped[number] = (current,)
+            mapped[number] = current
     return mapped
 
 
@@ -63,28 +63,34 @@ def callers(assembly: str, file: KernelFile) -> Callers:
     found: dict[tuple[str, int], set[int]] = {}
     for line in lines:
         if place := _LOC.match(line):
-            source, helper = places.source_line(place, line), places.innermost(place)
-            if source:
-                found.setdefault(helper, set()).add(source)
+            sources, helper = places.source_lines(place, line), places.innermost(place)
+            if sources:
+                found.setdefault(helper, set()).update(sources)
     return {helper: tuple(sorted(sources)) for helper, sources in found.items()}
 
 
 def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
     """``called_from``: from ``callers``. A helper's line with several callers leads to all of them."""
     mapped: LineMap = {}
+    chain: list[tuple[str, int]] = []
     current: tuple[int, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
         if place := _SASS_PLACE.match(line):
-            current = _sass_place(place, file, called_from)
-        elif current and _SASS_INSTRUCTION.match(line):
-            mapped[number] = current
+            here = place[1], int(place[2])
+            chain = chain if chain[-1:] == [here] else [here]
+            chain += [(place[3], int(place[4]))] if place[3] else []
+            current = _sass_places(chain, file, called_from)
+        elif _SASS_INSTRUCTION.match(line):
+            chain = []
+            if current:
+                mapped[number] = current
     return mapped
 
 
-def _sass_place(place: re.Match[str], file: KernelFile, called_from: Callers) -> tuple[int, ...]:
-    path, line = (place[3], int(place[4])) if place[3] else (place[1], int(place[2]))
-    own = file.line(path, line) if file.name else 0
-    return (own,) if own else called_from.get((PurePath(path).name, line), ())
+def _sass_places(chain: list[tuple[str, int]], file: KernelFile, called_from: Callers) -> tuple[int, ...]:
+    path, line = chain[-1]
+    own = file.lines(chain) if file.name else ()
+    return tuple(sorted({*own, *called_from.get((PurePath(path).name, line), ())}))
 
 
 class _Places:
@@ -100,19 +106,19 @@ class _Places:
     def innermost(self, place: re.Match[str]) -> tuple[str, int]:
         return self._files.get(place[1], ""), int(place[2])
 
-    def source_line(self, place: re.Match[str], line: str) -> int:
-        """Of the outermost place, which is the kernel's. The directives of a text are to be given in their order."""
+    def source_lines(self, place: re.Match[str], line: str) -> tuple[int, ...]:
+        """The directives of a text are to be given in their order."""
         if at := _INLINED_AT.search(line):
-            return self._end_of_chain((place[1], place[2], place[3]), (at[1], at[2], at[3]))
+            return self._file.lines(self._chain((place[1], place[2], place[3]), (at[1], at[2], at[3])))
         commented = _COMMENTED.findall(place[4] or "")
         if commented and int(place[2]):
-            return self._file.line(commented[-1][0], int(commented[-1][1]))
-        return self._file.line(*self.innermost(place))
+            return self._file.lines([(file, int(number)) for file, number in commented])
+        return self._file.lines([self.innermost(place)])
 
-    def _end_of_chain(self, inner: tuple[str, str, str], at: tuple[str, str, str]) -> int:
+    def _chain(self, inner: tuple[str, str, str], at: tuple[str, str, str]) -> list[tuple[str, int]]:
         self._called_from[inner] = at
-        seen = {inner}
-        while at not in seen and at in self._called_from:
-            seen.add(at)
+        chain = [inner]
+        while at not in chain and at in self._called_from:
+            chain.append(at)
             at = self._called_from[at]
-        return self._file.line(self._files.get(at[0], ""), int(at[1]))
+        return [(self._files.get(file, ""), int(line)) for file, line, _ in (*chain, at)]

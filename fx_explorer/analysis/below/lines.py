@@ -2,20 +2,21 @@
 
 All of it is what the compilers wrote down themselves: MLIR's ``loc``, LLVM's ``!dbg``, the assemblers' ``.loc`` and nvdisasm's
 ``//## File``. Code of a helper that was inlined (``tl.sum``, ``triton_helpers.max2``) counts for the line of the kernel that
-called it. What a compiler marked as its own (line 0, ``unknown``) belongs to no line.
+called it, and where the helper stands in the same source, for its line too. What a compiler marked as its own (line 0,
+``unknown``) belongs to no line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from fx_explorer.model import Level
 
 LineMap = dict[int, tuple[int, ...]]
-"""Line of a text → lines of the Triton source, both from 1. Mostly one; several where two operations were made into one, or
-where it is not known which of several calls of a helper it was."""
+"""Line of a text → lines of the Triton source, both from 1. Mostly one; several where two operations were made into one, in a
+helper that stands in the same source, or where it is not known which of several calls of a helper it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class KernelFile:
         """The source's line for ``line`` of ``file``; 0 when that is another file, or no line."""
         own = not self.name or PurePath(file).name == self.name
         return max(0, line - self.lines_before) if own and line > 0 else 0
+
+    def lines(self, chain: Sequence[tuple[str, int]]) -> tuple[int, ...]:
+        """The source's lines among those of ``chain``: files with a line, from the innermost helper out to the kernel."""
+        known = chain if self.name else chain[-1:]
+        return tuple(sorted({own for file, line in known if (own := self.line(file, line))}))
 
 
 def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = "") -> LineMap:

@@ -21,9 +21,9 @@ def llvm_lines(text: str, file: KernelFile) -> LineMap:
     mapped: LineMap = {}
     for number, line in enumerate(text.split("\n"), 1):
         found = None if line.startswith("!") else _DEBUG.search(line)
-        source = _source_line(nodes, found[1], file) if found else 0
-        if source:
-            mapped[number] = (source,)
+        sources = file.lines(_chain(nodes, found[1])) if found else ()
+        if sources:
+            mapped[number] = sources
     return mapped
 
 
@@ -32,12 +32,14 @@ def _fields(body: str) -> _Node:
     return {found[1]: found[2] or found[3] or found[4] or "" for found in _FIELD.finditer(body)}
 
 
-def _source_line(nodes: dict[str, _Node], name: str, file: KernelFile) -> int:
-    """The outermost place: the one that nothing was inlined into."""
+def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
+    """The place and those it was inlined at, the kernel's last."""
     node = nodes.get(name, {})
+    found = [(_file_of(nodes, node), int(node.get("line") or 0))]
     while node.get("inlinedAt") in nodes:
         node = nodes[node["inlinedAt"]]
-    return file.line(_file_of(nodes, node), int(node.get("line") or 0))
+        found.append((_file_of(nodes, node), int(node.get("line") or 0)))
+    return found
 
 
 def _file_of(nodes: dict[str, _Node], node: _Node) -> str:

@@ -59,7 +59,8 @@ class _Places:
 
     def _read(self, body: str) -> tuple[int, ...]:
         if call := _CALL.match(body):
-            return self.of(call[2])  # the caller
+            helper = self.of(call[1]) if self._file.name else ()
+            return tuple(sorted({*helper, *self.of(call[2])}))
         if place := _PLACE.match(body):
             line = self._file.line(place[1], int(place[2]))
             return (line,) if line else ()

@@ -1,0 +1,37 @@
+"""Where Triton refuses the user's own kernel, in the user's file: Triton itself counts lines from the function's ``def``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from fx_explorer.model import Artifact, Kernel, LineSource, SourceFile
+from fx_explorer.session import SessionReader
+
+_PLACE = re.compile(r"\bat (\d+):\d+:\n")
+"""``CompilationError._format_message``, triton/compiler/errors.py: behind it the function's text down to that line, and ``^``."""
+
+_CARET = re.compile(r"^\s*\^\s*$")
+
+
+def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
+    """``error`` with ``model.py:12,`` in front of each place that is a line of the user's own kernel, or of a helper of it."""
+    lines = reader.text(reader.get(Artifact, kernel.artifact).text).split("\n")
+
+    def named(place: re.Match[str]) -> str:
+        at = _line_of(lines, error[place.end() :], int(place[1]))
+        rows = reader.rows(LineSource, artifact=kernel.artifact, line=at, how="copied") if at else []
+        file = PurePath(reader.get(SourceFile, rows[0].file).path).name if rows else ""
+        return f"{file}:{rows[0].source_line}, {place[0]}" if rows else place[0]
+
+    return _PLACE.sub(named, error)
+
+
+def _line_of(lines: list[str], message: str, number: int) -> int:
+    """Line (from 1) of the kernel's source that is the ``number``-th of its function, whose text the message begins with; 0 when
+    no line is, or several are."""
+    shown = message.split("\n")
+    end = next((i for i, line in enumerate(shown) if _CARET.match(line)), 0)
+    ends = [i for i in range(end, len(lines) + 1) if end and lines[i - end : i] == shown[:end]]
+    fitting = [i for i in ends if i >= number and lines[i - number].startswith("def ")]
+    return fitting[0] if len(fitting) == 1 else 0

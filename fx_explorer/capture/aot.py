@@ -10,12 +10,14 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._dynamo.backends import common
 
+from fx_explorer.capture.driving.at_gate import at_gate
 from fx_explorer.capture.driving.snapshots import snapshot
+from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.graphs import describe_value, node_value, short_dtype, sizes
 from fx_explorer.capture.links import copied_links, traced_links
 from fx_explorer.capture.patching import patched
@@ -23,9 +25,6 @@ from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.regional import traced_region
 from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.model import Direction, SavedTensor
-
-if TYPE_CHECKING:
-    from fx_explorer.capture.driving.steering import Steering
 
 _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 
@@ -91,7 +90,7 @@ def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphM
 
 
 def _lowered_here(steering: Steering, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
-    steering.gate("partition", direction, module)
+    at_gate(steering, "partition", direction, module)
     began_s = steering.spent_s()
     with steering.lowering(("lowered", direction)):
         made = lower()
@@ -148,7 +147,7 @@ def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: C
         return partition()
     known = steering.replay(("partition", ""))
     if known is None:
-        steering.gate("joint", "", joint)
+        at_gate(steering, "joint", "", joint)
         forward, backward = partition()
         steering.keep(("partition", ""), (snapshot(forward), snapshot(backward)))
         return forward, backward

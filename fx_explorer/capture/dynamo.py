@@ -14,6 +14,7 @@ import torch
 from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
+from fx_explorer.capture.driving.dynamo_graph import compile_segment
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import BackendError, Recording
 from fx_explorer.capture.segments import Segment
@@ -35,7 +36,7 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             try:
                 if recording.steering and len(args) == 1:
                     here = functools.partial(_with_inputs, original, self, *args)
-                    return recording.steering.compile_segment(self, module, *args, here)
+                    return compile_segment(recording.steering, self, module, *args, here)
                 return original(self, module, *args, **kwargs)
             except RestartAnalysis as error:
                 if name in recording.segments:  # at once: what Dynamo finds from here on belongs to the next attempt

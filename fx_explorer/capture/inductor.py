@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._inductor import compile_fx, scheduler
 
 from fx_explorer.capture import ir
+from fx_explorer.capture.driving.at_gate import at_gate
 from fx_explorer.capture.driving.snapshots import become, snapshot
+from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.driving.ways import Key
 from fx_explorer.capture.kernel_rows import add_lowered
 from fx_explorer.capture.kernels import LoweredKernels, kernel_recording
@@ -25,9 +27,6 @@ from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.regional import as_traced
 from fx_explorer.capture.segments import RecordedGraph
 from fx_explorer.model import ArtifactKind, Gate, LineNode
-
-if TYPE_CHECKING:
-    from fx_explorer.capture.driving.steering import Steering
 
 
 @contextlib.contextmanager
@@ -65,7 +64,7 @@ def _pass_hook(
             known = _known(steering, key) if steering else None
             if steering and known is not None:
                 become(module, known)
-                steering.gate(gate, recording.direction, module)
+                at_gate(steering, gate, recording.direction, module)
                 return module if gate == "pre_grad" else None
             depth += 1
             try:
@@ -77,7 +76,7 @@ def _pass_hook(
                 after(made)
                 if steering:
                     steering.keep(key, snapshot(made))
-                    steering.gate(gate, recording.direction, made)
+                    at_gate(steering, gate, recording.direction, made)
             return result
 
         return run_passes
@@ -131,7 +130,7 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 def _gate(recording: Recording, gate: Gate) -> None:
     if recording.steering:
-        recording.steering.gate(gate, recording.direction)
+        at_gate(recording.steering, gate, recording.direction)
 
 
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch._dynamo.utils
@@ -18,15 +18,13 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 
 from fx_explorer.capture.driving.gates import Gates
+from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
-
-if TYPE_CHECKING:
-    from fx_explorer.capture.driving.steering import Steering
 
 HOOKS: dict[str, tuple[str, str]] = {
     "times, breaks and recompiles": ("trace", "trace_records"),
@@ -74,8 +72,6 @@ def recording(
 
 def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None) -> Recording:
     """A recording that observes nothing yet."""
-    from fx_explorer.capture.driving.steering import Steering
-
     state = Recording(writer, request, notify)
     if gates:
         # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.

@@ -15,6 +15,7 @@ import torch
 import torch._dynamo
 
 from fx_explorer.analysis.compare import Figure, figures
+from fx_explorer.capture.driving.afterwards import again, compile_kept
 from fx_explorer.capture.driving.custom_pass import load_pass
 from fx_explorer.capture.driving.gates import Milestones
 from fx_explorer.capture.driving.orders import edit_all
@@ -231,7 +232,7 @@ class Stages:
         changes = Changes(dict(settings or {}), marks, passes)
         command = Command("again", gate, compilation, direction, region, changes)
         with observing(self._recording):
-            way = self._steering.again(command)
+            way = again(self._steering, command)
         return self._checked(self._view("inductor", way.row))
 
     def compare(self, left: str, right: str) -> list[Figure]:
@@ -292,7 +293,7 @@ class Stages:
         self._still_open()
         self._gates.until = until
         with observing(self._recording):
-            self._steering.compile_kept()
+            compile_kept(self._steering)
         self._done = stage
 
     def _still_before(self, gate: Gate, what: str) -> None:

@@ -39,6 +39,7 @@ class Recorded:
         self._progress.say("importing the compiler")
         import torch._inductor.compile_fx  # noqa: F401
 
+        from fx_explorer.capture.driving.afterwards import finish
         from fx_explorer.capture.driving.gates import Gates
         from fx_explorer.capture.driving.settings import add_catalogue, apply, in_force
         from fx_explorer.capture.recorder import recording
@@ -53,7 +54,7 @@ class Recorded:
         self.recording = state
         if gates and state.steering:
             channel.give = gates.put
-            self._finish_steering = functools.partial(state.steering.finish, self._at_hand)
+            self._finish_steering = functools.partial(finish, state.steering, self._at_hand)
         with state.noting("the options of the compiler"):
             add_catalogue(writer, options, only=None if gates else CONSOLE)
 

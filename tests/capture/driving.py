@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from fx_explorer.capture.driving.afterwards import finish
 from fx_explorer.capture.driving.gates import Gates, Left
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
@@ -124,7 +125,7 @@ def drive(
             except (Left, Exception) as error:  # noqa: BLE001 - the worker goes on to its end, as here
                 result.error = error
             assert state.steering is not None
-            state.steering.finish(lambda: None)
+            finish(state.steering, lambda: None)
     torch._dynamo.reset()
     result.reader = SessionReader(path)
     return result

@@ -12,13 +12,17 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
+from fx_explorer.capture.driving.at_gate import at_gate
+from fx_explorer.capture.driving.branching import first_graph
 from fx_explorer.capture.driving.compilers import compiler_for
+from fx_explorer.capture.driving.gates import Milestones
+from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.driving.ways import KeptSegment, Settings, Way
 from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import building
@@ -28,9 +32,6 @@ from fx_explorer.capture.versions import options_there
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Failure, Measured, Measurement
 from fx_explorer.session import SessionWriter
-
-if TYPE_CHECKING:
-    from fx_explorer.capture.driving.steering import Steering
 
 WARM_UP_RUNS = 3
 MEASURE_S = 1.0
@@ -62,8 +63,9 @@ class Figures:
         return ", of widely differing times" if varying else ""
 
 
-def measure(steering: Steering, recording: Recording, name: str) -> str:
+def measure(steering: Steering, name: str) -> str:
     """Measure the way called ``name``, add what was found to the session and say it. Raises UsageError when it cannot be."""
+    recording = steering.recording
     if recording.request.gpu:
         raise UsageError("Nothing can be run on a virtual GPU: how long a way takes is known on a real one only.")
     kept = steering.kept_of(name)
@@ -134,9 +136,24 @@ def _built(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings
     at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
     compiler = compiler_for(built_with, kept.compiler)
     # compile_threads: a pool of compile processes would outlive the measurement.
-    with functorch_config.patch(at_once), inductor_config.patch(compile_threads=1), steering.rebuilding(kept, way) as graph:
+    with functorch_config.patch(at_once), inductor_config.patch(compile_threads=1), _rebuilding(steering, kept, way) as graph:
         built: Callable[..., Any] = compiler(graph, kept.inputs)
     return built
+
+
+@contextlib.contextmanager
+def _rebuilding(steering: Steering, kept: KeptSegment, way: Way) -> Iterator[torch.fx.GraphModule]:
+    """What is compiled inside the block repeats ``way``, from the graph that this yields. It waits at no gate, and nothing
+    of it is kept."""
+    again, gates = way.rebuilt(), steering.gates
+    steering.gates = Milestones()
+    try:
+        graph = first_graph(steering, kept, again)
+        with steering.outside(), kept.as_in_dynamo(), steering.as_current(kept, again):
+            at_gate(steering, "dynamo", "", graph)
+            yield graph
+    finally:
+        steering.gates = gates
 
 
 def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> None:

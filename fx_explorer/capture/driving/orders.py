@@ -1,26 +1,29 @@
-"""What each command of the user does where a compilation waits: at a gate, after Dynamo of every graph, when all is finished.
+"""What each command of the user does where a compilation waits: at a gate, or after Dynamo of every graph.
 
-Those that only move on (go, step, skip, abort) are gates.py's own. Whatever cannot be done raises an FxExplorerError, which
-refuses it: nothing is changed then, and the compilation waits as before.
+Those that only move on (go, step, skip, abort) are gates.py's own, those for when all is finished are in afterwards.py.
+Whatever cannot be done raises an FxExplorerError, which refuses it: nothing is changed then, and the compilation waits on.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 
+from fx_explorer.capture.driving.branching import check_branch
 from fx_explorer.capture.driving.dynamic_shapes import SETTING, THROUGH
 from fx_explorer.capture.driving.edits import cut_out, marked, passed
 from fx_explorer.capture.driving.gates import AnotherWay
 from fx_explorer.capture.driving.snapshots import snapshot
+from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.driving.ways import KeptSegment, Way
+from fx_explorer.capture.recording import Recording
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
 
-if TYPE_CHECKING:
-    from fx_explorer.capture.driving.steering import Steering
+QUESTIONS = ("what_if", "steps")
+"""What can be asked once the program has run."""
 
 
 def obey_at_gate(
@@ -28,7 +31,7 @@ def obey_at_gate(
 ) -> str:
     """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
     if steering.is_outside:
-        _refuse_dynamic(command)
+        refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(steering, command, gate)
     if command.kind == "mark":
@@ -46,16 +49,14 @@ def obey_at_gate(
 
 def obey_for_all(steering: Steering, command: Command) -> str:
     """After Dynamo of every graph: what is marked or passed there holds for each in its turn."""
-    _refuse_dynamic(command)
+    refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(steering, command, "dynamo")
     if command.kind == "again":
         kept = steering.kept_of(command.compilation)
         _take_another_way(steering, kept, kept.ways[0], command)
-    if command.kind == "what_if":
-        return steering.what_if(command.expression)
-    if command.kind == "steps":
-        return steering.record_steps()
+    if command.kind in QUESTIONS:
+        return answer(steering.recording, command)
     if command.kind not in ("mark", "pass"):
         raise _no_command(command)
     _check_lines(steering, command)
@@ -87,26 +88,6 @@ def allow_for_all(steering: Steering, command: Command) -> None:
         steering.check_source()
 
 
-def obey_at_the_end(steering: Steering, command: Command) -> str:
-    """When the program has ended and everything is compiled."""
-    _refuse_dynamic(command)
-    if command.kind == "set":
-        return set_for_all(steering, command, None)
-    if command.kind == "measure":
-        return steering.measure(command.compilation)
-    if command.kind == "what_if":
-        return steering.what_if(command.expression)
-    if command.kind == "steps":
-        return steering.record_steps()
-    way = steering.again(command)
-    if way.row.status == "failed":
-        raise UsageError(f"[{way.row.name}] failed: {way.row.error}")
-    if way.row.status == "left":
-        return f"[{way.row.name}] was left: {way.row.error}"
-    took = f"[{way.row.name}] took {way.row.duration_s:.2f} s; {way.row.saved_s:.2f} s were not spent again"
-    return "; ".join((took, *_cut_of(steering.kept_of(way.row.name), way, command)))
-
-
 def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
     """Settings for everything that follows."""
     wanted = command.changes.settings
@@ -114,7 +95,18 @@ def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
     return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
 
 
-def _refuse_dynamic(command: Command) -> None:
+def answer(recording: Recording, command: Command) -> str:
+    """A question about the program that has run; the whole answer stands in the session. Raises UsageError."""
+    if command.kind == "what_if":
+        from fx_explorer.capture.what_if import what_if  # for those who ask
+
+        return what_if(recording, command.expression)
+    from fx_explorer.capture.bytecode_steps import record_steps
+
+    return record_steps(recording)
+
+
+def refuse_dynamic(command: Command) -> None:
     """Where Dynamo cannot begin a frame again. Raises UsageError."""
     if SETTING in command.changes.settings:
         raise UsageError(THROUGH)
@@ -174,7 +166,7 @@ def _apply(
     return ", ".join(f"applied {one.path}" for one in passes)
 
 
-def _cut_of(kept: KeptSegment, way: Way, command: Command) -> list[str]:
+def cut_of(kept: KeptSegment, way: Way, command: Command) -> list[str]:
     """How the regions that a command marks are cut out, among those of the way."""
     if not command.changes.marks:
         return []
@@ -184,7 +176,7 @@ def _cut_of(kept: KeptSegment, way: Way, command: Command) -> list[str]:
 
 
 def _take_another_way(steering: Steering, kept: KeptSegment, way: Way, command: Command) -> NoReturn:
-    steering.check_branch(kept, command, way)
+    check_branch(steering, kept, command, way)
     origin = kept.way(command.compilation) or way
-    steering.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *_cut_of(kept, origin, command))))
+    steering.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))))
     raise AnotherWay(command)

@@ -132,4 +132,5 @@ def test_a_break_in_code_without_a_file_has_its_line_and_no_carets(tmp_path: Pat
     with record(tmp_path / "s.fxs", lambda compile_: compile_(names["f"])(torch.ones(3)), backend="eager") as session:
         (one,) = distinct_breaks(session)
     assert (one.file, one.line, one.column, one.carets) == ("<string>", 2, 0, "")
-    assert [frame.function for frame in one.chain] == ["f"]
+    # 2.11 traces into torch._dynamo.graph_break itself
+    assert [frame.function for frame in one.chain if frame.file == "<string>"] == ["f"]

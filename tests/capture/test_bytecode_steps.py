@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo.bytecode_debugger as torchs_debugger
 from torch._dynamo.utils import counters
 
 from fx_explorer.capture.bytecode_steps import NOTHING_CALLED, NOTHING_COMPILED, NOTHING_RAN, record_steps
@@ -30,6 +29,8 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import failures
+
+torchs_debugger = pytest.importorskip("torch._dynamo.bytecode_debugger", reason="this release has none")
 
 
 def breaks_twice(x: torch.Tensor, n: int) -> torch.Tensor:

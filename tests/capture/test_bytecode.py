@@ -89,7 +89,7 @@ def head_from(grid: list[str], y: int, x: int) -> int:
             has_head = "▸" in grid[row]
             if has_head and grid[row][corner] in "├╭╰┬┴":
                 return row
-            if row != y and grid[row][corner] in ("╰" if step > 0 else "╭"):
+            if grid[row][corner] == ("╰" if step > 0 else "╭"):
                 break
             row += step
     raise AssertionError(f"no arrow head for row {y}: {grid[y]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.geometry import Region, Size
+from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -19,6 +20,8 @@ class Kept(Widget):
     and all around it for their colours and sizes first: 0.1 ms a widget, of which a frame with a moved cursor has ten.
     """
 
+    auto_links = Reactive(False)
+    """Textual would ask in each of them how a link looks; there are none."""
     _kept: tuple[Region, Size, list[Strip]] | None = None
     """Which part of it, of what size, and what was painted."""
 

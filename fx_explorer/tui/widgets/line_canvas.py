@@ -96,19 +96,19 @@ class LineCanvas(ScrollView):
     def ticks_changed(self) -> None:
         """Only rows whose tick differs: Textual writes a pane's whole row for each one that is refreshed."""
         if self._ticks is None:
-            self.refresh(Region(self.size.width - 1, 0, 1, self.size.height))
+            self.refresh(Region(self.outer_size.width - 1, 0, 1, self.outer_size.height))
             return
         before, self._ticks = self._ticks, self.track_ticks()
         for row in before.keys() | self._ticks.keys():
             if before.get(row) != self._ticks.get(row):
-                self.refresh(Region(self.size.width - 1, row + self._header_height, 1, 1))
+                self.refresh(Region(self.outer_size.width - 1, row + self._header_height, 1, 1))
 
     def redraw(self, lines: Iterable[int]) -> None:
         """These lines are lit differently; the ones off screen cost nothing."""
         top, height, header = self.scroll_offset.y, self.body_height, self._header_height
         for line in lines:
             if top <= line < top + height:
-                self.refresh(Region(0, line - top + header, self.size.width, 1))
+                self.refresh(Region(0, line - top + header, self.outer_size.width, 1))
 
     # what an application uses
 
@@ -126,12 +126,12 @@ class LineCanvas(ScrollView):
     @property
     def body_height(self) -> int:
         """Lines visible at a time."""
-        return max(0, self.size.height - self._header_height)
+        return max(0, self.outer_size.height - self._header_height)
 
     @property
     def body_width(self) -> int:
         """Cells for the content: without the mark column, the gutter and the track."""
-        return max(0, self.size.width - self._margin - 1)
+        return max(0, self.outer_size.width - self._margin - 1)
 
     @property
     def visible_lines(self) -> range:
@@ -207,12 +207,12 @@ class LineCanvas(ScrollView):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        return self.render_lines(Region(0, y, self.size.width, 1))[0]
+        return self.render_lines(Region(0, y, self.outer_size.width, 1))[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Past Textual's StylesCache: there is no border or padding, and each strip is finished already.
-        # Size and scroll offset are asked for once a frame: each costs Textual 20 µs, a remembered strip 1 µs.
-        width, height = self.size
+        # Past Textual's StylesCache: there is no border or padding, and each strip is finished already. So all that there is of
+        # it is its outer size, which Textual has at hand; for the size inside it looks through the layout, some 30 times a key.
+        width, height = self.outer_size
         height = max(height, crop.bottom)  # Textual paints before it tells a widget that it has grown
         if not self.line_count:
             strips = self._painter.placeholder(printable(self._placeholder), width, height)[crop.y : crop.bottom]

@@ -283,7 +283,7 @@ class LineView(LineCanvas, can_focus=True):
     # mouse
 
     def _is_track(self, event: events.MouseEvent) -> bool:
-        return event.x >= self.size.width - 1
+        return event.x >= self.outer_size.width - 1
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button != 1:

@@ -65,5 +65,7 @@ def gpu_checks(python: str, gpu: Gpu) -> list[Check]:
 
 
 def _check(told: dict[str, object]) -> Check:
-    passed = bool(told["passed"])
-    return Check(str(told["name"]), "ok" if passed else "problem", str(told["found"]), "" if passed else ADVICE)
+    if not told["passed"]:
+        return Check(str(told["name"]), "problem", str(told["found"]), ADVICE)
+    advice = str(told["advice"])
+    return Check(str(told["name"]), "warning" if advice else "ok", str(told["found"]), advice)

@@ -13,13 +13,18 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from fx_explorer.capture.virtual_gpu.feeding import Feeding
     from fx_explorer.model import Gpu
 
-Say = Callable[[str, bool, str], None]
+
+class Say(Protocol):
+    """One line of the answer."""
+
+    def __call__(self, name: str, passed: bool, found: str, advice: str = "") -> None:
+        """``advice``: what is worth a look although it passed."""
 
 
 class Failed(Exception):
@@ -30,8 +35,8 @@ def main(gpu_json: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what torch and compilers print is no answer
 
-    def say(name: str, passed: bool, found: str) -> None:
-        answers.write(json.dumps({"name": name, "passed": passed, "found": found}) + "\n")
+    def say(name: str, passed: bool, found: str, advice: str = "") -> None:
+        answers.write(json.dumps({"name": name, "passed": passed, "found": found, "advice": advice}) + "\n")
         answers.flush()
 
     from fx_explorer.model import Gpu
@@ -44,13 +49,18 @@ def main(gpu_json: str) -> None:
 def check(gpu: Gpu, say: Say) -> None:
     from fx_explorer.capture.virtual_gpu import installing, shim
 
+    with _checking("triton", say) as found:
+        installing.need_triton()
+        found.append(installing.version_of("triton"))
     with _checking("compiler", say) as found:
         installing.before_torch(gpu)
         found.append(f"{' '.join(shim.compiler())} built the C++ part")
     with _checking("torch", say) as found:
         import torch
 
-        found.append(f"{installing.versions()}, {'CUDA' if torch.version.cuda else 'CPU'} build")
+        found.append(f"{torch.__version__}, {'CUDA' if torch.version.cuda else 'CPU'} build")
+    if other := installing.other_triton():
+        say("versions", True, installing.versions(), other)
     from fx_explorer.capture.virtual_gpu.feeding import Feeding
 
     feeding = Feeding(gpu)

@@ -48,6 +48,9 @@ def main(notices: int, commands: int) -> None:
     except FxExplorerError as error:
         _say(notices, BuildAnswer(0, "refused", text=f"kernels cannot be compiled here: {error}"))
         os._exit(4)
+    except Exception as error:  # noqa: BLE001 - whatever a release of torch or triton lacks
+        _say(notices, BuildAnswer(0, "refused", text=_cannot(error)))
+        os._exit(4)
     _say(notices, BuildAnswer(0, "ready", text=builder.toolchain.name))
     for line in lines:
         request = BuildRequest.from_json(line)
@@ -62,6 +65,13 @@ def _missing(error: ImportError) -> str:
         f"kernels are compiled with torch and triton, and {sys.executable} lacks one of them ({error}). Install both there, "
         "or choose another interpreter with --python."
     )
+
+
+def _cannot(error: Exception) -> str:
+    from fx_explorer.capture.virtual_gpu.installing import other_triton, versions
+
+    why = f"kernels cannot be compiled with {versions()}: {type(error).__name__}: {error}"
+    return ". ".join(filter(None, (why, other_triton())))
 
 
 def _lines(descriptor: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,40 @@ def test_everything_is_found_for_a_gpu(capsys: pytest.CaptureFixture[str]) -> No
     assert found["attention"] == "fused (flash)"
     assert found["training"].endswith("Triton kernels, forward and backward")
     assert found["machine code"].startswith("ptx, cubin of triton_")
+
+
+@pytest.fixture
+def with_triton_of_2023(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands before the one that is installed."""
+    told = tmp_path / "first" / "triton-2.1.0.dist-info" / "METADATA"
+    told.parent.mkdir(parents=True)
+    told.write_text("Metadata-Version: 2.1\nName: triton\nVersion: 2.1.0\n")
+    (tmp_path / "first" / "triton").mkdir()
+    (tmp_path / "first" / "triton" / "__init__.py").write_text("__version__ = '2.1.0'\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "first"))
+
+
+@pytest.mark.usefixtures("with_triton_of_2023")
+def test_a_triton_of_another_version_is_named_beside_torchs(capsys: pytest.CaptureFixture[str]) -> None:
+    ended, printed = doctor(capsys, "--gpu", "h100", "--format", "json")
+    checks = {check["name"]: check for check in json.loads(printed)["checks"]}
+    torch = metadata.version("torch")
+    assert ended == 1
+    assert checks["versions"]["state"] == "warning"
+    assert checks["versions"]["found"] == f"torch {torch} and triton 2.1.0"
+    assert f"triton 2.1.0 is here, and torch {torch} goes with 3." in checks["versions"]["advice"]
+    assert checks["hook"]["found"] == "Triton's driver: module 'triton' has no attribute 'runtime'"
+
+
+def test_where_triton_cannot_be_found_it_is_not_blamed_on_the_compiler(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['triton'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ended, printed = doctor(capsys, "--gpu", "h100", "--format", "json")
+    (check,) = json.loads(printed)["checks"]
+    assert (ended, check["name"]) == (1, "triton")
+    assert "needs triton, which" in check["found"]
 
 
 def test_without_a_compiler_it_says_what_to_do(

@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 
 def before_torch(gpu: Gpu) -> None:
     """What must be there when torch is imported. Raises WorkerError."""
+    need_triton()
+    keep_apart(gpu)
+    shim.load()
+
+
+def need_triton() -> None:
+    """Raises WorkerError where there is none."""
     if importlib.util.find_spec("triton") is None:
         raise WorkerError(
             f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there ({sys.executable} -m pip "
             "install triton; there are wheels for Linux only), or choose another interpreter with --python."
         )
-    keep_apart(gpu)
-    shim.load()
 
 
 def install(gpu: Gpu) -> Feeding:
@@ -38,7 +43,8 @@ def install(gpu: Gpu) -> Feeding:
             doing = what
             step()
     except Exception as error:
-        raise WorkerError(f"the virtual GPU cannot be set up with {versions()}: {doing} failed ({error})") from error
+        other = f". {other_triton()}".rstrip(". ")
+        raise WorkerError(f"the virtual GPU cannot be set up with {versions()}: {doing} failed ({error}){other}") from error
     return feeding
 
 
@@ -113,18 +119,23 @@ def quietly(action: Callable[[], None]) -> None:
 
 def other_triton() -> str:
     """What to say when triton is not the one that goes with this torch; empty when it is, or that is not known."""
-    from importlib import metadata
-
     from fx_explorer.capture.versions import fitting_triton
 
-    found, wanted = metadata.version("triton"), fitting_triton()
+    found, wanted = version_of("triton"), fitting_triton()
     if not wanted or f"{found}.".startswith(f"{wanted}."):
         return ""
-    torch = metadata.version("torch")
+    torch = version_of("torch")
     return f"triton {found} is here, and torch {torch} goes with {wanted}: the code may differ from what the GPU would run"
 
 
 def versions() -> str:
+    return " and ".join(f"{name} {version_of(name)}" for name in ("torch", "triton"))
+
+
+def version_of(package: str) -> str:
     from importlib import metadata
 
-    return " and ".join(f"{name} {metadata.version(name)}" for name in ("torch", "triton"))
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # a folder on PYTHONPATH
+        return str(getattr(sys.modules.get(package), "__version__", "of unknown version"))

@@ -17,7 +17,7 @@ from torch._dynamo import trace_rules
 from torch._dynamo.eval_frame import skip_code
 
 from fx_explorer.capture.callers import Caller, caller, is_torch_itself
-from fx_explorer.capture.driving.settings import as_json
+from fx_explorer.capture.driving.catalogue import as_json
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.versions import compile_parameters

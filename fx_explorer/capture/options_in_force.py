@@ -16,7 +16,8 @@ from torch._dynamo import decorators, eval_frame
 from torch._dynamo.callback import callback_handler
 
 from fx_explorer.capture.callers import caller
-from fx_explorer.capture.driving.settings import MODULES, as_json, value_of, value_set_by_user, variable_of
+from fx_explorer.capture.driving.catalogue import as_json
+from fx_explorer.capture.driving.config_entries import MODULES, default_of, value_of, value_set_by_user, variable_of
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.versions import options_there
@@ -106,7 +107,7 @@ class _Configs:
         if f"{group}.{name}" in wanted and as_json(wanted[f"{group}.{name}"]) == value:
             return "fx-explorer", ""
         if value_set_by_user(group, name):
-            is_default = value == as_json(MODULES[group]._config[name].default)
+            is_default = value == as_json(default_of(group, name))
             return ("default" if is_default and not variable else "program"), ""
         return ("environment", variable) if variable else ("default", "")
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fx_explorer import __version__
-from fx_explorer.capture.driving.settings import add_catalogue, in_force
+from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
 from fx_explorer.capture.recorder import recording
 from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter

@@ -29,9 +29,8 @@ from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.region_forms import KEY, configs_in_force, kept_apart, written_value
 from fx_explorer.capture.segments import RecordedGraph, Segment
+from fx_explorer.capture.stages import REGIONAL
 from fx_explorer.model import Link, RegionLowering
-
-NAME = "regional_inductor"
 
 
 @contextlib.contextmanager
@@ -39,10 +38,10 @@ def regional_backend(recording: Recording) -> Iterator[None]:
     """Inside the block torch knows a backend ``regional_inductor``, and each region that Inductor compiles is recorded."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(torch._inductor, "standalone_compile", functools.partial(_recording_region, recording)))
-        if NAME not in registry.list_backends(exclude_tags=()):
-            registry.register_backend(functools.partial(_backend, recording), name=NAME)
-            stack.callback(registry._COMPILER_FNS.pop, NAME, None)
-            stack.callback(registry._BACKENDS.pop, NAME, None)
+        if REGIONAL not in registry.list_backends(exclude_tags=()):
+            registry.register_backend(functools.partial(_backend, recording), name=REGIONAL)
+            stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
+            stack.callback(registry._BACKENDS.pop, REGIONAL, None)
         yield
 
 

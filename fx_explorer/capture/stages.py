@@ -30,8 +30,8 @@ STAGE_OF_EVENT: dict[str, Stage] = {
 _AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
 _INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
 
-
 REGIONAL = "regional_inductor"
+"""The backend that compiles annotated regions, by the name we give it: torch/fx/passes/regional_inductor.py."""
 
 NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
 

@@ -40,8 +40,9 @@ class Recorded:
         import torch._inductor.compile_fx  # noqa: F401
 
         from fx_explorer.capture.driving.afterwards import finish
+        from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
         from fx_explorer.capture.driving.gates import Gates
-        from fx_explorer.capture.driving.settings import add_catalogue, apply, in_force
+        from fx_explorer.capture.driving.settings import apply
         from fx_explorer.capture.recorder import recording
         from fx_explorer.worker.stances import check_stance
 

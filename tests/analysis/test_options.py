@@ -21,7 +21,7 @@ from fx_explorer.analysis.option_trials import (
 )
 from fx_explorer.analysis.option_words import GROUPS, WORDS
 from fx_explorer.analysis.options import ConsoleOption, console_options, explained, next_value, order_of, origins
-from fx_explorer.capture.driving.settings import catalogue
+from fx_explorer.capture.driving.catalogue import list_settings
 from fx_explorer.cli import main
 from fx_explorer.client.option_trial import changed_request
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
@@ -33,7 +33,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, Setting]:
-    return {setting.full_name: setting for setting in catalogue()}
+    return {setting.full_name: setting for setting in list_settings()}
 
 
 def test_every_option_of_the_console_is_explained_once() -> None:
@@ -65,7 +65,7 @@ def test_an_option_outside_the_console_has_torch_s_first_sentence(known: dict[st
 
 def console(rows: list[OptionInForce], tmp_path: Path) -> dict[str, ConsoleOption]:
     with SessionWriter(tmp_path / "one.fxs") as writer:
-        writer.add_all(setting for setting in catalogue() if setting.full_name in CONSOLE)
+        writer.add_all(setting for setting in list_settings() if setting.full_name in CONSOLE)
         writer.add_all(rows)
     with SessionReader(tmp_path / "one.fxs") as reader:
         return {option.name: option for option in console_options(reader)}

@@ -14,8 +14,10 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.driving import settings as options
+from fx_explorer.capture.driving.catalogue import add_catalogue, in_force, list_settings
+from fx_explorer.capture.driving.config_entries import variable_of
 from fx_explorer.capture.driving.setting_help import entries_of
+from fx_explorer.capture.driving.settings import apply, check_at_gate
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Setting
 from fx_explorer.model.setting_values import fits
@@ -54,7 +56,7 @@ OBJECTS = ("Callable", "CustomPartitioner", "Policy", "set", "type[", "Op", "dic
 
 @pytest.fixture(scope="module")
 def catalogue() -> Mapping[str, Setting]:
-    return {setting.full_name: setting for setting in options.catalogue()}
+    return {setting.full_name: setting for setting in list_settings()}
 
 
 @pytest.mark.parametrize("name", HAND_PICKED)
@@ -117,7 +119,7 @@ def test_another_name_of_an_option_says_so_and_has_its_value(catalogue: Mapping[
 
 
 def test_reading_the_catalogue_leaves_torch_warning_to_the_user() -> None:
-    options.in_force()
+    in_force()
     entries = [entry for module in CONFIGS.values() for entry in module._config.values() if getattr(entry, "deprecated", False)]
     if not entries:
         pytest.skip("this torch has no deprecated options")
@@ -137,10 +139,10 @@ def test_the_arguments_of_torch_compile_have_its_words(catalogue: Mapping[str, S
 
 def test_the_catalogue_is_written_once_with_what_was_in_force(tmp_path) -> None:  # type: ignore[no-untyped-def]
     request = CaptureRequest("a.py", "", backend="eager", options={"max-autotune": True})
-    before = options.in_force(request)
+    before = in_force(request)
     with torch._inductor.config.patch(max_fusion_size=3), SessionWriter(tmp_path / "one.fxs") as writer:
-        options.add_catalogue(writer, before)
-        options.add_catalogue(writer)
+        add_catalogue(writer, before)
+        add_catalogue(writer)
     with SessionReader(tmp_path / "one.fxs") as reader:
         rows = {setting.full_name: setting for setting in reader.rows(Setting)}
         assert reader.count(Setting) == len(rows) > 500
@@ -152,7 +154,7 @@ def test_the_catalogue_is_written_once_with_what_was_in_force(tmp_path) -> None:
 def test_settings_hold_until_they_are_put_back() -> None:
     """“Not set by the user” is put back too: torch's own ``patch`` leaves an option set to what it was."""
     before = _set_by_the_user()
-    restore = options.apply(
+    restore = apply(
         {
             "inductor.max_fusion_size": 8,
             "inductor.triton.cudagraphs": True,
@@ -183,7 +185,7 @@ def _set_by_the_user() -> list[str]:
 
 def test_what_the_user_set_before_is_put_back() -> None:
     with torch._inductor.config.patch(max_fusion_size=5):
-        options.apply({"inductor.max_fusion_size": 8})()
+        apply({"inductor.max_fusion_size": 8})()
         assert torch._inductor.config.max_fusion_size == 5
 
 
@@ -205,7 +207,7 @@ def test_what_the_user_set_before_is_put_back() -> None:
 )
 def test_one_wrong_setting_changes_nothing(settings: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        options.apply({"inductor.score_fusion_memory_threshold": 7, **settings})
+        apply({"inductor.score_fusion_memory_threshold": 7, **settings})
     assert message in str(caught.value)
     assert torch._inductor.config.score_fusion_memory_threshold == 10
 
@@ -213,7 +215,7 @@ def test_one_wrong_setting_changes_nothing(settings: dict[str, object], message:
 def test_an_option_that_the_environment_forces_is_not_said_to_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._inductor.config._config["fx_graph_cache"], "env_value_force", True)
     with pytest.raises(UsageError, match=r"inductor\.fx_graph_cache cannot be changed: an environment variable"):
-        options.apply({"inductor.max_fusion_size": 8, "inductor.fx_graph_cache": False})
+        apply({"inductor.max_fusion_size": 8, "inductor.fx_graph_cache": False})
     assert torch._inductor.config.max_fusion_size == 64
 
 
@@ -223,12 +225,12 @@ def test_a_torch_without_sources_has_options_without_help() -> None:
 
 
 def test_what_decides_whether_dynamo_is_entered_cannot_be_changed_at_a_gate() -> None:
-    options.check_at_gate({"inductor.max_fusion_size": 8, "compile.mode": "lite"})
+    check_at_gate({"inductor.max_fusion_size": 8, "compile.mode": "lite"})
     with pytest.raises(UsageError, match=r"capture again with --setting compile\.fullgraph=true"):
-        options.check_at_gate({"inductor.max_fusion_size": 8, "compile.fullgraph": True})
+        check_at_gate({"inductor.max_fusion_size": 8, "compile.fullgraph": True})
 
 
 def test_an_environment_variable_is_named_for_the_entry_it_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options.variable_of("dynamo", "capture_scalar_outputs") == ""
+    assert variable_of("dynamo", "capture_scalar_outputs") == ""
     monkeypatch.setenv("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS", "1")
-    assert options.variable_of("dynamo", "capture_scalar_outputs") == "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS"
+    assert variable_of("dynamo", "capture_scalar_outputs") == "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,19 +16,19 @@ from typing import Any
 from torch._logging.structured import INTERN_TABLE
 
 from fx_explorer.capture import stages
-from fx_explorer.capture.break_registry import completed
-from fx_explorer.capture.breaks import breaking_now, parse_break
+from fx_explorer.capture.break_rows import add_break
 from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.fallbacks import callers
-from fx_explorer.capture.recompiles import GuardedValue, qualified_name
+from fx_explorer.capture.recompile_rows import add_recompile
+from fx_explorer.capture.recompiles import qualified_name
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
+from fx_explorer.capture.spans import Spans
+from fx_explorer.capture.steady_logger import steady
 from fx_explorer.capture.symbol_rows import RECORDS, add_record
-from fx_explorer.model import Artifact, Failure, Frame, GraphBreak, Metric, Notice, Recompile, Span, Status
+from fx_explorer.model import Artifact, Failure, Frame, Metric, Status
 
 TRACE_LOGGER = "torch.__trace"
-
-_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
 
 LARGE_METRICS = (
     "inductor_provenance",
@@ -46,60 +45,23 @@ LARGE_METRICS = (
 def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
     handler = _Handler(recording)
-    recording.flush = handler.flush_spans
-    with _steady(logging.getLogger(TRACE_LOGGER), handler):
+    recording.flush = handler.spans.flush
+    with steady(logging.getLogger(TRACE_LOGGER), handler):
         yield
-    handler.flush_spans()
+    handler.spans.flush()
     with recording.noting("code from torch's cache"):
         handler.add_cached_code()
-
-
-@contextlib.contextmanager
-def _steady(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
-    """``handler`` hears ``logger`` in the block, whatever the program's ``logging.config`` does to loggers that exist.
-
-    By default it disables them; one below a configured logger (``torch``) loses its handlers and its level, and starts to
-    propagate: then the records that only we asked for would show up in the program's output. What the program sets is in force
-    again afterwards.
-    """
-    settings = vars(logger)
-
-    def handlers(_: logging.Logger) -> list[logging.Handler]:
-        if handler not in settings["handlers"]:
-            settings["handlers"].append(handler)
-        return settings["handlers"]
-
-    def keep(name: str, value: Callable[[logging.Logger], object]) -> property:
-        return property(value, lambda _, set_to: settings.__setitem__(name, set_to))
-
-    held = {
-        "handlers": keep("handlers", handlers),
-        "disabled": keep("disabled", lambda _: False),
-        "propagate": keep("propagate", lambda _: False),
-        "level": keep("level", lambda _: logging.DEBUG),
-    }
-    original = type(logger)
-    logger.__class__ = type(original.__name__, (original,), held)
-    logger.setLevel(settings["level"])  # the same: so that logging forgets which levels it found to be off
-    try:
-        yield
-    finally:
-        logger.__class__ = original
-        logger.removeHandler(handler)
-        logger.setLevel(logger.level)
 
 
 class _Handler(logging.Handler):
     def __init__(self, recording: Recording) -> None:
         super().__init__(logging.DEBUG)
         self._recording = recording
-        self._spans: list[Span] = []
+        self.spans = Spans(recording)
         self._errors: dict[str, str] = {}
         self._attempt = 0
         """Of Dynamo at the frame that the record is about."""
         self._output_codes: list[tuple[str, str]] = []
-        self._open: dict[tuple[int, str], list[tuple[float, int | None]]] = {}
-        """When the events that have not ended began, and on which branch."""
         self._waited_before: dict[str, float] = {}
         """What the user had been waited for when the frame began, by compilation."""
         self._records: dict[str, Callable[[str, Any, str], None]] = {
@@ -109,8 +71,8 @@ class _Handler(logging.Handler):
             "dynamo_cpp_guards_str": self._guard_tree,
             **{kind: self._symbol(kind) for kind in RECORDS},
             "inductor_output_code": self._output_code,
-            "chromium_event": self._event,
-            "artifact:dynamo_graph_break_reason": self._graph_break,
+            "chromium_event": lambda name, _, payload: self.spans.add(name, json.loads(payload)),
+            "artifact:dynamo_graph_break_reason": lambda name, _, payload: add_break(recording, name, payload),
             "artifact:dynamo_error": self._error,
             "artifact:recompile_reasons": self._recompile,
             "artifact:fx_graph_cache_hit": self._cache_event,
@@ -157,7 +119,7 @@ class _Handler(logging.Handler):
         self._metrics(name, content, "")
         recording = self._recording
         if recording.steering and recording.steering.is_outside:  # one more way of a frame that Dynamo is through with
-            self.flush_spans()
+            self.spans.flush()
             return
         if not name:
             return
@@ -182,7 +144,7 @@ class _Handler(logging.Handler):
             duration_s=max(0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s),
             missing_stages=stages.missing(recording, name, status),
         )
-        self.flush_spans()
+        self.spans.flush()
 
     def _add_failure(self, name: str, content: dict[str, Any]) -> str:
         """Store what stopped the compilation, a backend's own exception where there was one; returns it in one line."""
@@ -218,57 +180,13 @@ class _Handler(logging.Handler):
 
     # what happened in them
 
-    def _graph_break(self, name: str, _: Any, payload: str) -> None:
-        recording = self._recording
-        report = completed(parse_break(payload))
-        causes = recording.break_causes.setdefault(name, set())
-        cause = f"{report.registry_id or report.reason} {report.file}:{report.line}"
-        if report.is_given_up and cause in causes:
-            return
-        causes.add(cause)
-        code = report.frames[-1].code if report.frames else ""
-        user = recording.sources.user_frame(report.frames)
-        file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
-        recording.broke[name] = True
-        breaking = breaking_now()
-        row = GraphBreak(
-            0,
-            recording.compilation_id(name),
-            *(report.registry_id, report.reason, report.explanation, report.hints),
-            *(file, line, user.code if user else code),
-            stack=recording.sources.stack(report.frames),
-            text=recording.writer.text(payload),
-            **breaking.extent(file, line)._asdict(),
-            chain=recording.sources.stack(breaking.chain),
-        )
-        recording.writer.add(row)
-        recording.notify(
-            Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name)
-        )
-
     def _recompile(self, name: str, _: Any, payload: str) -> None:
         known = self._recording.compilations.get(name)
         if known is not None and known.status != "running":
             self._recording.begin_again(name)
         reasons = json.loads(payload) if payload.startswith("[") else [payload]
         for reason in reasons:
-            self._recording.writer.add(self._recompile_row(name, str(reason)))
-
-    def _recompile_row(self, name: str, reason: str) -> Recompile:
-        """``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user stack below (torch/_dynamo/guards.py)."""
-        of, _, failed = reason.partition(": ")
-        first, _, below = failed.partition("\n")
-        where = _USER_LINE.search(first)
-        guard = first[: where.start()].strip() if where else first.strip()
-        sources = self._recording.sources
-        user = sources.user_frame(parse_stack(below))
-        compilation = self._recording.compilation_id(name)
-        if user:
-            file, line = user.file, user.line
-        else:
-            file, line = (sources.complete(where["file"]), int(where["line"])) if where else ("", 0)
-        found = self._recording.guarded_values.pop((name, of), GuardedValue())
-        return Recompile(0, compilation, of, reason, guard, file, line, found.source, found.old, found.new)
+            add_recompile(self._recording, name, str(reason))
 
     def _guard_tree(self, name: str, _: Any, payload: str) -> None:
         if name:
@@ -299,32 +217,6 @@ class _Handler(logging.Handler):
         self._recording.cache_events.setdefault(name, []).append(content["name"])
         row = Metric(0, self._recording.compilation_id(name), "cache_event", json.dumps(content["name"]))
         self._recording.writer.add(row)
-
-    # time
-
-    def _event(self, name: str, _: Any, payload: str) -> None:
-        """On a clock that stands still while the user is waited for."""
-        event = json.loads(payload)
-        phase, event_name = event["ph"], event["name"]
-        time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
-        open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
-        stage = stages.STAGE_OF_EVENT.get(event_name)
-        if phase == "B":
-            open_events.append((time_s, self._recording.branches.get(name)))
-            if stage:
-                self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
-        elif phase == "E" and open_events:
-            start_s, branch = open_events.pop()
-            depth = sum(map(len, self._open.values()))
-            compilation = branch or self._recording.compilation_id(name) if name else 0
-            self._spans.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
-            if stage:
-                self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))
-
-    def flush_spans(self) -> None:
-        spans, self._spans = self._spans, []
-        with self._recording.noting("times"):
-            self._recording.writer.add_all(spans)
 
 
 _ABOUT_THE_RECORD = frozenset(

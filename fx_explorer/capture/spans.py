@@ -1,0 +1,44 @@
+"""How long torch's stages take, by its own events (``dynamo_timed``, torch/_dynamo/utils.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fx_explorer.capture import stages
+from fx_explorer.capture.recording import Recording
+from fx_explorer.model import Notice, Span
+
+
+class Spans:
+    """On a clock that stands still while the user is waited for."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._ended: list[Span] = []
+        self._open: dict[tuple[int, str], list[tuple[float, int | None]]] = {}
+        """When the events that have not ended began, and on which branch."""
+
+    def add(self, name: str, event: Mapping[str, Any]) -> None:
+        """One begins or ends in the compilation called ``name``."""
+        phase, event_name = event["ph"], event["name"]
+        time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
+        open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
+        stage = stages.STAGE_OF_EVENT.get(event_name)
+        if phase == "B":
+            open_events.append((time_s, self._recording.branches.get(name)))
+            if stage:
+                self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
+        elif phase == "E" and open_events:
+            start_s, branch = open_events.pop()
+            depth = sum(map(len, self._open.values()))
+            compilation = branch or self._recording.compilation_id(name) if name else 0
+            self._ended.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
+            if stage:
+                self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))
+
+    def flush(self) -> None:
+        """Write those that have ended."""
+        spans, self._ended = self._ended, []
+        with self._recording.noting("times"):
+            self._recording.writer.add_all(spans)

@@ -9,6 +9,9 @@ TORCH_TESTS := tests/capture tests/precompile tests/stages tests/worker tests/go
 READY := $(VENV)/.ready
 DEMO ?= sample_models/transformer.py
 
+# Or each of the hundreds of processes that the tests start would compile the whole package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test newest newest-torch newest-gpu virtual-gpu lint format types contracts wheel docs clean
 
@@ -19,7 +22,7 @@ demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for anothe
 	$(BIN)/fx-explorer $(DEMO)
 
 test: $(READY) ## run the tests, two at a time (ARGS="-k breaks" for some of them)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 newest: $(NEWEST)/bin/python ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
 	grep -vE '^(torch|triton)==' constraints.txt > $(NEWEST)/constraints.txt

@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fx_explorer.client.process import WorkerProcess
 from fx_explorer.session.reader import SessionReader
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +55,19 @@ def warm_python(tmp_path_factory: pytest.TempPathFactory, capture_environment: d
         yield str(python)
 
 
+@pytest.fixture(scope="module")
+def warm_workers(warm_python: str) -> Iterator[None]:
+    """Workers that tests of the module start run in the warm Python, where none is named. Not for virtual GPUs."""
+    begin = WorkerProcess.__init__
+
+    def begin_warm(self: WorkerProcess, python: str, *arguments: Any, **named: Any) -> None:
+        begin(self, warm_python if python == sys.executable else python, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerProcess, "__init__", begin_warm)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all processes of this run of the tests."""
@@ -72,7 +87,8 @@ def captured(shared_folder: Path, warm_python: str, capture_environment: dict[st
     """
 
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
-        arguments = (_target(target), *_flags({"python": warm_python, **options}), *extra)
+        python = sys.executable if "gpu" in options else warm_python  # a virtual GPU has to be there before torch
+        arguments = (_target(target), *_flags({"python": python, **options}), *extra)
         path = shared_folder / f"{Path(str(target)).stem}-{_digest(target, options, extra)}.fxs"
         with _locked(path.with_suffix(".lock")):
             if not path.exists():

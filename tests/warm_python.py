@@ -28,6 +28,7 @@ def serve(name: str) -> None:
 
     for module in MODULES:
         importlib.import_module(module)
+    importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
     gc.freeze()  # or the first collection of each child would copy what torch has made
     with _socket() as waiting:
         waiting.bind(_address(name))

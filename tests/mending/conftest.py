@@ -33,7 +33,6 @@ class Case:
     request: CaptureRequest
     before: mending.Figures
     mends: list[mending.Mend]
-    python: str
 
     def mend(self, title: str) -> mending.Mend:
         found = [mend for mend in self.mends if mend.title == title]
@@ -41,13 +40,13 @@ class Case:
         return found[0]
 
     def tried(self, mend: mending.Mend, timeout: float = 120) -> mending.Trial:
-        return asyncio.run(mending.try_mend(self.request, mend, self.before, self.python, timeout))
+        return asyncio.run(mending.try_mend(self.request, mend, self.before, timeout=timeout))
 
 
 @pytest.fixture
-def case(tmp_path: Path, warm_python: str) -> Callable[[str], Case]:
+def case(tmp_path: Path, warm_workers: None) -> Callable[[str], Case]:
     """``case("values:item")`` → the case of that function of programs/values.py."""
-    return lambda name: make_case(name, tmp_path / "session.fxs", warm_python)
+    return lambda name: make_case(name, tmp_path / "session.fxs")
 
 
 @contextlib.contextmanager
@@ -59,7 +58,7 @@ def quiet() -> Iterator[None]:
             yield
 
 
-def make_case(name: str, session: Path, python: str) -> Case:
+def make_case(name: str, session: Path) -> Case:
     module, _, function = name.partition(":")
     program = importlib.import_module(f"tests.mending.programs.{module}")
     torch._dynamo.reset()
@@ -68,4 +67,4 @@ def make_case(name: str, session: Path, python: str) -> Case:
     request = CaptureRequest(f"tests.mending.programs.{module}:{function}", "", inputs=INPUTS, backend="eager")
     with SessionReader(session) as reader:
         mends = [mend for one in distinct_breaks(reader) for mend in mending.proposals(reader, one)]
-        return Case(request, mending.figures(reader), mends, python)
+        return Case(request, mending.figures(reader), mends)

@@ -20,6 +20,8 @@ from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.views.breaks import breaks_table
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 PROGRAM = """
 import time
 import torch
@@ -55,7 +57,7 @@ def program(tmp_path: Path, text: str = PROGRAM) -> CaptureRequest:
 
 
 @pytest.fixture(scope="module")
-def times(tmp_path_factory: pytest.TempPathFactory) -> BreakTimes:
+def times(tmp_path_factory: pytest.TempPathFactory, warm_workers: None) -> BreakTimes:
     return asyncio.run(measure_breaks(program(tmp_path_factory.mktemp("times"))))
 
 

@@ -12,6 +12,9 @@ from fx_explorer.session import SessionReader
 from tests.worker.capturing import capture
 from tests.worker.driving import converse
 
+pytest.importorskip("torch._dynamo.bytecode_debugger", reason="this release has none")
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 PROGRAM = """
 import os
 import random

@@ -9,6 +9,8 @@ import pytest
 from fx_explorer.model import Changes, Command, PassFile, Pause
 from tests.worker.driving import converse
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 MODEL = """import torch
 
 def model(x):

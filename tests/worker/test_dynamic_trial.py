@@ -15,6 +15,8 @@ from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.other_inputs import mark_differing, with_twice_the_batch
 from tests.worker.capturing import processes_with
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 PROGRAM = """
 import torch
 

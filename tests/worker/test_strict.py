@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,10 @@ import pytest
 from fx_explorer.capture.versions import stances
 from fx_explorer.model import STANCE
 from tests.worker.capturing import Ended, capture
+
+Bare = Callable[[Path, str], tuple[str, str]]
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
 
 PROGRAM = """
 import torch
@@ -71,11 +75,17 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-def bare(file: Path, before: str) -> tuple[str, str]:
-    """(what the program prints, the last line of its error) in a process that only has torch."""
-    program = f"import torch, runpy\n{before}\nrunpy.run_path({str(file)!r}, run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    return done.stdout, done.stderr
+@pytest.fixture
+def bare(tmp_path: Path, warm_python: str) -> Bare:
+    """``bare(file, before)`` → (what the program prints, its traceback) in a process that has torch and nothing of ours."""
+
+    def run(file: Path, before: str) -> tuple[str, str]:
+        program = tmp_path / "bare.py"
+        program.write_text(f"import torch, runpy\n{before}\nrunpy.run_path({str(file)!r}, run_name='__main__')")
+        done = subprocess.run([warm_python, program], capture_output=True, text=True, timeout=120, check=False)
+        return done.stdout, done.stderr
+
+    return run
 
 
 async def as_script(file: Path, **request: Any) -> Ended:
@@ -83,7 +93,7 @@ async def as_script(file: Path, **request: Any) -> Ended:
 
 
 @pytest.mark.parametrize("stance", stances())
-async def test_a_stance_compiles_what_it_compiles_in_a_bare_process(tmp_path: Path, stance: str) -> None:
+async def test_a_stance_compiles_what_it_compiles_in_a_bare_process(tmp_path: Path, bare: Bare, stance: str) -> None:
     file = write(tmp_path, PROGRAM)
     printed, error = bare(file, f"torch.compiler.set_stance({stance!r})")
     ended = await as_script(file, stance=stance)
@@ -123,20 +133,15 @@ async def test_a_target_is_called_as_often_as_the_stance_needs(tmp_path: Path, s
 
 
 @pytest.mark.parametrize(
-    ("request_", "environment", "why"),
+    ("request_", "why"),
     [
-        ({"stance": "force_eager"}, {}, "the stance force_eager runs everything in Python (asked for with an option"),
-        ({"stance": "eager_on_recompile"}, {}, "nothing was when it was set (asked for with an option of fx-explorer)"),
-        ({"settings": {"compile.disable": True}}, {}, "torch.compile was called with disable=True for f (asked for"),
-        ({"settings": {"dynamo.disable": True}}, {}, "torch._dynamo.config.disable is true (asked for"),
-        ({}, {"TORCH_COMPILE_DISABLE": "1"}, "set by the environment variable TORCH_COMPILE_DISABLE"),
+        ({"stance": "force_eager"}, "the stance force_eager runs everything in Python (asked for with an option"),
+        ({"stance": "eager_on_recompile"}, "nothing was when it was set (asked for with an option of fx-explorer)"),
+        ({"settings": {"compile.disable": True}}, "torch.compile was called with disable=True for f (asked for"),
+        ({"settings": {"dynamo.disable": True}}, "torch._dynamo.config.disable is true (asked for"),
     ],
 )
-async def test_when_nothing_is_compiled_the_reason_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: dict[str, Any], environment: dict[str, str], why: str
-) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+async def test_when_nothing_is_compiled_the_reason_is_said(tmp_path: Path, request_: dict[str, Any], why: str) -> None:
     ended = await as_script(write(tmp_path, BREAKS), **request_)
     assert (ended.outcome.kind, ended.compilations) == ("finished", 0)
     assert why in ended.outcome.message
@@ -153,7 +158,7 @@ async def test_eager_then_compile_says_why_one_call_is_not_compiled(tmp_path: Pa
     assert "runs the first call in Python, and there was no second one" in ended.outcome.message
 
 
-async def test_fullgraph_names_the_break_and_its_line_and_raises_as_bare_torch_does(tmp_path: Path) -> None:
+async def test_fullgraph_names_the_break_and_its_line_and_raises_as_bare_torch_does(tmp_path: Path, bare: Bare) -> None:
     file = write(tmp_path, BREAKS)
     strict = write(tmp_path, BREAKS.replace('backend="eager"', 'backend="eager", fullgraph=True'))
     _, error = bare(strict, "")

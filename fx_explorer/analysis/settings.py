@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 
 from fx_explorer.model import Setting
-from fx_explorer.model.setting_values import plain_type
+from fx_explorer.model.setting_types import plain_type
 from fx_explorer.session import SessionReader
 
 

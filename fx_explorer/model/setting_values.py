@@ -1,40 +1,18 @@
-"""Values of the compiler's options: from what a person types to plain data, and whether an option takes it. Pure.
-
-A Setting's type is a Python type expression of plain data: ``bool``, ``int | None``, ``list[str]``, ``Literal['a', 'b']``.
-Values are what JSON can carry; a tuple travels as a list and becomes one again in ``as_declared``.
-"""
+"""Values of the compiler's options: what a person types, and whether an option takes it. Pure."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-import itertools
 import json
-import math
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
+from fx_explorer.model.setting_types import choices_of, fits, is_plain, is_same, members
 from fx_explorer.model.steering import Setting
 
 FEW = 8
 """This many allowed values are listed in a message."""
-
-_NAMES = {
-    "bool": "bool",
-    "int": "int",
-    "float": "float",
-    "str": "str",
-    "list": "list",
-    "List": "list",
-    "tuple": "tuple",
-    "Tuple": "tuple",
-    "dict": "dict",
-    "Dict": "dict",
-    "Any": "Any",
-    "NoneType": "None",
-}
-"""Names in annotations → the names of a Setting's type."""
 
 _WORDS = {
     "bool": "true or false",
@@ -47,171 +25,13 @@ _WORDS = {
     "Any": "plain data, written as JSON",
 }
 
-_CONTAINERS: dict[str, tuple[type, ...]] = {"list": (list,), "tuple": (list, tuple), "dict": (dict,), "Any": (object,)}
-
-
-# types
-
-
-def plain_type(annotation: str) -> str:
-    """What plain data can fill of a type annotation: the members of a union that are none (functions, classes) are left out.
-
-    Empty when nothing but None is left, or when ``annotation`` is no type expression.
-    """
-    try:
-        members = _members(ast.parse(annotation, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError):
-        return ""
-    return "" if set(members) <= {"None"} else _union(members)
-
-
-def _union(members: Sequence[str]) -> str:
-    return " | ".join(dict.fromkeys(members))
-
-
-def _members(node: ast.expr) -> list[str]:
-    """The plain members of the union that ``node`` is."""
-    if isinstance(node, ast.Constant):
-        return ["None"] if node.value is None else []
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _members(node.left) + _members(node.right)
-    if isinstance(node, ast.Subscript):
-        return _generic(_last_name(node.value), _arguments(node))
-    name = _NAMES.get(_last_name(node))
-    return [name] if name else []
-
-
-def _generic(name: str, arguments: Sequence[ast.expr]) -> list[str]:
-    if name in ("Optional", "Union"):
-        members = list(itertools.chain.from_iterable(map(_members, arguments)))
-        return [*members, "None"] if name == "Optional" else members
-    if name == "Literal":
-        return [f"Literal[{', '.join(ast.unparse(argument) for argument in arguments)}]"]
-    name = _NAMES.get(name, "")
-    inner = [_argument(argument) for argument in arguments]
-    if name not in ("list", "tuple", "dict") or not all(inner) or (name == "dict" and inner[0] != "str"):
-        return []
-    return [f"{name}[{', '.join(inner)}]"]
-
-
-def _argument(node: ast.expr) -> str:
-    is_ellipsis = isinstance(node, ast.Constant) and node.value is ...
-    return "..." if is_ellipsis else _union(_members(node))
-
-
-def _last_name(node: ast.expr) -> str:
-    """``Any`` of ``typing.Any``."""
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def _arguments(node: ast.Subscript) -> list[ast.expr]:
-    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-
-
-@lru_cache(maxsize=1024)
-def _tree(type_text: str) -> ast.expr:
-    return ast.parse(type_text, mode="eval").body
-
-
-@lru_cache(maxsize=1024)
-def choices_of(type_text: str) -> tuple[str, ...]:
-    """JSON of every value a type allows; empty when there are too many to list."""
-    choices: list[str] = []
-    for member in _union_of(_tree(type_text)) if type_text else ():
-        found = _closed(member)
-        if not found:
-            return ()
-        choices += found
-    return tuple(dict.fromkeys(choices))
-
-
-def _closed(member: ast.expr) -> list[str]:
-    if isinstance(member, ast.Constant):
-        return ["null"]
-    if isinstance(member, ast.Subscript) and _last_name(member.value) == "Literal":
-        return [json.dumps(value) for value in _literals(member)]
-    return ["true", "false"] if _last_name(member) == "bool" else []
-
-
-def _literals(node: ast.Subscript) -> list[object]:
-    return [ast.literal_eval(argument) for argument in _arguments(node)]
-
-
-def _union_of(node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.BinOp):
-        yield from _union_of(node.left)
-        yield from _union_of(node.right)
-    else:
-        yield node
-
-
-# checking
-
-
-def fits(type_text: str, value: object) -> bool:
-    """Whether ``value`` is plain data of this type. A bool is no number; a whole number is a float."""
-    return bool(type_text) and _fits(_tree(type_text), value)
-
-
-def _fits(node: ast.expr, value: object) -> bool:
-    if isinstance(node, ast.BinOp):
-        return _fits(node.left, value) or _fits(node.right, value)
-    if isinstance(node, ast.Constant):
-        return value is None
-    if isinstance(node, ast.Subscript):
-        return _fits_generic(node, value)
-    return _fits_name(_last_name(node), value)
-
-
-def _fits_name(name: str, value: object) -> bool:
-    if name in ("bool", "str"):
-        return isinstance(value, bool if name == "bool" else str)
-    if name in ("int", "float"):
-        numbers = int if name == "int" else (int, float)
-        return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
-    return isinstance(value, _CONTAINERS[name]) and is_plain(value)
-
-
-def _fits_generic(node: ast.Subscript, value: object) -> bool:
-    name, arguments = _last_name(node.value), _arguments(node)
-    if name == "Literal":
-        return any(_same(value, allowed) for allowed in _literals(node))
-    if name == "dict":
-        return isinstance(value, dict) and all(isinstance(k, str) and _fits(arguments[1], v) for k, v in value.items())
-    if name == "list":
-        return isinstance(value, list) and all(_fits(arguments[0], v) for v in value)
-    if not isinstance(value, list | tuple):
-        return False
-    wanted = _tuple_arguments(arguments, len(value))
-    return len(wanted) == len(value) and all(_fits(one, v) for one, v in zip(wanted, value, strict=True))
-
-
-def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
-    """``tuple[int, ...]`` has as many as there are values."""
-    last = arguments[-1]
-    return [arguments[0]] * length if isinstance(last, ast.Constant) and last.value is ... else arguments
-
-
-def _same(value: object, allowed: object) -> bool:
-    """Equal, and not as True equals 1."""
-    return type(value) is type(allowed) and value == allowed
-
-
-def is_plain(value: object) -> bool:
-    """Whether JSON can carry ``value`` (a tuple as a list)."""
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and is_plain(one) for key, one in value.items())
-    if isinstance(value, list | tuple):
-        return all(map(is_plain, value))
-    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
-
 
 def problem_of(setting: Setting, value: object) -> str:
     """Why ``setting`` cannot have this value, and what it can have; empty when it can."""
     if not setting.type:
         return f"{setting.full_name} holds a Python object and cannot be set from here; set it in your own program"
     if setting.choices:
-        is_allowed = any(_same(value, json.loads(choice)) for choice in setting.choices)
+        is_allowed = any(is_same(value, json.loads(choice)) for choice in setting.choices)
     else:
         is_allowed = fits(setting.type, value)
     if is_allowed:
@@ -223,17 +43,13 @@ def expected(setting: Setting) -> str:
     """What ``setting`` takes, for people: ``a whole number or null``, ``"all" or "none"``."""
     if setting.choices:
         return one_of(setting.choices) if len(setting.choices) <= FEW else f"one of {len(setting.choices)} names"
-    return " or ".join(_in_words(member) for member in _union_of(_tree(setting.type)))
+    return " or ".join(_in_words(member) for member in members(setting.type))
 
 
-def _in_words(member: ast.expr) -> str:
-    if isinstance(member, ast.Constant):
+def _in_words(member: str) -> str:
+    if member == "None":
         return "null"
-    if isinstance(member, ast.Subscript):
-        if _last_name(member.value) == "Literal":
-            return one_of([json.dumps(value) for value in _literals(member)])
-        return ast.unparse(member)
-    return _WORDS[_last_name(member)]
+    return one_of(choices_of(member)) if member.startswith("Literal[") else _WORDS.get(member, member)
 
 
 def one_of(texts: Sequence[str]) -> str:
@@ -251,9 +67,6 @@ def _shown(value: object) -> str:
 def _hint(setting: Setting, value: object) -> str:
     near = difflib.get_close_matches(json.dumps(value, default=repr), setting.choices, n=2)
     return f"; did you mean {one_of(near)}?" if near else ""
-
-
-# typing
 
 
 def parse_value(setting: Setting, text: str) -> object:
@@ -302,30 +115,3 @@ def text_of(setting: Setting, value: object) -> str:
     if isinstance(value, str) and value and value == value.strip() and next(_readings(value), None) == value:
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-# sending
-
-
-def as_declared(setting: Setting, value: object) -> object:
-    """``value``, which fits, as the Python object the option wants: with tuples where its type says so."""
-    return _declared(_tree(setting.type), value)
-
-
-def _declared(node: ast.expr, value: object) -> object:
-    if isinstance(node, ast.BinOp):
-        return _declared(node.left if _fits(node.left, value) else node.right, value)
-    if isinstance(node, ast.Subscript):
-        return _declared_generic(_last_name(node.value), _arguments(node), value)
-    return tuple(value) if _last_name(node) == "tuple" and isinstance(value, list) else value
-
-
-def _declared_generic(name: str, arguments: list[ast.expr], value: object) -> object:
-    if name == "dict" and isinstance(value, dict):
-        return {key: _declared(arguments[1], one) for key, one in value.items()}
-    if name == "list" and isinstance(value, list):
-        return [_declared(arguments[0], one) for one in value]
-    if name == "tuple" and isinstance(value, list | tuple):
-        wanted = _tuple_arguments(arguments, len(value))
-        return tuple(_declared(one, v) for one, v in zip(wanted, value, strict=True))
-    return value

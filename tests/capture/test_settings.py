@@ -20,7 +20,7 @@ from fx_explorer.capture.driving.setting_help import entries_of
 from fx_explorer.capture.driving.settings import apply, check_at_gate
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Setting
-from fx_explorer.model.setting_values import fits
+from fx_explorer.model.setting_types import fits
 from fx_explorer.session import SessionReader, SessionWriter
 
 CONFIGS = {

@@ -9,7 +9,8 @@ import pytest
 
 from fx_explorer.commands.capture_options import option as option_of_the_command_line
 from fx_explorer.model import Setting
-from fx_explorer.model.setting_values import as_declared, choices_of, fits, parse_value, plain_type, problem_of, text_of
+from fx_explorer.model.setting_types import choices_of, declared, fits, plain_type
+from fx_explorer.model.setting_values import parse_value, problem_of, text_of
 
 
 def option(type_text: str, name: str = "x", choices: tuple[str, ...] = ()) -> Setting:
@@ -116,10 +117,10 @@ def test_only_closed_types_have_choices() -> None:
 def test_a_tuple_travels_as_a_list_and_becomes_one_again() -> None:
     wanted = option("dict[str, tuple[int, ...]] | None")
     sent = json.loads(json.dumps(parse_value(wanted, "{'a': (1, 2)}")))
-    assert as_declared(wanted, sent) == {"a": (1, 2)}
-    assert as_declared(option("list[tuple[int, str]]"), [[1, "a"]]) == [(1, "a")]
-    assert as_declared(option("tuple"), [1, 2]) == (1, 2)
-    assert as_declared(wanted, None) is None
+    assert declared(wanted.type, sent) == {"a": (1, 2)}
+    assert declared("list[tuple[int, str]]", [[1, "a"]]) == [(1, "a")]
+    assert declared("tuple", [1, 2]) == (1, 2)
+    assert declared(wanted.type, None) is None
 
 
 @pytest.mark.parametrize("value", ["plain", "true", "8", "", " a ", "it's", '"', None, True, 1.5, ["a"]])

@@ -19,7 +19,7 @@ from fx_explorer.capture.driving.setting_help import Entry
 from fx_explorer.capture.stages import REGIONAL
 from fx_explorer.capture.versions import compile_parameters, stances
 from fx_explorer.model import STANCE, CaptureRequest, Setting, SettingGroup
-from fx_explorer.model.setting_values import choices_of, fits, is_plain, plain_type
+from fx_explorer.model.setting_types import choices_of, fits, is_plain, plain_type
 from fx_explorer.session import SessionWriter
 
 _written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()

@@ -10,7 +10,8 @@ from fx_explorer.capture.driving.catalogue import list_settings
 from fx_explorer.capture.driving.config_entries import MODULES, Restore, set_entry, value_of
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Setting
-from fx_explorer.model.setting_values import as_declared, one_of, problem_of
+from fx_explorer.model.setting_types import declared
+from fx_explorer.model.setting_values import one_of, problem_of
 
 
 def check(settings: Mapping[str, object]) -> None:
@@ -47,7 +48,7 @@ def apply(settings: Mapping[str, object]) -> Restore:
     try:
         for name, value in settings.items():
             if known[name].group in MODULES:
-                restores.append(_set(known[name], as_declared(known[name], value)))
+                restores.append(_set(known[name], declared(known[name].type, value)))
                 _check_taken(known[name], value)
     except BaseException:
         restore()
@@ -77,7 +78,7 @@ def _set(setting: Setting, value: object) -> Restore:
 
 
 def _check_taken(setting: Setting, value: object) -> None:
-    if value_of(setting.group, setting.name) != as_declared(setting, value):
+    if value_of(setting.group, setting.name) != declared(setting.type, value):
         raise UsageError(
             f"{setting.full_name} cannot be changed: an environment variable, or another option, decides it in this process; "
             "see where torch's config module declares it, unset that and capture again"

@@ -1,0 +1,220 @@
+"""Types of the compiler's options: type expressions of plain data, as text. Pure.
+
+``bool``, ``int | None``, ``list[str]``, ``Literal['a', 'b']``. Values are what JSON can carry; a tuple travels as a list and
+becomes one again in ``declared``.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+_NAMES = {
+    "bool": "bool",
+    "int": "int",
+    "float": "float",
+    "str": "str",
+    "list": "list",
+    "List": "list",
+    "tuple": "tuple",
+    "Tuple": "tuple",
+    "dict": "dict",
+    "Dict": "dict",
+    "Any": "Any",
+    "NoneType": "None",
+}
+"""Names in annotations → the names of a Setting's type."""
+
+_CONTAINERS: dict[str, tuple[type, ...]] = {"list": (list,), "tuple": (list, tuple), "dict": (dict,), "Any": (object,)}
+
+
+def plain_type(annotation: str) -> str:
+    """What plain data can fill of a type annotation: the members of a union that are none (functions, classes) are left out.
+
+    Empty when nothing but None is left, or when ``annotation`` is no type expression.
+    """
+    try:
+        found = _members(ast.parse(annotation, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    return "" if set(found) <= {"None"} else _union(found)
+
+
+def _union(texts: Sequence[str]) -> str:
+    return " | ".join(dict.fromkeys(texts))
+
+
+def _members(node: ast.expr) -> list[str]:
+    """The plain members of the union that ``node`` is."""
+    if isinstance(node, ast.Constant):
+        return ["None"] if node.value is None else []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _members(node.left) + _members(node.right)
+    if isinstance(node, ast.Subscript):
+        return _generic(_last_name(node.value), _arguments(node))
+    name = _NAMES.get(_last_name(node))
+    return [name] if name else []
+
+
+def _generic(name: str, arguments: Sequence[ast.expr]) -> list[str]:
+    if name in ("Optional", "Union"):
+        found = list(itertools.chain.from_iterable(map(_members, arguments)))
+        return [*found, "None"] if name == "Optional" else found
+    if name == "Literal":
+        return [f"Literal[{', '.join(ast.unparse(argument) for argument in arguments)}]"]
+    name = _NAMES.get(name, "")
+    inner = [_argument(argument) for argument in arguments]
+    if name not in ("list", "tuple", "dict") or not all(inner) or (name == "dict" and inner[0] != "str"):
+        return []
+    return [f"{name}[{', '.join(inner)}]"]
+
+
+def _argument(node: ast.expr) -> str:
+    is_ellipsis = isinstance(node, ast.Constant) and node.value is ...
+    return "..." if is_ellipsis else _union(_members(node))
+
+
+# what a type allows
+
+
+@lru_cache(maxsize=1024)
+def choices_of(type_text: str) -> tuple[str, ...]:
+    """JSON of every value a type allows; empty when there are too many to list."""
+    choices: list[str] = []
+    for member in _union_of(_tree(type_text)) if type_text else ():
+        found = _closed(member)
+        if not found:
+            return ()
+        choices += found
+    return tuple(dict.fromkeys(choices))
+
+
+def _closed(member: ast.expr) -> list[str]:
+    if isinstance(member, ast.Constant):
+        return ["null"]
+    if isinstance(member, ast.Subscript) and _last_name(member.value) == "Literal":
+        return [json.dumps(value) for value in _literals(member)]
+    return ["true", "false"] if _last_name(member) == "bool" else []
+
+
+def _literals(node: ast.Subscript) -> list[object]:
+    return [ast.literal_eval(argument) for argument in _arguments(node)]
+
+
+def members(type_text: str) -> list[str]:
+    """``int`` and ``None`` of ``int | None``."""
+    return [ast.unparse(member) for member in _union_of(_tree(type_text))]
+
+
+def fits(type_text: str, value: object) -> bool:
+    """Whether ``value`` is plain data of this type. A bool is no number; a whole number is a float."""
+    return bool(type_text) and _fits(_tree(type_text), value)
+
+
+def _fits(node: ast.expr, value: object) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _fits(node.left, value) or _fits(node.right, value)
+    if isinstance(node, ast.Constant):
+        return value is None
+    if isinstance(node, ast.Subscript):
+        return _fits_generic(node, value)
+    return _fits_name(_last_name(node), value)
+
+
+def _fits_name(name: str, value: object) -> bool:
+    if name in ("bool", "str"):
+        return isinstance(value, bool if name == "bool" else str)
+    if name in ("int", "float"):
+        numbers = int if name == "int" else (int, float)
+        return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, _CONTAINERS[name]) and is_plain(value)
+
+
+def _fits_generic(node: ast.Subscript, value: object) -> bool:
+    name, arguments = _last_name(node.value), _arguments(node)
+    if name == "Literal":
+        return any(is_same(value, allowed) for allowed in _literals(node))
+    if name == "dict":
+        return isinstance(value, dict) and all(isinstance(k, str) and _fits(arguments[1], v) for k, v in value.items())
+    if name == "list":
+        return isinstance(value, list) and all(_fits(arguments[0], v) for v in value)
+    if not isinstance(value, list | tuple):
+        return False
+    wanted = _tuple_arguments(arguments, len(value))
+    return len(wanted) == len(value) and all(_fits(one, v) for one, v in zip(wanted, value, strict=True))
+
+
+def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
+    """``tuple[int, ...]`` has as many as there are values."""
+    last = arguments[-1]
+    return [arguments[0]] * length if isinstance(last, ast.Constant) and last.value is ... else arguments
+
+
+def is_same(value: object, allowed: object) -> bool:
+    """Equal, and not as True equals 1."""
+    return type(value) is type(allowed) and value == allowed
+
+
+def is_plain(value: object) -> bool:
+    """Whether JSON can carry ``value`` (a tuple as a list)."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_plain(one) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+
+
+# as Python has it
+
+
+def declared(type_text: str, value: object) -> object:
+    """``value``, which fits, as the Python object that is meant: with tuples where the type says so."""
+    return _declared(_tree(type_text), value)
+
+
+def _declared(node: ast.expr, value: object) -> object:
+    if isinstance(node, ast.BinOp):
+        return _declared(node.left if _fits(node.left, value) else node.right, value)
+    if isinstance(node, ast.Subscript):
+        return _declared_generic(_last_name(node.value), _arguments(node), value)
+    return tuple(value) if _last_name(node) == "tuple" and isinstance(value, list) else value
+
+
+def _declared_generic(name: str, arguments: list[ast.expr], value: object) -> object:
+    if name == "dict" and isinstance(value, dict):
+        return {key: _declared(arguments[1], one) for key, one in value.items()}
+    if name == "list" and isinstance(value, list):
+        return [_declared(arguments[0], one) for one in value]
+    if name == "tuple" and isinstance(value, list | tuple):
+        wanted = _tuple_arguments(arguments, len(value))
+        return tuple(_declared(one, v) for one, v in zip(wanted, value, strict=True))
+    return value
+
+
+# type expressions
+
+
+@lru_cache(maxsize=1024)
+def _tree(type_text: str) -> ast.expr:
+    return ast.parse(type_text, mode="eval").body
+
+
+def _union_of(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        yield from _union_of(node.left)
+        yield from _union_of(node.right)
+    else:
+        yield node
+
+
+def _last_name(node: ast.expr) -> str:
+    """``Any`` of ``typing.Any``."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _arguments(node: ast.Subscript) -> list[ast.expr]:
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from fx_explorer.capture.code_marks import CallInProgress, CodeMark, LineNodes, marked_lines
 from fx_explorer.capture.kernel_estimates import NOT_KNOWN, bytes_of_call, bytes_of_calls, bytes_of_kernel, flops_of, is_for_gpu
 from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.origins import buffers, extern_name, extern_origins, origins
 from fx_explorer.capture.own_kernels import Copied, calling_nodes, copied_lines, is_own_kernel
 from fx_explorer.capture.template_choices import choices_for
-
-LineNodes = tuple[tuple[int, str], ...]
+from fx_explorer.capture.without_kernel import without_kernel
 
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
@@ -29,51 +29,6 @@ IS_TEMPLATE = "@triton_heuristics.template("
 
 MULTIPLIES = "tl.dot"
 """In the source of a Triton kernel that multiplies matrices itself."""
-
-
-@dataclass
-class CallInProgress:
-    kernel: str
-    is_extern: bool
-    nodes: set[torch.fx.Node]
-    buffers: set[str]
-    """Names of the buffers it writes."""
-    line_nodes: LineNodes = ()
-    source: str = ""
-    """What was generated, before its name was put in; empty for a library call."""
-    estimated_bytes: int = NOT_KNOWN
-    estimated_flops: int = NOT_KNOWN
-    first_line: int = 0
-    end_line: int = 0
-
-
-@dataclass(frozen=True)
-class CodeMark:
-    """What we put into a ``LineContext``: a call begins (or has ended) here, or a nested function's text begins here."""
-
-    call: CallInProgress | None
-    is_end: bool
-    inner: tuple[tuple[int, CodeMark], ...] = ()
-    stack_trace: str | None = None
-    """Inductor reads it off every context."""
-
-    @staticmethod
-    def factory(line_context: Callable[[object], Any]) -> Callable[..., Any]:
-        def mark(call: CallInProgress | None, *, is_end: bool, inner: tuple[tuple[int, CodeMark], ...] = ()) -> Any:
-            return line_context(CodeMark(call, is_end, inner))
-
-        return mark
-
-
-def marked_lines(line_map: Iterable[tuple[int, object]]) -> list[tuple[int, CodeMark]]:
-    """Our marks among the contexts of a generated text, with those of the texts put into it brought to its line numbers."""
-    found: list[tuple[int, CodeMark]] = []
-    for line, context in line_map:
-        if isinstance(context, CodeMark):
-            found.extend((line + at - 1, mark) for at, mark in context.inner)
-            if context.call:
-                found.append((line, context))
-    return found
 
 
 @dataclass
@@ -273,21 +228,6 @@ def _line(call: CallInProgress, lines: list[str], shift: int) -> int:
     return next(named, first)
 
 
-def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
-    """FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among them (DisableReduction) have none."""
-    found: set[torch.fx.Node] = set()
-    for outer in scheduler_nodes:
-        for one in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
-            if one.node is not None:
-                found.update(one.node.get_origins() if hasattr(one.node, "get_origins") else one.node.origins)
-    return found
-
-
-def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
-    """Names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
-    return {name for node in scheduler_nodes if hasattr(node, "get_buffer_names") for name in node.get_buffer_names()}
-
-
 def add_concatenations(operations: Iterable[Any], calls: Sequence[CallInProgress]) -> None:
     """A concatenation has no kernel: those that compute its inputs write them into place (ConcatKernel, ir.py)."""
     writers: dict[str, list[CallInProgress]] = {}
@@ -303,21 +243,6 @@ def add_concatenations(operations: Iterable[Any], calls: Sequence[CallInProgress
         writers[operation.get_name()] = parts
 
 
-def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
-    """``origin_node`` says exactly which call it is; ``origins`` also name what was fused into its inputs."""
-    origin = ir_node.get_origin_node()
-    return {origin} if origin is not None else set(ir_node.origins)
-
-
-def extern_name(ir_node: Any) -> str:
-    name = getattr(ir_node, "python_kernel_name", None)
-    if name:
-        return str(name)
-    origin = ir_node.get_origin_node()
-    overload = getattr(ir_node, "op_overload", None) or (origin.target if origin is not None else None)
-    return str(overload) if overload is not None else type(ir_node).__name__
-
-
 def _is_call(line: object) -> bool:
     if isinstance(line, str):
         text = line.strip()
@@ -330,34 +255,3 @@ def _python_code(result: Any) -> Any:
     """The wrapper's ``ValueWithLineMap``; None when there is none (code generation failed, or the FX wrapper)."""
     code = result[0] if isinstance(result, tuple) and result else None
     return code if hasattr(code, "value") and hasattr(code, "line_map") else None
-
-
-def without_kernel(
-    operations: Iterable[Any], positions: dict[torch.fx.Node, int], calls: Sequence[CallInProgress]
-) -> dict[str, str]:
-    """Call nodes that no kernel computes → why."""
-    computed: set[torch.fx.Node] = set()
-    for call in calls:
-        computed |= call.nodes
-    scheduled = {node for operation in operations for node in operation.origins}
-    return {
-        node.name: _why_not(node, node in scheduled)
-        for node in positions
-        if node.op == "call_function" and node not in computed
-    }
-
-
-def _why_not(node: torch.fx.Node, is_scheduled: bool) -> str:
-    if node.target is operator.getitem:
-        return "takes one of several results"
-    if getattr(node.target, "is_view", False):
-        return "a view: it moves no data"
-    if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) and node.meta.get("val") is not None:
-        return "computed while sizes are"
-    if not node.users:
-        return "nothing uses it"
-    if str(node.target).startswith(("aten.empty", "aten.new_empty")):
-        return "allocates memory and computes nothing"
-    if is_scheduled:
-        return "part of an operation that needs no kernel"
-    return "Inductor found nothing to compute"

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fx_explorer.capture import lines
-from fx_explorer.capture.kernel_calls import CodeMark, LoweringInProgress, marked_lines
+from fx_explorer.capture.code_marks import CodeMark, marked_lines
+from fx_explorer.capture.kernel_calls import LoweringInProgress
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.whole_choices import write_choices

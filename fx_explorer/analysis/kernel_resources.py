@@ -43,7 +43,7 @@ def configuration_pairs(left: SessionReader, right: SessionReader, pair: KernelP
 def _by_options(reader: SessionReader, kernel: model.Kernel) -> dict[tuple[tuple[str, object], ...], Candidate]:
     gpu = session_gpu(reader)
     found = candidates(reader, kernel, gpu) if gpu else []
-    return {tuple(one.build.options.items()): one for one in found if one.build.state != "candidate"}
+    return {tuple(one.build.options.items()): one for one in found if one.build.state == "failed" or one.build.has_resources}
 
 
 def resources_in_words(candidate: Candidate | None) -> str:

@@ -68,7 +68,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
         return
     gpu = gpu_of(reader)
     if not arguments.name:
-        sys.stdout.write(kernels_text(reader, triton_kernels(reader), gpu))
+        sys.stdout.write(kernels_text(reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu))
         return
     kernel = _the_one(reader, arguments.name)
     with ExitStack() as stack:

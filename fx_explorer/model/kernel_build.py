@@ -85,6 +85,11 @@ class KernelBuild:
         return self.levels.get(SOURCE_LEVEL, 0)
 
     @property
+    def has_resources(self) -> bool:
+        """Of a library call nothing is known but its time on a real GPU."""
+        return self.state == "built" and self.origin != "library"
+
+    @property
     def is_undisassembled(self) -> bool:
         """Whether SASS could be made, and was not."""
         return bool(self.machine_code) and "sass" not in self.levels

@@ -27,6 +27,8 @@ Rows = Sequence[Sequence[str]]
 
 LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "registers": "registers", "shared": "shared memory"}
 
+NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
+
 
 def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu) -> str:
     """Every Triton kernel with what bounds it."""
@@ -43,7 +45,7 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
     """One kernel: what bounds it, its configurations side by side, and what cannot be known."""
     found = candidates(reader, kernel, gpu)
     builds = [one.build for one in found]
-    built = next((build for build in builds if build.state == "built"), None)
+    built = next((build for build in builds if build.has_resources), None)
     lines = [kernel.name, roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
@@ -71,8 +73,8 @@ def configurations(found: Sequence[Candidate]) -> list[list[str]]:
 def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
     build = one.build
     chosen = [str(build.options.get(name, "")) for name in options]
-    if build.state != "built":
-        return [str(build.position), *chosen, *([build.state.replace("candidate", "not built")] + [""] * 5)]
+    if not build.has_resources:
+        return [str(build.position), *chosen, *([NO_RESOURCES.get(build.state, build.state)] + [""] * 5)]
     room = one.occupancy
     return [
         str(build.position),

@@ -178,10 +178,15 @@ class Arbiter:
         self._look_at(compilation_of(self._reader, place, self._compilation))
         panes = self._linked.panes
         seen_from = above(self._reader, place)
+        if self._shows_levels:
+            self.levels.follow(self._reader, place, kernel_following(self._reader, place, self.levels.kernel, self._material))
         for pane in panes:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
-                self._turn(pane, turned(self._reader, pane.slot, pane.document, seen_from, self._material))
-        fresh = self._turn_levels(place, origin)
+                document = turned(self._reader, pane.slot, pane.document, seen_from, self._material)
+                if document and self._shows_levels:
+                    document = self.levels.in_configuration(self._reader, document)
+                self._turn(pane, document)
+        fresh = self._turn_levels(origin)
         shown = {pane.document for pane in panes if pane.document}
         lit = self._linked_lines(place, shown)
         for pane in panes:
@@ -203,9 +208,13 @@ class Arbiter:
 
     # below the kernel
 
+    @property
+    def _shows_levels(self) -> bool:
+        return any(pane.slot in LEVELS for pane in self._linked.panes)
+
     def refresh_levels(self) -> None:
         """More was compiled, or another configuration chosen: show it, and light up what is linked."""
-        if any(pane.slot in LEVELS for pane in self._linked.panes) and self.selection:
+        if self._shows_levels and self.selection:
             origin = next((pane for pane in self._linked.panes if pane.place == self.selection), None)
             self.select(self.selection, origin)
 
@@ -227,12 +236,11 @@ class Arbiter:
         document = kernel_following(self._reader, place, self.levels.kernel, material)
         return kernel_of(self._reader, document) if document else None
 
-    def _turn_levels(self, place: Place, origin: Pane | None) -> list[Pane]:
+    def _turn_levels(self, origin: Pane | None) -> list[Pane]:
         """Returns those that turned to another document."""
-        if self._reader is None or not any(pane.slot in LEVELS for pane in self._linked.panes):
+        if self._reader is None or not self._shows_levels:
             return []
         fresh = []
-        self.levels.follow(self._reader, place, kernel_following(self._reader, place, self.levels.kernel, self._material))
         for pane in self._linked.panes:
             if pane.slot in LEVELS and pane is not origin:
                 document = self.levels.document(self._reader, pane.slot)

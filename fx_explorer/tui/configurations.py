@@ -26,7 +26,7 @@ class ConfigurationsApp(BuildingApp):
     @on(CandidatesWanted)
     def candidates_wanted(self, event: CandidatesWanted) -> None:
         reader = self.explorer.reader
-        if reader and gpu_of(reader):
+        if reader and gpu_of(reader) and event.kernel.language == "triton":
             self._build_all(event.kernel)
 
     @work(name="build all", group="build all", exclusive=True, description="compile every configuration of a kernel")
@@ -58,7 +58,7 @@ class ConfigurationsApp(BuildingApp):
             self._tell_how_far(kernel, began)
 
     def _tell_how_far(self, kernel: model.Kernel, began: float) -> None:
-        rows = self._rows(kernel)
+        rows = [row for row in self._rows(kernel) if row.origin != "library"]
         done = sum(row.state != "candidate" for row in rows)
         took = f"{time.monotonic() - began:.0f} s"
         words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels." if done < len(rows) else ""

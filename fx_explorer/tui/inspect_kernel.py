@@ -14,7 +14,14 @@ from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspect import Entry
-from fx_explorer.tui.levels import LEVEL_TITLES, build_of_level, builds_here, kernel_document, kernel_of
+from fx_explorer.tui.levels import (
+    LEVEL_TITLES,
+    build_of_document,
+    build_of_level,
+    builds_here,
+    kernel_of,
+    source_here,
+)
 from fx_explorer.tui.wrapping import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
@@ -22,7 +29,7 @@ ROW_CELLS = 56
 """What the inspector shows of an entry at 80 columns."""
 
 NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
-OWN_SOURCE = "this configuration of a template has a Triton source of its own, which is not the one shown"
+OWN_SOURCE = "this configuration has a Triton source of its own, which this session of an earlier version cannot show"
 
 
 def level_words(reader: SessionReader, place: Place) -> list[str]:
@@ -31,7 +38,7 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     if build is None:
         return []
     here = f"{_level(place)}:{place.line + 1}"
-    if build.source:
+    if source_here(reader, build) is None:
         return [here, OWN_SOURCE]
     made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
     return [here, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
@@ -98,15 +105,17 @@ def _fact_entries(fact: KernelFact) -> list[Entry]:
 
 
 def _made_from(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
-    document = kernel_document(reader, reader.get(model.Kernel, build.kernel))
-    text = lines_of(reader, document) if not build.source else []
-    lines = sorted(triton_lines(reader, build, place)) if not build.source else []
+    document = source_here(reader, build)
+    if document is None:
+        return []
+    text = lines_of(reader, document)
+    lines = sorted(triton_lines(reader, build, place))
     return [Entry("from", f"line {line + 1}: {text[line].strip()}", Place(document, line), FOUND) for line in lines]
 
 
 def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> KernelBuild | None:
-    own = build_of_level(reader, place.document)
-    built = [row for row in builds_here(reader, kernel) if row.state == "built"]
+    own = build_of_document(reader, place.document)
+    built = [row for row in builds_here(reader, kernel) if row.has_resources]
     return own or next((row for row in built if row.is_picked), built[0] if built else None)
 
 

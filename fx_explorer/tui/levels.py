@@ -25,10 +25,15 @@ LEVEL_TITLES: dict[Level, str] = {
 
 NOT_TRITON = "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with --gpu h100, for example."
 NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that one computes."
+FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
 DISASSEMBLING = "Disassembling the machine's code …"
 NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
-OTHER_SOURCE = "This configuration has a Triton source of its own: its levels are linked to each other, not to the code beside."
+OTHER_SOURCE = (
+    "This configuration has a Triton source of its own, and this session of an earlier version cannot show it: its levels are "
+    "linked to each other, not to the code beside. Capture it again."
+)
+INSIDE_A_LIBRARY = "A library call: what it looks like inside is decided on the GPU."
 NOTHING_YET = "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
 
 
@@ -82,26 +87,42 @@ class Levels:
 
     def follow(self, reader: SessionReader, place: Place, kernel_document: Document | None) -> None:
         """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows of it."""
-        build = build_of_level(reader, place.document)
+        build = build_of_document(reader, place.document)
         if build:
             self._positions[build.kernel] = build.position
             self._turn_to(reader.get(model.Kernel, build.kernel))
         elif kernel_document and (kernel := kernel_of(reader, kernel_document)) and kernel.language == "triton":
             self._turn_to(kernel)
+            if (place.document.kind, place.document.id) == ("artifact", kernel.artifact):
+                self._back_to_its_own(reader, kernel)
+
+    def _back_to_its_own(self, reader: SessionReader, kernel: model.Kernel) -> None:
+        """The cursor is in the kernel's own code: a configuration that has another source is not what it is about."""
+        build = self._build_of(reader, kernel)
+        if build and build.source:
+            del self._positions[kernel.id]
 
     def position(self, reader: SessionReader) -> int:
         """The configuration that is shown: the user's choice, the one that ran, the first."""
-        if self.kernel is None:
-            return 0
-        picked = next((row.position for row in builds_here(reader, self.kernel) if row.is_picked), 0)
-        return self._positions.get(self.kernel.id, picked)
+        return self._position_of(reader, self.kernel) if self.kernel else 0
+
+    def _position_of(self, reader: SessionReader, kernel: model.Kernel) -> int:
+        picked = next((row.position for row in builds_here(reader, kernel) if row.is_picked), 0)
+        return self._positions.get(kernel.id, picked)
 
     def build(self, reader: SessionReader) -> KernelBuild | None:
         """None while nobody has asked for it."""
-        if self.kernel is None:
-            return None
-        wanted = self.position(reader)
-        return next((row for row in builds_here(reader, self.kernel) if row.position == wanted), None)
+        return self._build_of(reader, self.kernel) if self.kernel else None
+
+    def _build_of(self, reader: SessionReader, kernel: model.Kernel) -> KernelBuild | None:
+        wanted = self._position_of(reader, kernel)
+        return next((row for row in builds_here(reader, kernel) if row.position == wanted), None)
+
+    def in_configuration(self, reader: SessionReader, document: Document) -> Document:
+        """A kernel's code as it is in the configuration that is shown of it; a template writes each anew. Any other: itself."""
+        kernel = kernel_of(reader, document) if document.stage == "kernel" else None
+        build = self._build_of(reader, kernel) if kernel else None
+        return source_here(reader, build) or document if build else document
 
     def document(self, reader: SessionReader, level: Level) -> Document | None:
         from fx_explorer.analysis.below.candidates import level_document
@@ -110,20 +131,14 @@ class Levels:
         document = level_document(reader, build, level) if build else None
         if build is None or document is None:
             return None
-        return replace(document, title=f"{LEVEL_TITLES[level]} · {self._apart(reader, build)}".removesuffix(" · "))
-
-    def _apart(self, reader: SessionReader, build: KernelBuild) -> str:
-        """The options that tell this configuration from the others; all of a single one."""
-        from fx_explorer.analysis.below.candidates import options_that_differ
-
-        names = options_that_differ(builds_here(reader, self.kernel)) if self.kernel else []
-        options = {name: build.options[name] for name in names if name in build.options}
-        return replace(build, options=options or build.options).shown_options
+        return replace(document, title=f"{LEVEL_TITLES[level]} · {options_apart(reader, build)}".removesuffix(" · "))
 
     def is_wanting(self, reader: SessionReader) -> bool:
         """Whether the configuration could be compiled and is not, or was compiled and could be disassembled."""
         build = self.build(reader)
         if self.kernel is None or (self.kernel.id, self.position(reader)) in self._given_up:
+            return False
+        if build is None and self.kernel.language != "triton":
             return False
         if build and build.is_undisassembled:
             return True
@@ -142,6 +157,8 @@ class Levels:
         build = self.build(reader)
         if self.kernel is None:
             return NOTHING_YET
+        if is_of_a_library(self.kernel, build):
+            return INSIDE_A_LIBRARY
         if build and build.state == "failed":
             options = f" with {build.shown_options}" if build.options else ""
             return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
@@ -178,6 +195,19 @@ def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | N
     return build_of(reader, document)
 
 
+def build_of_document(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that a document is a level of, or the source of its own; None for any other document."""
+    if is_level(document) or document.kind != "artifact" or document.stage != "kernel":
+        return build_of_level(reader, document)
+    from fx_explorer.analysis.below.candidates import build_of_source
+
+    return build_of_source(reader, document)
+
+
+def is_of_a_library(kernel: model.Kernel, build: KernelBuild | None) -> bool:
+    return build.origin == "library" if build else kernel.language == "extern"
+
+
 def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
     """In the order the autotuner tries them. Of a session of a virtual GPU only those for it."""
     gpu = gpu_of(reader)
@@ -189,14 +219,35 @@ def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
     """The kernel whose code, or a level of it, this document is."""
     if document.kind != "artifact":
         return None
-    build = build_of_level(reader, document)
-    if build:
-        return reader.get(model.Kernel, build.kernel)
-    return next(iter(reader.rows(model.Kernel, artifact=document.id, limit=1)), None)
+    own = reader.rows(model.Kernel, artifact=document.id, limit=1)
+    if own:
+        return own[0]
+    build = build_of_document(reader, document)
+    return reader.get(model.Kernel, build.kernel) if build else None
 
 
 def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
     return document_of(reader, "artifact", kernel.artifact)
+
+
+def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
+    """The Triton source of a configuration, which says in its title of which one when it is not the kernel's; None where there
+    is none to show."""
+    from fx_explorer.analysis.below.candidates import source_document
+
+    document = source_document(reader, build)
+    if document is None or not build.source:
+        return document
+    return replace(document, title=f"{document.title} · {options_apart(reader, build)}")
+
+
+def options_apart(reader: SessionReader, build: KernelBuild) -> str:
+    """The options that tell a configuration from the others of its kernel; all of a single one."""
+    from fx_explorer.analysis.below.candidates import options_that_differ
+
+    names = options_that_differ(builds_here(reader, reader.get(model.Kernel, build.kernel)))
+    options = {name: build.options[name] for name in names if name in build.options}
+    return replace(build, options=options or build.options).shown_options
 
 
 def above(reader: SessionReader, place: Place) -> Place:
@@ -206,19 +257,23 @@ def above(reader: SessionReader, place: Place) -> Place:
         return place
     from fx_explorer.analysis.below.chain import triton_lines
 
-    lines = triton_lines(reader, build, place)
-    return Place(kernel_document(reader, reader.get(model.Kernel, build.kernel)), min(lines, default=0))
+    document = source_here(reader, build)
+    if document:
+        return Place(document, min(triton_lines(reader, build, place), default=0))
+    kernel = reader.get(model.Kernel, build.kernel)
+    return Place(kernel_document(reader, kernel)) if kernel.artifact else place
 
 
-def first_statement(reader: SessionReader, kernel: model.Kernel) -> Place:
+def first_statement(reader: SessionReader, document: Document) -> Place:
     """The first line of a kernel that computes something: what stands above it is the same in every kernel, and has no code."""
-    document = kernel_document(reader, kernel)
     found = reader.query(
         "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM line_source WHERE artifact=? ORDER BY 1",
-        (kernel.artifact,) * 2,
+        (document.id,) * 2,
     )
     lines = [line - 1 for (line,) in found]
     text = lines_of(reader, document)
+    if not lines:  # of a template, nothing is known line by line but what is fused into it
+        lines = [line for line in range(len(text)) if "tl.dot(" in text[line]]
     telling = (next((line for line in lines if call in text[line]), None) for call in ("tl.load", "tl.", ""))
     return Place(document, next((line for line in telling if line is not None), 0))
 

@@ -80,12 +80,12 @@ class FakeBuilds:
             row,
             state="built",
             file=self.sample.file.name,
-            lines_before=1,
+            lines_before=0 if row.source else 1,
             threads=self.sample.fields["threads"],
             registers=30 + row.position,
             spill_bytes=8 * row.position,
             shared_bytes=self.sample.fields["shared_bytes"],
-            levels=levels,
+            levels={**row.levels, **levels},
         )
 
 
@@ -285,6 +285,22 @@ async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app
     async with open_app(hand.path) as driver:
         await driver.press("6", "j", "U")
         assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
+
+
+async def test_from_the_overview_the_first_kernel_is_opened(below_of: BelowOf, open_app: OpenApp) -> None:
+    below = below_of()
+    async with open_app(below.written.path, size=(240, 50)) as driver:
+        await driver.press("1", "U")
+        await driver.until(lambda: pane_of(driver, "sass").document)
+        assert titles(driver)[2].startswith(below.builds.sample.fields["kernel"])
+        assert any("this is the first one, triton_" in notice.message for notice in driver.app._notifications)
+
+
+async def test_from_the_overview_of_a_session_for_the_cpu_the_gpu_to_give_is_told(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("1", "U")
+        assert any("Capture it with --gpu h100" in notice.message for notice in driver.app._notifications)
+        assert not [pane for pane in driver.panes if pane.slot == "sass"]
 
 
 async def test_that_the_gpu_is_not_there_is_seen_at_80_columns(below_of: BelowOf, open_app: OpenApp) -> None:

@@ -11,7 +11,7 @@ from fx_explorer.analysis.below.instructions import Mix, instructions, mix
 from fx_explorer.analysis.below.lines import KernelFile
 from fx_explorer.analysis.below.occupancy import Occupancy, occupancy
 from fx_explorer.analysis.below.roofline import Roofline, number_kind, roofline
-from fx_explorer.analysis.below.unknown import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
+from fx_explorer.analysis.below.unknown import LIBRARY, LIBRARY_PICK, PADDING, PICK, SDPA, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.analysis.kernels import kernel_uses
 from fx_explorer.model import Gpu, KernelBuild, Level
@@ -41,7 +41,7 @@ def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
 
 
 def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
-    """Library calls that a real GPU's autotuner took among others."""
+    """Library calls that were taken among others."""
     every = [use.kernel for use in kernel_uses(reader) if use.kernel.language == "extern"]
     return [kernel for kernel in every if reader.count(KernelBuild, kernel=kernel.id)]
 
@@ -151,6 +151,25 @@ def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -
     return reader.text(build.source or reader.get(model.Artifact, kernel.artifact).text)
 
 
+def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
+    """The same as a document; None for a library, and for a template's other configuration in a session of an earlier version,
+    which has only the text."""
+    artifact = build.source_artifact or (0 if build.source else reader.get(model.Kernel, build.kernel).artifact)
+    return document_of(reader, "artifact", artifact) if artifact and build.origin != "library" else None
+
+
+def build_of_source(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that has this document as a source of its own; None for any other document."""
+    if document.kind != "artifact" or document.stage != "kernel":
+        return None
+    found = reader.query(
+        "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
+        "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, '$.triton')=?",
+        (document.compilation, document.id),
+    )
+    return reader.get(KernelBuild, found[0][0]) if found else None
+
+
 def kernel_file(build: KernelBuild) -> KernelFile:
     return KernelFile(build.file, build.lines_before)
 
@@ -161,7 +180,7 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     if any(row.is_picked for row in rows):
         return []
     if kernel.language == "extern":
-        return [LIBRARY, *_of_library(kernel.name)]
+        return [*([LIBRARY_PICK] if len(rows) > 1 else []), LIBRARY, *_of_library(kernel.name)]
     if len(rows) < 2:
         return []
     if not any(row.origin == "template" for row in rows):

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import kernel_file, text_of_level
+from fx_explorer.analysis.below.candidates import kernel_file, source_document, text_of_level
 from fx_explorer.analysis.below.lines import KernelFile, LineMap, inverted, lines_of_level
-from fx_explorer.analysis.documents import Document, Place, document_of
+from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
@@ -90,27 +90,27 @@ def _same_source(one: KernelBuild, other: KernelBuild) -> bool:
     return (one.kernel, one.source) == (other.kernel, other.source)
 
 
-def _kernel_document(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """None for a template's other configurations: their Triton source is not the one that the session shows."""
-    if build.source:
-        return None
-    return document_of(reader, "artifact", reader.get(model.Kernel, build.kernel).artifact)
-
-
 def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
     """Lines of the Triton source that are linked to a place above it."""
-    kernel = _kernel_document(reader, build)
+    kernel = source_document(reader, build)
     if kernel is None:
         return frozenset()
     if place.document == kernel:
         return frozenset([place.line])
-    return linked_places(reader, place, [kernel])[kernel]
+    lines = linked_places(reader, place, [kernel])[kernel]
+    return _of_no_node(reader, kernel) if build.origin == "template" and lines == {0} else lines
+
+
+def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
+    """A template as a whole computes its node: the lines that are not those of a node fused into it."""
+    others = {row[0] - 1 for row in reader.query("SELECT line FROM line_node WHERE artifact=? AND line", (kernel.id,))}
+    return frozenset(range(kernel.line_count)) - others
 
 
 def _from_level(reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]) -> dict[Document, Lines]:
     """What the Triton lines of the selected line are linked to; in the Triton source those lines alone."""
     found: dict[Document, Lines] = dict.fromkeys(above, frozenset())
-    kernel = _kernel_document(reader, build)
+    kernel = source_document(reader, build)
     if kernel is None:
         return found
     lines = triton_lines(reader, build, place)

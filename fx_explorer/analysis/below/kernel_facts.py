@@ -38,7 +38,7 @@ def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: K
         return facts
     if build.timing_s:
         facts.append(KernelFact("measured", microseconds(build.timing_s), "by Inductor's autotuner, on the GPU"))
-    if build.state == "built":
+    if build.has_resources:
         facts += _resources(gpu, build)
         found = instruction_mix(reader, build)
         facts += _instructions(found) if found else []
@@ -50,7 +50,7 @@ def in_short(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: Kerne
     """The same for one line: ``at least 0.15 µs (estimate)``, ``24 registers``, ``100 % occupancy``."""
     found = estimate(reader, kernel, gpu, build)
     told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"] if found.estimated_s else []
-    if build is None or build.state != "built":
+    if build is None or not build.has_resources:
         return told
     room = occupancy_of(build, gpu)
     return [*told, counted(build.registers, "register"), _spills(build), f"{100 * room.share:.0f} % occupancy" if room else ""]

@@ -6,6 +6,7 @@ PICK = "Which configuration the autotuner would pick is not known: it times them
 RUN_TIME = "How long it takes is not known: nothing ran. The estimate is the least time that the data sheet allows."
 PADDING = "Whether a matrix would be padded is not known: that is decided by timing it on the GPU. Nothing is padded here."
 LIBRARY = "A library call: which kernel the library runs, and what it looks like inside, is decided on the GPU."
+LIBRARY_PICK = "Which of them the autotuner would pick is not known: it times them on the GPU. The first is shown."
 TEMPLATE_OR_LIBRARY = (
     "Whether a template or a library would be taken is not known: they are timed on the GPU. A template is shown."
 )

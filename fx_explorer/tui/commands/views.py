@@ -34,7 +34,7 @@ KERNEL_VIEW = (
     "candidates",
     "u",
     "configurations",
-    "Every configuration of a Triton kernel that the autotuner would choose from, with its resources.",
+    "What the autotuner would choose from: configurations of a Triton kernel with their resources, library calls.",
 )
 """The same of the view of one kernel: the one under the cursor."""
 

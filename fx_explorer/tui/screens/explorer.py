@@ -14,7 +14,20 @@ from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
-from fx_explorer.tui.levels import NO_KERNEL, NOT_TRITON, OTHER_SOURCE, CandidatesWanted, first_statement, gpu_of, kernel_of
+from fx_explorer.tui.levels import (
+    FIRST_KERNEL,
+    INSIDE_A_LIBRARY,
+    NO_KERNEL,
+    NOT_TRITON,
+    OTHER_SOURCE,
+    CandidatesWanted,
+    first_statement,
+    gpu_of,
+    is_of_a_library,
+    kernel_document,
+    source_here,
+)
+from fx_explorer.tui.library_calls import is_call_of, library_at
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
@@ -68,8 +81,8 @@ class Explorer(ExplorerFrame):
         await self.show_below()
 
     async def action_candidates(self) -> None:
-        """All configurations of the kernel that the cursor is on."""
-        kernel = self.kernel_here()
+        """All configurations of the kernel that the cursor is on, or all that a library call was chosen from."""
+        kernel = self.library_here() or self.kernel_here()
         if kernel is None:
             return
         self.remember()
@@ -81,37 +94,68 @@ class Explorer(ExplorerFrame):
 
     async def show_below(self) -> None:
         """Below the kernel of what the cursor is on; of a configuration in their view, that one."""
-        kernel = self.kernel_here()
+        chosen = self.candidate_here()
+        kernel = self.kernel_below() if chosen is None else self.arbiter.levels.kernel
         if self.reader is None or kernel is None:
             return
-        self.remember()
         place = self.place or self.arbiter.selection
-        self.arbiter.levels.choose(kernel, self.candidate_here())
+        self.arbiter.levels.choose(kernel, chosen)
+        own = self._source_below(self.reader, kernel, place)
+        if own is None:
+            self.notify(INSIDE_A_LIBRARY)
+            return
+        self.remember()
         gpu = gpu_of(self.reader)
         await self.show_view("source")
+        self.arbiter.selection = own  # what was selected before may be in the kernel's own code, and mean its own configuration
         await self.arbiter.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
-        is_own = place is not None and kernel_of(self.reader, place.document) == kernel
-        own = place if place and is_own and place.line else first_statement(self.reader, kernel)
         pane = await self.arbiter.go(own)
         self.show_outline()
         if pane:
             self.linked.begin_with(pane)
         build = self.arbiter.levels.build(self.reader)
-        if build and build.source:
+        if build and build.source and not build.source_artifact:
             self.notify(OTHER_SOURCE)
         self.show_inspector()
         self.remember()
+
+    def _source_below(self, reader: SessionReader, kernel: model.Kernel, place: Place | None) -> Place | None:
+        """Where the cursor goes in the Triton source of the configuration; None for a library call."""
+        build = self.arbiter.levels.build(reader)
+        if is_of_a_library(kernel, build):
+            return None
+        document = (source_here(reader, build) if build else None) or kernel_document(reader, kernel)
+        return place if place and place.line and place.document == document else first_statement(reader, document)
+
+    def library_here(self) -> model.Kernel | None:
+        """The library call that the cursor is on, unless a Triton kernel belongs there too."""
+        place = self.place or self.arbiter.selection
+        if self.reader is None or place is None:
+            return None
+        library = library_at(self.reader, place)
+        return library if library and (is_call_of(library, place) or self.arbiter.kernel_at(place) is None) else None
+
+    def kernel_below(self) -> model.Kernel | None:
+        """As ``kernel_here``; where nothing selected says which, the first one of the session, and the user is told so."""
+        place = self.place or self.arbiter.selection
+        if self.reader is None or (place and self.arbiter.kernel_at(place)):
+            return self.kernel_here()
+        from fx_explorer.analysis.below.first_kernel import first_triton_kernel, why_no_triton
+
+        kernel = first_triton_kernel(self.reader, place.document.compilation if place else 0)
+        self.notify(FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(self.reader))
+        return kernel
 
     def kernel_here(self) -> model.Kernel | None:
         """The Triton kernel of what the cursor is on; where there is none, the user is told."""
         place = self.place or self.arbiter.selection
         if self.reader is None:
             return None
-        kernel = self.arbiter.kernel_at(place) if place else None
+        kernel = self.library_here() or (self.arbiter.kernel_at(place) if place else None)
         if kernel is None:
             self.notify(NO_KERNEL)
         elif kernel.language != "triton":
-            self.notify(NOT_TRITON.format(language=kernel.language))
+            self.notify(INSIDE_A_LIBRARY if kernel.language == "extern" else NOT_TRITON.format(language=kernel.language))
             return None
         return kernel
 

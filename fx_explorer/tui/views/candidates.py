@@ -1,4 +1,4 @@
-"""View u: the configurations of one Triton kernel, which the autotuner would choose from, beside each other."""
+"""View u: what the autotuner would choose from, beside each other: configurations of a Triton kernel, library calls."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fx_explorer.analysis.below.candidates import (
     options_that_differ,
     session_gpu,
     shared_options,
+    source_document,
     what_is_not_known,
 )
 from fx_explorer.analysis.below.card import card, not_described
@@ -19,17 +20,20 @@ from fx_explorer.analysis.below.kernel_facts import kernel_facts
 from fx_explorer.analysis.below.launched import real_candidates
 from fx_explorer.analysis.below.occupancy import Limit
 from fx_explorer.analysis.below.roofline import microseconds
-from fx_explorer.analysis.below.unknown import NO_GPU
+from fx_explorer.analysis.below.unknown import LIBRARY, NO_GPU
+from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import builds_here, first_statement
+from fx_explorer.tui.levels import first_statement
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 LONGEST_SHARED = 40
 """Options that all configurations share are named in a line only when they are few; a configuration's detail has them all."""
 
-NO_KERNEL_YET = "No kernel: go to a Triton kernel, or to a line or node that one computes, and press the key again."
+NO_KERNEL_YET = "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
+
+NO_CHOICE = "Nothing else was tried for this library call. With --mode max-autotune, Inductor tries Triton templates beside it."
 
 LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "registers": "registers", "shared": "shared"}
 
@@ -53,12 +57,12 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     options = options_that_differ(builds)
     not_known = what_is_not_known(kernel, builds)
     return Table(
-        shows=f"{kernel.name}: its configurations{_in_all(builds)}. Enter shows one, level by level.",
+        shows=_shows(kernel, builds),
         notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
         origin="Inductor's own list",
         columns=_columns(options, has_timing=any(row.timing_s or row.is_picked for row in builds)),
-        rows=[_row(reader, kernel, card(reader), one, options, not_known[1:]) for one in found],
-        empty=progress or ("None is known yet." if gpu else NO_GPU),
+        rows=[_row(reader, kernel, card(reader), one, builds, not_known[1:]) for one in found],
+        empty=progress or _why_none(kernel, gpu),
     )
 
 
@@ -71,6 +75,19 @@ def _table(notice: str, rows: Sequence[Row], columns: Sequence[Column], empty: s
         rows,
         empty,
     )
+
+
+def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
+    if kernel.language != "extern":
+        return f"{kernel.name}: its configurations{_in_all(rows)}. Enter shows one, level by level."
+    templates = " Enter shows a template's, level by level." if any(row.origin == "template" for row in rows) else ""
+    return f"{kernel.name}: what there was to choose from.{templates}"
+
+
+def _why_none(kernel: model.Kernel, gpu: Gpu | None) -> str:
+    if kernel.language == "extern":
+        return NO_CHOICE
+    return "None is known yet." if gpu else NO_GPU
 
 
 def _in_all(rows: Sequence[KernelBuild]) -> str:
@@ -108,15 +125,14 @@ def _row(
     kernel: model.Kernel,
     gpu: Gpu | None,
     one: Candidate,
-    options: Sequence[str],
+    every: Sequence[KernelBuild],
     not_known: Sequence[str],
 ) -> Row:
     build, room = one.build, one.occupancy
-    every = builds_here(reader, kernel)
     has_timing = [_measured(build)] if any(row.timing_s or row.is_picked for row in every) else []
     cells = (
         str(build.position),
-        *(str(build.options.get(name, "")) for name in options),
+        *(str(build.options.get(name, "")) for name in options_that_differ(every)),
         *has_timing,
         _number(build.registers),
         size(build.spill_bytes) if build.spill_bytes > 0 else _number(build.spill_bytes),
@@ -126,7 +142,8 @@ def _row(
         f"{one.ptx_lines:,}" if one.ptx_lines else "",
         _state(build, every[0]),
     )
-    place = first_statement(reader, kernel)
+    document = source_document(reader, build)
+    place = first_statement(reader, document) if document else place_of_kernel(reader, kernel)
     kind = "good" if build.is_picked else ""
     return Row(cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind)
 
@@ -149,12 +166,20 @@ def _state(build: KernelBuild, first: KernelBuild) -> str:
     return " · ".join(part for part in (ran, words, origin) if part)
 
 
+def _what(kernel: model.Kernel, build: KernelBuild) -> str:
+    if build.origin == "library":
+        return f"The library call {build.name}"
+    return f"{kernel.name} with {build.shown_options}" if build.options else kernel.name
+
+
 def _detail(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, build: KernelBuild, not_known: Sequence[str]) -> str:
-    lines = [f"{kernel.name} with {build.shown_options}", ""] if build.options else [kernel.name, ""]
+    lines = [_what(kernel, build), ""]
     if gpu:
         lines += [f"• {fact.label}: {fact.text}" for fact in kernel_facts(reader, kernel, gpu, build)]
     if build.error:
         lines += ["", build.error]
+    elif build.origin == "library" and kernel.language != "extern":
+        lines += ["", LIBRARY]
     elif build.state == "candidate":
         lines += ["", "Enter compiles it and shows every level."]
     lines += ["", *not_known] if not_known else []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.gpus.reading import find_gpu
-from fx_explorer.session import SessionWriter
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.below.samples import Sample
 
 REGISTERS = 30
@@ -49,6 +49,32 @@ def write_kernel(path: Path, sample: Sample, *, source: str = "", name: str = ""
         if built:
             writer.add(_build(writer, sample, compilation, kernel))
     return Written(path, kernel, artifact, graph)
+
+
+OWN_FIRST_LINES = "\n"
+"""In front of the recorded source in a choice's own: the module it was recorded from began with an empty line, too."""
+
+
+def write_choices(written: Written, sample: Sample) -> int:
+    """Make a template of the kernel, with another choice that has a source of its own and nothing built, and the library.
+    Returns the Artifact of that source: the recorded one a line further down."""
+    with SessionReader(written.path) as reader, SessionWriter(written.path) as writer:
+        own = reader.get(model.Artifact, written.artifact)
+        source = writer.text(OWN_FIRST_LINES + sample.source)
+        artifact = writer.add(dataclasses.replace(own, id=0, kind="candidate", text=source, line_count=own.line_count + 1))
+        rows = reader.rows(model.LineNode, artifact=written.artifact)
+        writer.add_all(dataclasses.replace(row, artifact=artifact, line=row.line + bool(row.line)) for row in rows)
+        first = model.KernelBuild(0, written.kernel, 0, {"BLOCK_M": 1, "num_warps": 8}, sample.gpu, origin="template")
+        options: dict[str, object] = {"BLOCK_M": 2, "num_warps": 8}
+        levels = {model.SOURCE_LEVEL: artifact}
+        writer.add_all(
+            [
+                first,
+                dataclasses.replace(first, position=1, options=options, source=source, levels=levels),
+                model.KernelBuild(0, written.kernel, 2, {"library": "mm"}, sample.gpu, "built", "library", name="mm"),
+            ]
+        )
+    return artifact
 
 
 def _build(writer: SessionWriter, sample: Sample, compilation: int, kernel: int) -> model.KernelBuild:

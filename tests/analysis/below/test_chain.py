@@ -92,6 +92,25 @@ def test_a_triton_line_leads_down_and_up(built: Built) -> None:
     assert built.nodes(found[built.graph]) == {"getitem"}
 
 
+def test_a_node_that_a_template_computes_as_a_whole_has_all_lines_but_those_of_what_is_fused_into_it(built: Built) -> None:
+    store = built.sample.line_of("tl.store(")
+    whole, fused = built.reader.nodes(built.written.graph)[:2]
+    with SessionWriter(built.written.path) as writer:
+        own = built.reader.get(model.Artifact, built.written.artifact)
+        artifact = writer.add(replace(own, id=0, kind="candidate"))
+        writer.add_all([model.LineNode(artifact, 0, node.id, "origins", 0) for node in (whole, fused)])
+        writer.add(model.LineNode(artifact, store, fused.id, "codegen", 0))
+        levels = {model.SOURCE_LEVEL: artifact, "ptx": writer.add(_copy(built, "ptx"))}
+        build = replace(built.build, id=0, position=1, origin="template", source=own.text, levels=levels)
+        writer.add(build)
+    ptx = level_document(built.reader, build, "ptx")
+    assert ptx is not None
+    for node, there, not_there in ((whole, "ld.global", "st.global"), (fused, "st.global", "ld.global")):
+        lit = built.lines(ptx, linked_with_levels(built.reader, Place(built.graph, node.position), [ptx])[ptx])
+        assert there in lit
+        assert not_there not in lit
+
+
 def test_levels_of_another_kernel_stay_dark(built: Built, tmp_path: Path) -> None:
     with SessionWriter(built.written.path) as writer:
         other = writer.add(replace(built.kernel, id=0, name="other"))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Protocol
 
 import torch
 
 from fx_explorer.capture.error_lines import one_line
+from fx_explorer.capture.hook_notes import CallAgain
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.step_recorder import MAX_STEPS, StepRecorder
 from fx_explorer.capture.versions import MissingInTorch
@@ -26,18 +26,6 @@ A_SCRIPT = "A script calls what it likes: to have its bytecode recorded, name th
 NOTHING_RAN = "None of Dynamo's bytecode ran."
 
 NOTHING_COMPILED = "No function was compiled, so there is none: the list of graph breaks says why."
-
-
-class CallAgain(Protocol):
-    """Calls what was captured once more."""
-
-    inputs: str
-    """What it is called with, in short."""
-
-    def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
-        """Call it inside ``watching`` with copies of its inputs, and put its state back. What is not as it was before, in
-        sentences. Raises what the program raises."""
-        ...
 
 
 def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:

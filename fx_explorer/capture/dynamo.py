@@ -15,8 +15,9 @@ from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.driving.dynamo_graph import compile_segment
+from fx_explorer.capture.hook_notes import BackendError
 from fx_explorer.capture.patching import patched
-from fx_explorer.capture.recording import BackendError, Recording
+from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.segments import Segment
 
 

@@ -12,17 +12,18 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.launch_arguments import described, grid_of
+from fx_explorer.capture.launch_notes import NotedBuild, NotedKernel, NotedLaunch, Options
+from fx_explorer.capture.launch_rows import add_launch_rows
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.versions import part
-from fx_explorer.model import Argument, BuildOrigin
+from fx_explorer.model import BuildOrigin
 from fx_explorer.model.kernel_build import NOT_KNOWN
 
 MAX_SIZES = 50
@@ -30,47 +31,6 @@ MAX_SIZES = 50
 
 BYTES_OF_A_REGISTER = 4
 """``n_spills`` of a launcher is the driver's local memory of a thread, counted in registers."""
-
-Options = tuple[tuple[str, object], ...]
-
-
-@dataclass
-class NotedBuild:
-    """A configuration as it was loaded onto the GPU."""
-
-    options: dict[str, object]
-    origin: BuildOrigin
-    registers: int
-    local_bytes: int
-    shared_bytes: int
-    folder: Path | None
-    """Its directory in Triton's cache; None when it was not built."""
-    timing_s: float = 0.0
-
-
-@dataclass
-class NotedLaunch:
-    count: int = 1
-    grid: tuple[int, ...] = ()
-    arguments: tuple[Argument, ...] = ()
-
-
-@dataclass
-class NotedKernel:
-    """What one autotuner did. It keeps the autotuner alive, as the module that torch loaded it from does anyway."""
-
-    autotuner: Any
-    source: str
-    """Text of the file it was loaded from; of a template, that torch tells no file of, the text of the function."""
-    compilation: str
-    is_backward: bool
-    picked: Options = ()
-    builds: dict[Options, NotedBuild] = field(default_factory=dict)
-    launches: dict[tuple[int, ...], NotedLaunch] = field(default_factory=dict)
-
-    @property
-    def device(self) -> int:
-        return int(self.autotuner.triton_meta.get("device") or 0)
 
 
 class KernelNotes:
@@ -159,8 +119,6 @@ def launch_hook(recording: Recording) -> Iterator[None]:
             yield
         finally:
             with recording.noting("what was built and launched", "kernel"):
-                from fx_explorer.capture.launch_rows import add_launch_rows
-
                 add_launch_rows(recording, notes.kernels)
 
 

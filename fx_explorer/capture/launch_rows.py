@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from fx_explorer.capture.built_texts import file_named_in, machine_code_in, spilled_bytes, texts_in
-from fx_explorer.capture.kernel_launches import NotedBuild, NotedKernel, Options
+from fx_explorer.capture.launch_notes import NotedBuild, NotedKernel, Options
 from fx_explorer.capture.recording import Recording
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fx_explorer.capture.recompiles import GuardedValue
+from fx_explorer.capture.hook_notes import GuardedValue
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Recompile

@@ -20,6 +20,7 @@ import torch
 from torch._dynamo import guards
 
 from fx_explorer.capture.graphs import short_dtype
+from fx_explorer.capture.hook_notes import GuardedValue
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 
@@ -27,17 +28,6 @@ LONGEST_VALUE = 60
 """Characters of a value that are kept: a recompile tells what changed, it is no dump of the program's data."""
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
-
-
-@dataclass(frozen=True, slots=True)
-class GuardedValue:
-    """What a failed guard looked at."""
-
-    source: str = ""
-    """As torch names it: ``L['x']``, ``L['self'].power``, ``G['scale']``; empty for a global state."""
-    old: str = ""
-    """Where the guard's text does not have it and it is still known."""
-    new: str = ""
 
 
 def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

@@ -14,13 +14,14 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._guards import CompileContext
 
 from fx_explorer.capture import graphs
 from fx_explorer.capture.error_lines import one_line
+from fx_explorer.capture.hook_notes import BackendError, CallAgain, GuardedValue
 from fx_explorer.capture.live_guards import LiveGuards
 from fx_explorer.capture.made_code import MadeCode
 from fx_explorer.capture.segments import RecordedGraph, Segment
@@ -45,9 +46,7 @@ from fx_explorer.model import (
 from fx_explorer.session import SessionWriter
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.bytecode_steps import CallAgain
     from fx_explorer.capture.driving.steering import Steering
-    from fx_explorer.capture.recompiles import GuardedValue
 
 Notify = Callable[[Notice], None]
 
@@ -58,11 +57,14 @@ AUTOGRAD_WHILE_INSPECTING = (
 )
 
 
-class BackendError(NamedTuple):
-    """``stage`` is how far the compilation had come."""
+class _ThisThread(threading.local):
+    """What is compiled in a thread."""
 
-    error: BaseException
-    stage: Stage | None
+    direction: Direction = ""
+    segment: Segment | None = None
+    """For a region of a graph: its own."""
+    aot_depth = 0
+    """How often AOTAutograd was entered."""
 
 
 class Recording:
@@ -123,7 +125,7 @@ class Recording:
         )  # fmt: skip
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
-        self._local = threading.local()
+        self._here = _ThisThread()
         self._broken = False
         self._told_unavailable: set[tuple[str, str]] = set()
         self._told_of_autograd = False
@@ -197,45 +199,42 @@ class Recording:
         return next((stage for stage in reversed(STAGES) if stage in seen), None)
 
     def segment(self) -> Segment:
-        inner: Segment | None = getattr(self._local, "segment", None)
-        return inner or self.segments.setdefault(self.compilation_name(), Segment())
+        return self._here.segment or self.segments.setdefault(self.compilation_name(), Segment())
 
     @contextlib.contextmanager
     def inside(self, segment: Segment) -> Iterator[None]:
         """Inside the block, what is compiled in this thread belongs to ``segment``, a part of the current one."""
-        before = getattr(self._local, "segment", None)
-        self._local.segment = segment
+        before, self._here.segment = self._here.segment, segment
         try:
             yield
         finally:
-            self._local.segment = before
+            self._here.segment = before
 
     @property
     def direction(self) -> Direction:
         """Direction of the graph that is being compiled in this thread."""
-        return getattr(self._local, "direction", "")
+        return self._here.direction
 
     @property
     def is_nested(self) -> bool:
         """Whether AOTAutograd was entered again while it compiled: for a region of its own."""
-        return getattr(self._local, "aot_depth", 0) > 1
+        return self._here.aot_depth > 1
 
     @contextlib.contextmanager
     def in_aot(self) -> Iterator[None]:
-        self._local.aot_depth = getattr(self._local, "aot_depth", 0) + 1
+        self._here.aot_depth += 1
         try:
             yield
         finally:
-            self._local.aot_depth -= 1
+            self._here.aot_depth -= 1
 
     @contextlib.contextmanager
     def compiling(self, direction: Direction) -> Iterator[None]:
-        before = self.direction
-        self._local.direction = direction
+        before, self._here.direction = self._here.direction, direction
         try:
             yield
         finally:
-            self._local.direction = before
+            self._here.direction = before
 
     def elapsed(self) -> float:
         return time.time() - self.started

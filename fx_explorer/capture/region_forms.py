@@ -42,6 +42,20 @@ def annotated_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
                     yield node
 
 
+def region_name(node: torch.fx.Node) -> str | None:
+    """The region a node is in; empty for one without a name; None when it is in none, as are inputs and outputs.
+
+    An input carries the annotation of whatever made it, be it in another region.
+    """
+    custom = node.meta.get("custom")
+    if node.op in ("placeholder", "output") or not isinstance(custom, dict) or KEY not in custom:
+        return None
+    value = written_value(custom[KEY])
+    if isinstance(value, dict):
+        return str(value.get("inductor_region", ""))
+    return value if isinstance(value, str) else ""
+
+
 @contextlib.contextmanager
 def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
     """Inside the block ``regional_inductor`` keeps regions of ``gm`` with different names or configs apart, and compiles each

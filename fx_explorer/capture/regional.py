@@ -27,7 +27,7 @@ from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.links import traced_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.region_forms import KEY, configs_in_force, kept_apart, written_value
+from fx_explorer.capture.region_forms import configs_in_force, kept_apart, region_name
 from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.capture.stages import REGIONAL
 from fx_explorer.model import Link, RegionLowering
@@ -43,20 +43,6 @@ def regional_backend(recording: Recording) -> Iterator[None]:
             stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
             stack.callback(registry._BACKENDS.pop, REGIONAL, None)
         yield
-
-
-def region_name(node: torch.fx.Node) -> str | None:
-    """The region a node is in; empty for one without a name; None when it is in none, as are inputs and outputs.
-
-    An input carries the annotation of whatever made it, be it in another region.
-    """
-    custom = node.meta.get("custom")
-    if node.op in ("placeholder", "output") or not isinstance(custom, dict) or KEY not in custom:
-        return None
-    value = written_value(custom[KEY])
-    if isinstance(value, dict):
-        return str(value.get("inductor_region", ""))
-    return value if isinstance(value, str) else ""
 
 
 # the backend

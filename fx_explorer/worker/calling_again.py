@@ -39,7 +39,7 @@ class _Silent:
 
 
 class CalledOnce:
-    """A target that is being called: calls it again (capture/bytecode_steps.py, CallAgain). Made before its first call."""
+    """A target that is being called: calls it again (capture/hook_notes.py, CallAgain). Made before its first call."""
 
     def __init__(self, target: Target, request: CaptureRequest, modules: list[ModuleType]) -> None:
         """``modules``: the user's own, whose plain globals are put back."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.kernel_launches import NotedBuild, NotedKernel, NotedLaunch
+from fx_explorer.capture.launch_notes import NotedBuild, NotedKernel, NotedLaunch
 from fx_explorer.capture.launch_rows import add_launch_rows
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.template_choices import NOT_RUN, choices_for

@@ -15,8 +15,7 @@ from torch.fx.passes.operator_support import create_op_support
 
 from fx_explorer.capture.driving import settings
 from fx_explorer.capture.graphs import CALLS, module_path
-from fx_explorer.capture.region_forms import KEY
-from fx_explorer.capture.regional import region_name
+from fx_explorer.capture.region_forms import KEY, region_name
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Mark
 

@@ -1,0 +1,39 @@
+"""What one hook leaves in the recording for another."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from fx_explorer.model import Stage
+
+
+class BackendError(NamedTuple):
+    """``stage`` is how far the compilation had come."""
+
+    error: BaseException
+    stage: Stage | None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedValue:
+    """What a failed guard looked at."""
+
+    source: str = ""
+    """As torch names it: ``L['x']``, ``L['self'].power``, ``G['scale']``; empty for a global state."""
+    old: str = ""
+    """Where the guard's text does not have it and it is still known."""
+    new: str = ""
+
+
+class CallAgain(Protocol):
+    """Calls what was captured once more."""
+
+    inputs: str
+    """What it is called with, in short."""
+
+    def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
+        """Call it inside ``watching`` with copies of its inputs, and put its state back. What is not as it was before, in
+        sentences. Raises what the program raises."""
+        ...

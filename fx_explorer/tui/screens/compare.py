@@ -16,7 +16,6 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
 from fx_explorer.tui.views.compare import diff_rows, figure_columns, figure_row, pair_row
-from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 
 
@@ -40,16 +39,8 @@ class CompareScreen(DifferenceScreen):
         self._show_hint(self._figure_words(0))
         self._compare(len(self._figures) + first_to_compare(self._pairs))
 
-    def on_line_view_moved(self, event: LineView.Moved) -> None:
-        event.stop()
-        if event.control is self._list:
-            self._compare(event.line)
-
-    def on_line_view_followed(self, event: LineView.Followed) -> None:
-        """Enter on a document goes into its difference."""
-        event.stop()
-        if event.control is self._list and self._pair(event.line):
-            self._difference.focus()
+    def _has_difference(self, line: int) -> bool:
+        return self._pair(line) is not None
 
     @work(name="compare", group="compare", exclusive=True, description="compare two documents")
     async def _compare(self, line: int) -> None:

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.views.compare import DIFF_COLUMNS
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
@@ -51,6 +52,25 @@ class DifferenceScreen(ModalScreen[None]):
             yield self._title
             yield self._difference
             yield self._hint
+
+    def _compare(self, line: int) -> object:
+        """Show the difference of the pair at ``line``, or what stands in its place."""
+        raise NotImplementedError
+
+    def _has_difference(self, line: int) -> bool:
+        """Whether there is a pair at ``line``."""
+        raise NotImplementedError
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.control is self._list:
+            self._compare(event.line)
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Enter on a pair goes into its difference."""
+        event.stop()
+        if event.control is self._list and self._has_difference(event.line):
+            self._difference.focus()
 
     def _show_hint(self, words: str) -> None:
         following, before, other, close = (first_key(by_id(command), self._keymap) for command in _HINTED)

@@ -16,7 +16,6 @@ from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
 from fx_explorer.tui.views.compare import DIFF_COLUMNS, SIGN_KINDS, diff_rows
-from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 
 TELL_S = 0.25
@@ -83,16 +82,8 @@ class PassesScreen(DifferenceScreen):
         self._show_hint(f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out.")
         self._compare(first)
 
-    def on_line_view_moved(self, event: LineView.Moved) -> None:
-        event.stop()
-        if event.control is self._list:
-            self._compare(event.line)
-
-    def on_line_view_followed(self, event: LineView.Followed) -> None:
-        """Enter on a pass goes into its difference."""
-        event.stop()
-        if event.control is self._list and self._passes:
-            self._difference.focus()
+    def _has_difference(self, line: int) -> bool:
+        return line < len(self._passes)
 
     @work(name="compare", group="compare", exclusive=True, description="compare the IR before and after a pass")
     async def _compare(self, line: int) -> None:

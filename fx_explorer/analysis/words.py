@@ -72,8 +72,8 @@ _PLACE_ALONE = re.compile(r"\bat \d+:\d+:$")
 
 
 def compile_error(text: str) -> str:
-    """Triton begins with the place alone (``CompilationError: at 4:20:``), and ends with what is wrong there. In a helper there is
-    another place: that one counts."""
+    """Triton begins with the place alone (``CompilationError: at 4:20:``), and ends with what is wrong there. In a helper
+    there is another place: that one counts."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     places = [line for line in lines[:-1] if _PLACE_ALONE.search(line)]
     if not places or places[0] != lines[0]:

@@ -9,7 +9,7 @@ from fx_explorer.model import Artifact, Kernel, LineSource, SourceFile
 from fx_explorer.session import SessionReader
 
 _PLACE = re.compile(r"\bat (\d+):\d+:\n")
-"""``CompilationError._format_message``, triton/compiler/errors.py: behind it the function's text down to that line, and ``^``."""
+"""``CompilationError._format_message``, triton/compiler/errors.py: the function's text down to that line follows, and ``^``."""
 
 _CARET = re.compile(r"^\s*\^\s*$")
 
@@ -28,8 +28,8 @@ def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
 
 
 def _line_of(lines: list[str], message: str, number: int) -> int:
-    """Line (from 1) of the kernel's source that is the ``number``-th of its function, whose text the message begins with; 0 when
-    no line is, or several are."""
+    """Line (from 1) of the kernel's source that is the ``number``-th of its function, whose text the message begins with; 0
+    when no line is, or several are."""
     shown = message.split("\n")
     end = next((i for i, line in enumerate(shown) if _CARET.match(line)), 0)
     ends = [i for i in range(end, len(lines) + 1) if end and lines[i - end : i] == shown[:end]]

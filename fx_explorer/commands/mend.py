@@ -6,21 +6,19 @@ import argparse
 import asyncio
 import shlex
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
-from fx_explorer.commands.mend_recompiles import Recompiles, list_recompiles, recompiles_of
+from fx_explorer.commands.mend_recompiles import list_recompiles, recompiles_of
 from fx_explorer.commands.mend_together import ALL, apply_together, list_together
-from fx_explorer.errors import UsageError
-from fx_explorer.highlight import printable, printable_text
-from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.commands.mend_trying import Found, apply, place, told, trial
+from fx_explorer.highlight import printable
+from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.breaks import DistinctBreak
-    from fx_explorer.mending import Figures, Mend, Trial
 
 EPILOG = """\
 A mend is an edit of your source, or options of torch. --try runs each in a worker of its own, counts the breaks anew, and
@@ -44,31 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _number(text: str) -> int:
     return ALL if text == "all" else int(text)
-
-
-@dataclass
-class Found:
-    """What a session offers, kept when it is closed."""
-
-    request: CaptureRequest | None = None
-    before: Figures | None = None
-    why_not_tried: str = ""
-    """What is in the way of a trial; empty when nothing is known to be."""
-    stopped: str = ""
-    """What kept the program from its end."""
-    recompiles: Recompiles | None = None
-    breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
-    """A break, its mends, and why it has none that edits the source."""
-    trials: list[Trial] = field(default_factory=list)
-
-    def mend(self, number: int) -> Mend:
-        """As they are numbered in the list, from 1. Raises UsageError when there is no such mend."""
-        mends = [mend for _, some, _ in self.breaks for mend in some]
-        if not 1 <= number <= len(mends):
-            raise UsageError(
-                f"there is no mend {number}: the list has {len(mends)}. See it with fx-explorer mend, without --apply"
-            )
-        return mends[number - 1]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,7 +80,7 @@ async def _list(found: Found, arguments: argparse.Namespace) -> None:
         print(printable(_no_breaks(found)))
     number = 0
     for one, mends, obstacle in found.breaks:
-        print(printable(f"{_place(one.file, one.line)}  {one.code}"))
+        print(printable(f"{place(one.file, one.line)}  {one.code}"))
         print(f"    {printable(one.in_words)}")
         for mend in mends:
             number += 1
@@ -150,70 +123,3 @@ def _next_steps(arguments: argparse.Namespace) -> str:
 
 def _hint(one: DistinctBreak) -> str:
     return printable(one.hints[0]) if one.hints else "nothing"
-
-
-def _place(file: str, line: int) -> str:
-    from fx_explorer.mending.mend import relative
-
-    return f"{relative(file)}:{line}"
-
-
-async def trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:
-    from fx_explorer.mending.trial import TIMEOUT_S, try_mend
-
-    if found.request is None or found.before is None or found.why_not_tried:
-        raise UsageError(f"{arguments.target}: {found.why_not_tried}")
-    tried = await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
-    found.trials.append(tried)
-    return tried
-
-
-def told(trial: Trial) -> str:
-    seconds = ""
-    if trial.after:
-        seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
-    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
-
-
-async def apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
-    """1 when it is not written."""
-    if not mend.path:
-        return _set_by_hand(mend)
-    sys.stdout.write(printable_text(mend.diff))
-    tried = await trial(found, mend, arguments)
-    print(told(tried))
-    return written(mend, tried)
-
-
-def written(mend: Mend, tried: Trial) -> int:
-    """After asking; 1 when it is not."""
-    if not mend.path:
-        return _set_by_hand(mend)
-    from fx_explorer.mending import accept_all
-    from fx_explorer.mending.mend import relative
-
-    if tried.verdict == "refused":
-        print("not written: a mend that fails or changes results is not applied (--diff N prints it)")
-        return 1
-    files = ", ".join(_place(edit.path, edit.line) if edit.line else str(relative(edit.path)) for edit in mend.edits)
-    if not _agreed(f"Write this to {files}? [y/N] "):
-        print("not written")
-        return 1
-    for backup in accept_all(mend):
-        print(f"written; the file as it was: {printable(str(backup))}")
-    if mend.settings:
-        print(f"set this in your program too:\n{mend.instruction}")
-    return 0
-
-
-def _set_by_hand(mend: Mend) -> int:
-    print(f"this mend changes no file; set it in your program:\n{mend.instruction}")
-    return 0
-
-
-def _agreed(question: str) -> bool:
-    try:
-        return input(printable(question)).strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False

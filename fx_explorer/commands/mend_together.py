@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from fx_explorer.commands.mend_trying import Found, apply, told, trial, written
 from fx_explorer.highlight import printable, printable_text
 
 if TYPE_CHECKING:
-    from fx_explorer.commands.mend import Found
     from fx_explorer.mending import Together
 
 ALL = 0
@@ -20,8 +20,6 @@ TOO_FEW = "there are no two good mends, of different breaks, that go with each o
 
 async def list_together(found: Found, arguments: argparse.Namespace) -> None:
     """After each has been tried."""
-    from fx_explorer.commands.mend import told, trial
-
     whole = _together(found)
     print("all good mends together")
     if whole is None:
@@ -37,7 +35,6 @@ async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
 
     1 when nothing is written.
     """
-    from fx_explorer.commands.mend import apply, told, trial, written
     from fx_explorer.mending import next_to_try
 
     breaks = [mends for _, mends, _ in found.breaks]
@@ -45,7 +42,7 @@ async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
         print(printable(f"{mend.title} (line {mend.line})"))
         print(f"       {told(await trial(found, mend, arguments))}", flush=True)
     whole = _together(found)
-    good = [trial for trial in found.trials if trial.is_good]
+    good = [one for one in found.trials if one.is_good]
     if whole is None and len(good) == 1:
         print("one mend is good:")
         sys.stdout.write(printable_text(good[0].mend.diff))

@@ -1,0 +1,109 @@
+"""One mend in ``fx-explorer mend``: tried, told, and written after asking."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fx_explorer.commands.mend_recompiles import Recompiles
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.model import CaptureRequest
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.breaks import DistinctBreak
+    from fx_explorer.mending import Figures, Mend, Trial
+
+
+@dataclass
+class Found:
+    """What a session offers, kept when it is closed."""
+
+    request: CaptureRequest | None = None
+    before: Figures | None = None
+    why_not_tried: str = ""
+    """What is in the way of a trial; empty when nothing is known to be."""
+    stopped: str = ""
+    """What kept the program from its end."""
+    recompiles: Recompiles | None = None
+    breaks: list[tuple[DistinctBreak, list[Mend], str]] = field(default_factory=list)
+    """A break, its mends, and why it has none that edits the source."""
+    trials: list[Trial] = field(default_factory=list)
+
+    def mend(self, number: int) -> Mend:
+        """As they are numbered in the list, from 1. Raises UsageError when there is no such mend."""
+        mends = [mend for _, some, _ in self.breaks for mend in some]
+        if not 1 <= number <= len(mends):
+            raise UsageError(
+                f"there is no mend {number}: the list has {len(mends)}. See it with fx-explorer mend, without --apply"
+            )
+        return mends[number - 1]
+
+
+async def trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Trial:
+    from fx_explorer.mending.trial import TIMEOUT_S, try_mend
+
+    if found.request is None or found.before is None or found.why_not_tried:
+        raise UsageError(f"{arguments.target}: {found.why_not_tried}")
+    tried = await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
+    found.trials.append(tried)
+    return tried
+
+
+def told(trial: Trial) -> str:
+    seconds = ""
+    if trial.after:
+        seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
+    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
+
+
+async def apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
+    """1 when it is not written."""
+    if not mend.path:
+        return _set_by_hand(mend)
+    sys.stdout.write(printable_text(mend.diff))
+    tried = await trial(found, mend, arguments)
+    print(told(tried))
+    return written(mend, tried)
+
+
+def written(mend: Mend, tried: Trial) -> int:
+    """After asking; 1 when it is not."""
+    if not mend.path:
+        return _set_by_hand(mend)
+    from fx_explorer.mending import accept_all
+    from fx_explorer.mending.mend import relative
+
+    if tried.verdict == "refused":
+        print("not written: a mend that fails or changes results is not applied (--diff N prints it)")
+        return 1
+    files = ", ".join(place(edit.path, edit.line) if edit.line else str(relative(edit.path)) for edit in mend.edits)
+    if not _agreed(f"Write this to {files}? [y/N] "):
+        print("not written")
+        return 1
+    for backup in accept_all(mend):
+        print(f"written; the file as it was: {printable(str(backup))}")
+    if mend.settings:
+        print(f"set this in your program too:\n{mend.instruction}")
+    return 0
+
+
+def _set_by_hand(mend: Mend) -> int:
+    print(f"this mend changes no file; set it in your program:\n{mend.instruction}")
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(printable(question)).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def place(file: str, line: int) -> str:
+    from fx_explorer.mending.mend import relative
+
+    return f"{relative(file)}:{line}"

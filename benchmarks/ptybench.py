@@ -59,7 +59,7 @@ class Terminal:
         self, command: Sequence[str], *, columns: int = 200, rows: int = 50, environ: Mapping[str, str] | None = None
     ) -> None:
         variables = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
-        for name in ("LINES", "COLUMNS", "NO_COLOR"):
+        for name in ("LINES", "COLUMNS", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"):  # an installed package has its bytecode
             variables.pop(name, None)
         size = struct.pack("HHHH", rows, columns, 0, 0)
         self.started_ms = now_ms()

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import work
-from textual.app import SystemCommand
+from textual.app import App, SystemCommand
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from fx_explorer.analysis.words import counted
@@ -85,6 +86,8 @@ class ExplorerApp(BenchingApp):
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it changed."""
         self.config = config or Config()
+        # Before Textual begins: to change the theme of an app that runs is to parse and apply all its styles once more.
+        self.set_reactive(App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme())
         super().__init__(make_capture, self.config.keys, try_mend, measure_breaks, try_dynamic)
         self._session = session
         self._told: tuple[object, ...] | None = None
@@ -101,13 +104,15 @@ class ExplorerApp(BenchingApp):
 
     # start
 
-    def on_mount(self) -> None:
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
+    @property
+    def available_themes(self) -> dict[str, Theme]:
+        return {**super().available_themes, **{theme.name: theme for theme in THEMES}}
+
+    async def on_mount(self) -> None:
         self.set_keymap(textual_keymap(self.config.keys))
-        self.push_screen(self.explorer)
-        self.call_after_refresh(self._begin)
+        with self.batch_update():  # one frame with everything: an empty one before it costs as much again
+            await self.push_screen(self.explorer)
+            self._begin()
 
     def _begin(self) -> None:
         for problem in (*self.config.problems, *self._clash_messages()):

@@ -60,7 +60,7 @@ LIGHT = Theme(
 )
 
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)
-"""Register each with ``App.register_theme``, then set ``App.theme = default_theme()``."""
+"""To be among ``App.available_themes``; ``default_theme()`` is the one to start with."""
 
 
 def default_theme() -> str:

@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 from fx_explorer.highlight import printable
 from fx_explorer.tui.widgets import scroll_track
@@ -190,7 +191,12 @@ class LineCanvas(ScrollView):
             self.reveal(line, center)
 
     def _resize_canvas(self) -> None:
-        self.virtual_size = Size(self._margin + self.content_width + 1, self.line_count + self._header_height)
+        # Not assigned: Textual would lay out and paint the whole screen again, which does not depend on how much there is here.
+        size = Size(self._margin + self.content_width + 1, self.line_count + self._header_height)
+        self.set_reactive(Widget.virtual_size, size)
+        left, top = self.scroll_offset
+        if left > self.max_scroll_x or top > self.max_scroll_y:
+            self.scroll_to(x=left, y=top, animate=False, force=True)  # as far as there are lines
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -55,17 +55,15 @@ def warm_python(tmp_path_factory: pytest.TempPathFactory, capture_environment: d
         yield str(python)
 
 
-@pytest.fixture(scope="module")
-def warm_workers(warm_python: str) -> Iterator[None]:
-    """Workers that tests of the module start run in the warm Python, where none is named. Not for virtual GPUs."""
+@pytest.fixture
+def warm_workers(warm_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that the test starts run in the warm Python, where no other one is named. Not for virtual GPUs."""
     begin = WorkerProcess.__init__
 
     def begin_warm(self: WorkerProcess, python: str, *arguments: Any, **named: Any) -> None:
         begin(self, warm_python if python == sys.executable else python, *arguments, **named)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerProcess, "__init__", begin_warm)
-        yield
+    monkeypatch.setattr(WorkerProcess, "__init__", begin_warm)
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +87,8 @@ def captured(shared_folder: Path, warm_python: str, capture_environment: dict[st
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
         python = sys.executable if "gpu" in options else warm_python  # a virtual GPU has to be there before torch
         arguments = (_target(target), *_flags({"python": python, **options}), *extra)
-        path = shared_folder / f"{Path(str(target)).stem}-{_digest(target, options, extra)}.fxs"
-        with _locked(path.with_suffix(".lock")):
+        path = shared_folder / f"{Path(str(target)).stem}-{digest(target, options, extra)}.fxs"
+        with locked(path.with_suffix(".lock")):
             if not path.exists():
                 command = [sys.executable, "-m", "fx_explorer", "capture", *arguments, "-o", str(path)]
                 ended = subprocess.run(
@@ -133,12 +131,12 @@ def reader() -> Iterator[OpenedReader]:
         session.close()
 
 
-def _digest(*parts: object) -> str:
+def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 @contextlib.contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def locked(file: Path) -> Iterator[None]:
     """One process at a time."""
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -149,7 +149,7 @@ def test_a_junit_file_that_cannot_be_written_is_told(
 # how it ends
 
 
-def test_a_program_that_raised_ends_with_3_even_where_all_conditions_are_met(tmp_path: Path) -> None:
+def test_a_program_that_raised_ends_with_3_even_where_all_conditions_are_met(tmp_path: Path, warm_python: str) -> None:
     target, kept = tmp_path / "raises.py", tmp_path / "kept.fxs"
     target.write_text(
         "import torch\n"
@@ -157,7 +157,7 @@ def test_a_program_that_raised_ends_with_3_even_where_all_conditions_are_met(tmp
         "example_inputs = (torch.ones(2),)\n"
     )
     command = [sys.executable, "-m", "fx_explorer", "check", str(target), "--backend", "eager", "-o", str(kept)]
-    limits = ["--max-recompiles", "0", "--max-graph-breaks", "0"]
+    limits = ["--max-recompiles", "0", "--max-graph-breaks", "0", "--python", warm_python]
     ended = subprocess.run([*command, *limits], capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
     assert ended.returncode == 3, ended.stderr
     assert ended.stdout.startswith("raises.py:4: ")

@@ -1,6 +1,6 @@
 """Programs that do what programs should not: each ends in a state that is recorded and explained, with nothing left running.
 
-Every test starts one worker (about 4 s), so each looks at all that its program shows.
+Every test starts one worker, so each looks at all that its program shows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.worker.capturing import capture, processes_with
+
+warm = pytest.mark.usefixtures("warm_workers")
+"""Where it is not the process that comes to harm."""
 
 NET = """
 import torch
@@ -34,6 +37,7 @@ def written(folder: Path, text: str, name: str = "target.py") -> Path:
     return file
 
 
+@warm
 async def test_a_syntax_error_is_shown_with_its_place(tmp_path: Path) -> None:
     ended = await capture(written(tmp_path, "x = 1\ndef broken(:\n"))
     assert ended.outcome.kind == "raised"
@@ -43,6 +47,7 @@ async def test_a_syntax_error_is_shown_with_its_place(tmp_path: Path) -> None:
     assert "fx_explorer" not in ended.failure_texts[0]
 
 
+@warm
 async def test_a_model_that_needs_arguments_is_no_crash(tmp_path: Path) -> None:
     ended = await capture(written(tmp_path, NET.replace("(self):", "(self, width):")), output=tmp_path / "s.fxs")
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("not_started", 2)
@@ -51,6 +56,7 @@ async def test_a_model_that_needs_arguments_is_no_crash(tmp_path: Path) -> None:
     assert not (tmp_path / "s.fxs").exists(), "nothing was captured, so nothing may replace an older session"
 
 
+@warm
 async def test_wrong_inputs_are_named_with_the_traceback_of_the_program(tmp_path: Path) -> None:
     ended = await capture(written(tmp_path, NET.replace("ones(2, 8)", "ones(2, 9)")))
     assert ended.outcome.kind == "raised"
@@ -59,6 +65,7 @@ async def test_wrong_inputs_are_named_with_the_traceback_of_the_program(tmp_path
     assert "self.fc(x)" in "".join(ended.failure_texts)
 
 
+@warm
 async def test_an_exception_in_forward_keeps_what_was_captured(tmp_path: Path) -> None:
     source = NET.replace(
         "return self.fc(x)", "y = self.fc(x)\n        torch._dynamo.graph_break()\n        raise KeyError('mine')"
@@ -87,6 +94,7 @@ raise Odd
     assert "broken hook" in "\n".join(ended.printed("stderr"))
 
 
+@warm
 async def test_an_exception_in_backward_is_told_from_one_in_forward(tmp_path: Path) -> None:
     source = """
 import torch
@@ -106,6 +114,7 @@ example_inputs = torch.ones(3, requires_grad=True)
     assert ended.meta["target"]["train"] is True
 
 
+@warm
 async def test_an_unsupported_backend_is_refused_before_anything_is_called(tmp_path: Path) -> None:
     ended = await capture(written(tmp_path, NET.replace("return", "print('called'); return")), backend="inducter")
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("not_started", 2)
@@ -182,6 +191,7 @@ async def test_a_full_disk_stops_the_recording_but_not_the_program(tmp_path: Pat
     assert ended.meta["target"]["kind"] == "script", "what was written before the disk was full is kept"
 
 
+@warm
 async def test_odd_names_and_escape_sequences_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "mit Leerzeichen – ünïcode \x1b[31m"
     written(folder, "raise RuntimeError('the wrong types module was imported')", "types.py")

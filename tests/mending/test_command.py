@@ -12,6 +12,8 @@ import pytest
 from fx_explorer.model import Compilation
 from fx_explorer.session import SessionWriter
 
+MendCommand = Callable[..., subprocess.CompletedProcess[str]]
+
 PROGRAM = """\
 import torch
 
@@ -34,12 +36,18 @@ def captured_program(tmp_path_factory: pytest.TempPathFactory, captured: Callabl
     return file, captured(file, backend="eager")
 
 
-def mend(*arguments: object, answer: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fx_explorer", "mend", *map(str, arguments)]
-    return subprocess.run(command, input=answer, capture_output=True, text=True, timeout=300, check=False)
+@pytest.fixture
+def mend(warm_python: str) -> MendCommand:
+    """``mend("session.fxs", "--try", answer="y\\n")``: the command, as it ended."""
+
+    def run(*arguments: object, answer: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fx_explorer", "mend", *map(str, arguments), "--python", warm_python]
+        return subprocess.run(command, input=answer, capture_output=True, text=True, timeout=300, check=False)
+
+    return run
 
 
-def test_each_break_is_listed_with_its_mends(captured_program: tuple[Path, Path]) -> None:
+def test_each_break_is_listed_with_its_mends(mend: MendCommand, captured_program: tuple[Path, Path]) -> None:
     file, session = captured_program
     ended = mend(session)
     assert ended.returncode == 0, ended.stderr
@@ -51,14 +59,14 @@ def test_each_break_is_listed_with_its_mends(captured_program: tuple[Path, Path]
     ]
 
 
-def test_a_mend_is_printed_as_a_diff_or_as_lines_of_a_program(captured_program: tuple[Path, Path]) -> None:
+def test_a_mend_is_printed_as_a_diff_or_as_lines_of_a_program(mend: MendCommand, captured_program: tuple[Path, Path]) -> None:
     _, session = captured_program
     diff = mend(session, "--diff", 1).stdout
     assert "-    y = x * x.sum().item()\n+    y = x * x.sum().detach()\n" in diff
     assert mend(session, "--diff", 2).stdout.startswith("torch._dynamo.config.capture_scalar_outputs = True\n")
 
 
-def test_a_number_that_is_not_in_the_list_is_a_message(captured_program: tuple[Path, Path]) -> None:
+def test_a_number_that_is_not_in_the_list_is_a_message(mend: MendCommand, captured_program: tuple[Path, Path]) -> None:
     ended = mend(captured_program[1], "--apply", 9)
     assert (ended.returncode, ended.stderr) == (
         2,
@@ -66,7 +74,7 @@ def test_a_number_that_is_not_in_the_list_is_a_message(captured_program: tuple[P
     )
 
 
-def test_it_is_written_when_the_user_agrees_and_not_before(captured_program: tuple[Path, Path]) -> None:
+def test_it_is_written_when_the_user_agrees_and_not_before(mend: MendCommand, captured_program: tuple[Path, Path]) -> None:
     file, session = captured_program
     refused = mend(session, "--apply", 1, answer="n\n")
     assert refused.returncode == 1
@@ -81,7 +89,9 @@ def test_it_is_written_when_the_user_agrees_and_not_before(captured_program: tup
     assert "has changed since it was captured, first in line 5" in again.stdout
 
 
-def test_all_good_mends_are_tried_together_and_written_in_one_go(tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_all_good_mends_are_tried_together_and_written_in_one_go(
+    mend: MendCommand, tmp_path: Path, captured: Callable[..., Path]
+) -> None:
     file = tmp_path / "program.py"
     asked = "    torch._dynamo.graph_break()\n"
     file.write_text(PROGRAM.replace("    return", f"{asked}    return"))
@@ -95,7 +105,7 @@ def test_all_good_mends_are_tried_together_and_written_in_one_go(tmp_path: Path,
     assert file.read_text() == PROGRAM.replace(".item()", ".detach()")
 
 
-def test_a_word_that_is_no_number_is_a_message(captured_program: tuple[Path, Path]) -> None:
+def test_a_word_that_is_no_number_is_a_message(mend: MendCommand, captured_program: tuple[Path, Path]) -> None:
     ended = mend(captured_program[1], "--apply", "most")
     assert ended.returncode == 2
     assert "most" in ended.stderr
@@ -103,7 +113,7 @@ def test_a_word_that_is_no_number_is_a_message(captured_program: tuple[Path, Pat
 
 
 def test_a_session_with_other_ways_is_not_what_a_trial_is_held_against(
-    captured_program: tuple[Path, Path], tmp_path: Path
+    mend: MendCommand, captured_program: tuple[Path, Path], tmp_path: Path
 ) -> None:
     session = tmp_path / "ways.fxs"
     session.write_bytes(captured_program[1].read_bytes())
@@ -114,14 +124,16 @@ def test_a_session_with_other_ways_is_not_what_a_trial_is_held_against(
     assert "The session has other ways too" in ended.stderr
 
 
-def test_an_option_of_the_compiler_can_be_given_to_a_capture(tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_an_option_of_the_compiler_can_be_given_to_a_capture(
+    mend: MendCommand, tmp_path: Path, captured: Callable[..., Path]
+) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
     session = captured(file, "--setting", "dynamo.capture_scalar_outputs=True", backend="eager")
     assert mend(session).stdout == "no graph breaks: nothing to mend\n"
 
 
-def test_a_misspelt_option_of_the_compiler_is_a_message(tmp_path: Path) -> None:
+def test_a_misspelt_option_of_the_compiler_is_a_message(mend: MendCommand, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
     ended = mend(file, "--setting", "dynamo.capture_scalar_output=True")
@@ -129,7 +141,7 @@ def test_a_misspelt_option_of_the_compiler_is_a_message(tmp_path: Path) -> None:
     assert "did you mean dynamo.capture_scalar_outputs" in ended.stderr
 
 
-def test_of_a_program_that_fails_it_is_not_said_that_there_is_nothing_to_mend(tmp_path: Path) -> None:
+def test_of_a_program_that_fails_it_is_not_said_that_there_is_nothing_to_mend(mend: MendCommand, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text("def f(x:\n    return x\n")
     ended = mend(file)
@@ -137,13 +149,15 @@ def test_of_a_program_that_fails_it_is_not_said_that_there_is_nothing_to_mend(tm
     assert ended.stdout.startswith("no graph breaks up to where the program stopped: SyntaxError: '(' was never closed")
 
 
-def test_the_command_that_is_named_next_can_be_pasted(captured_program: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_command_that_is_named_next_can_be_pasted(
+    mend: MendCommand, captured_program: tuple[Path, Path], tmp_path: Path
+) -> None:
     session = tmp_path / "my session.fxs"
     session.write_bytes(captured_program[1].read_bytes())
     assert f"fx-explorer mend '{session}' --try " in mend(session).stdout
 
 
-def test_a_single_good_mend_is_all_there_is_to_apply(tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_a_single_good_mend_is_all_there_is_to_apply(mend: MendCommand, tmp_path: Path, captured: Callable[..., Path]) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
     ended = mend(captured(file, backend="eager"), "--apply", "all", answer="y\n")

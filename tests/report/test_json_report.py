@@ -66,6 +66,7 @@ def test_a_training_step_by_hand(tmp_path: Path, report: Report) -> None:
         "direction": "forward",
         "nodes": ["gelu"],
         "sources": [{"file": "/p/mlp.py", "line": 7}],
+        "written_at": None,
         "configs": [],
         "launches": [],
         "estimate": None,
@@ -195,7 +196,7 @@ def test_a_directory_of_logs_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "logs is not supported yet" in capsys.readouterr().err
 
 
-def test_a_target_is_captured_first_and_its_failure_kept(tmp_path: Path, schema: dict[str, Any]) -> None:
+def test_a_target_is_captured_first_and_its_failure_kept(tmp_path: Path, schema: dict[str, Any], warm_python: str) -> None:
     """The report is data on stdout whatever happens; the exit code says that the program raised."""
     target = tmp_path / "raises.py"
     target.write_text(
@@ -204,7 +205,7 @@ def test_a_target_is_captured_first_and_its_failure_kept(tmp_path: Path, schema:
         "def model(x):\n    x = double(x)\n    raise ValueError('on purpose')\n"
         "example_inputs = (torch.ones(2),)\n"
     )
-    ended = run_report(str(target), "--backend", "eager")
+    ended = run_report(str(target), "--backend", "eager", "--python", warm_python)
     assert ended.returncode == 3, ended.stderr
     made = json.loads(ended.stdout)
     jsonschema.validate(made, schema)

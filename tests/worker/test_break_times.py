@@ -57,8 +57,8 @@ def program(tmp_path: Path, text: str = PROGRAM) -> CaptureRequest:
 
 
 @pytest.fixture(scope="module")
-def times(tmp_path_factory: pytest.TempPathFactory, warm_workers: None) -> BreakTimes:
-    return asyncio.run(measure_breaks(program(tmp_path_factory.mktemp("times"))))
+def times(tmp_path_factory: pytest.TempPathFactory, warm_python: str) -> BreakTimes:
+    return asyncio.run(measure_breaks(program(tmp_path_factory.mktemp("times")), python=warm_python))
 
 
 def of_lines(times: BreakTimes) -> dict[int, BreakTime]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
+from tests.conftest import digest, locked
 from tests.worker.capturing import Ended, capture
 
 HERE = Path(__file__).parent
@@ -26,26 +28,27 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 
 
 @pytest.fixture(scope="session")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def own_cache(shared_folder: Path) -> Iterator[Path]:
     """The shim is built here once, and the user's own cache is left alone."""
     with pytest.MonkeyPatch.context() as patch:
-        cache = tmp_path_factory.mktemp("cache")
+        cache = shared_folder / "cache"
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield cache
 
 
 @pytest.fixture(scope="session")
-def for_gpu(own_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> ForGpu:
+def for_gpu(own_cache: Path, shared_folder: Path) -> ForGpu:
     """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are those of CaptureRequest."""
-    known: dict[str, Ended] = {}
 
     def run(target: Path | str, gpu: str, **request: Any) -> Ended:
-        key = repr((target, gpu, sorted(request.items())))
-        if key not in known:
-            output = tmp_path_factory.mktemp("sessions") / "s.fxs"
-            asked = {"backend": "inductor", "gpu": find_gpu(gpu), "timeout": 600, "output": output, **request}
-            known[key] = asyncio.run(capture(target, **asked))
-        return known[key]
+        output = shared_folder / f"{gpu}-{digest(target, sorted(request.items()))}.fxs"
+        kept = output.with_suffix(".pickle")
+        with locked(output.with_suffix(".lock")):
+            if not kept.exists():
+                asked = {"backend": "inductor", "gpu": find_gpu(gpu), "timeout": 600, "output": output, **request}
+                kept.write_bytes(pickle.dumps(asyncio.run(capture(target, **asked))))
+        ended: Ended = pickle.loads(kept.read_bytes())
+        return ended
 
     return run
 

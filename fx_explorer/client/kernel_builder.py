@@ -99,6 +99,8 @@ class Builder:
 
 def how_it_ended(status: int) -> str:
     """``the compiler crashed (SIGABRT)``; of an exit status, or minus a signal's number."""
+    if status == -signal.SIGKILL:
+        return "the compiler was killed (SIGKILL), as the system does when memory runs out"
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"the compiler crashed ({signal.Signals(-status).name})"

@@ -69,10 +69,15 @@ class KernelBuilds:
         """The resources of every configuration, in parallel; ``tell`` hears of each as it ends. Those that Inductor adds once
         it has seen the registers of the first ones come last. SASS comes with ``build``. Raises WorkerError."""
         asked: set[int] = set()
+        refused: list[str] = []
         while waiting := [row.position for row in await self.candidates(session, kernel) if row.position not in asked]:
             asked.update(waiting)
             for answer in asyncio.as_completed([self.ask("resources", session, kernel, position) for position in waiting]):
-                tell(await answer)
+                done = await answer
+                tell(done)
+                refused += [done.text] * (done.kind == "refused")
+            if refused:
+                raise WorkerError(refused[0])
         return rows_of(session, kernel, self.gpu.name)
 
     async def passes(self, session: Path, kernel: int, position: int = 0) -> str:

@@ -87,7 +87,10 @@ def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
         yield found
     except Exception as error:
         traceback.print_exc()
-        say(name, False, f"{what}: {error}" if what else str(error) or type(error).__name__)
+        from fx_explorer.capture.virtual_gpu.places import not_written
+
+        wrong = not_written(error) or str(error) or type(error).__name__
+        say(name, False, f"{what}: {wrong}" if what else wrong)
         raise Failed from error
     say(name, True, "; ".join(found))
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from fx_explorer.capture.virtual_gpu.building import Built, Toolchain
 from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
+from fx_explorer.capture.virtual_gpu.places import not_written
 from fx_explorer.capture.virtual_gpu.triton_kernel import TritonKernel, loaded
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
@@ -70,6 +71,8 @@ def _missing(error: ImportError) -> str:
 def _cannot(error: Exception) -> str:
     from fx_explorer.capture.virtual_gpu.installing import other_triton, versions
 
+    if unwritten := not_written(error):
+        return f"kernels cannot be compiled here: {unwritten}"
     why = f"kernels cannot be compiled with {versions()}: {type(error).__name__}: {error}"
     return ". ".join(filter(None, (why, other_triton())))
 
@@ -98,7 +101,7 @@ class KernelBuilder:
         try:
             answer = self._answer(request)
         except (FxExplorerError, CannotBuild, KeyError, OSError) as error:
-            answer = BuildAnswer(request.number, "refused", text=str(error).strip("'\""))
+            answer = BuildAnswer(request.number, "refused", text=not_written(error) or str(error).strip("'\""))
         return replace(answer, number=request.number, seconds=time.monotonic() - began)
 
     def _answer(self, request: BuildRequest) -> BuildAnswer:

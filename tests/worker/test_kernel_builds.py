@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client.kernel_builder import how_it_ended
+from fx_explorer.client.kernel_builder import Builder, how_it_ended
 from fx_explorer.client.kernel_builds import KernelBuilds, rows_of
 from fx_explorer.client.placing import writable_session
 from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
-from fx_explorer.model import KernelBuild
+from fx_explorer.model import BuildAnswer, BuildRequest, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.below.built_sessions import write_kernel
 from tests.analysis.below.samples import Sample, sample
@@ -187,7 +187,22 @@ def test_an_older_session_is_refused_with_what_to_do(tmp_path: Path) -> None:
         writable_session(written.path)
 
 
+async def test_that_nothing_could_be_built_is_no_table_without_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full by the first configuration: the answer is refused, and no row says anything."""
+    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"), built=False)
+    with SessionWriter(written.path) as writer:
+        writer.add(KernelBuild(0, written.kernel, 0, {"XBLOCK": 1}, "h100"))
+
+    async def refused(builder: Builder, request: BuildRequest) -> BuildAnswer:
+        return BuildAnswer(request.number, "candidates" if request.task == "candidates" else "refused", text="no space left")
+
+    monkeypatch.setattr(Builder, "ask", refused)
+    async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
+        with pytest.raises(WorkerError, match="no space left"):
+            await builds.build_all(written.path, written.kernel)
+
+
 def test_how_a_builder_ended_is_said_in_words() -> None:
+    assert how_it_ended(-9) == "the compiler was killed (SIGKILL), as the system does when memory runs out"
     assert how_it_ended(-6) == "the compiler crashed (SIGABRT)"
-    assert how_it_ended(-9) == "the compiler crashed (SIGKILL)"
     assert how_it_ended(3) == "the builder ended by itself with exit status 3"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch._guards import TracingContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fx_explorer.capture.versions import part
+from fx_explorer.capture.virtual_gpu.causes import chain
 from fx_explorer.capture.virtual_gpu.feeding import Feeding
 from fx_explorer.capture.virtual_gpu.questions import is_users
 
@@ -170,7 +171,7 @@ def without_weights(feeding: Feeding, reason: str) -> None:
 
 def missing_value(error: BaseException) -> str:
     """In plain words, when the program stopped because it asked for the content of a fake tensor; empty for another error."""
-    if not any(type(one).__name__ in NO_VALUE for one in _chain(error)):
+    if not any(type(one).__name__ in NO_VALUE for one in chain(error)):
         return ""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
     place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
@@ -179,13 +180,3 @@ def missing_value(error: BaseException) -> str:
         "values cannot go on, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
         "on the CPU, where its values are real and its graphs are moved to the virtual GPU. It happened"
     )
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from."""
-    seen: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in seen:
-        seen.append(current)
-        yield current
-        current = current.__cause__ or current.__context__

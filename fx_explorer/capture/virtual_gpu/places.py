@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import traceback
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from fx_explorer.capture.virtual_gpu.causes import chain
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
+
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+"""A disk that is full, a limit that is reached, a place that one may not write to."""
+
+COMPILERS = ("torch", "triton", "fx_explorer")
+"""Packages that write into these directories."""
 
 ADVICE = "Free some space, or set XDG_CACHE_HOME to a directory you can write."
 
@@ -29,6 +38,22 @@ def made(directory: Path) -> Path:
 
 def cannot_write(path: Path, error: OSError) -> WorkerError:
     return WorkerError(f"the virtual GPU keeps files in {path}, which cannot be written: {error.strerror or error}. {ADVICE}")
+
+
+def not_written(error: BaseException) -> str:
+    """What to say when a compiler could not write into our directories; empty for another error, or a file of the user's."""
+    for one in chain(error):
+        if isinstance(one, OSError) and one.errno in NOT_WRITTEN and _is_compilers(one):
+            return str(cannot_write(cache_home(), one))
+    return ""
+
+
+def _is_compilers(error: OSError) -> bool:
+    """By the file if it is named (a full disk names none), and by who wrote."""
+    if error.filename is not None and not Path(str(error.filename)).is_relative_to(cache_home()):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and any(package in Path(frames[-1].filename).parts for package in COMPILERS)
 
 
 def keep_apart(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -19,7 +20,7 @@ from fx_explorer import cli
 from fx_explorer.capture.versions import fitting_triton
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.installing import other_triton
-from fx_explorer.capture.virtual_gpu.places import keep_apart
+from fx_explorer.capture.virtual_gpu.places import keep_apart, not_written
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
 from tests.capture.virtual_gpu.conftest import ForGpu, needs_triton
@@ -223,6 +224,40 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(WorkerError, match=r"file/fx-explorer.*cannot be written.*set XDG_CACHE_HOME"):
         keep_apart(find_gpu("h100"), {})
+
+
+def raised(file: str, error: OSError) -> BaseException:
+    """``error`` as a line of ``file`` raised it, in what Inductor makes of it."""
+    names: dict[str, object] = {"error": error}
+    exec(compile("def write():\n    raise error", file, "exec"), names)
+    try:
+        try:
+            names["write"]()  # type: ignore[operator]
+        except OSError as inner:
+            raise RuntimeError(f"OSError: {inner}").with_traceback(inner.__traceback__) from None
+    except RuntimeError as outer:
+        return outer
+
+
+NO_SPACE = (errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("package", ["torch/_inductor/codecache.py", "triton/runtime/cache.py"])
+def test_a_disk_that_a_compiler_fills_is_told_with_what_to_do(cache: Path, package: str) -> None:
+    told = not_written(raised(f"/lib/site-packages/{package}", OSError(*NO_SPACE)))
+    assert told.startswith(f"the virtual GPU keeps files in {cache.parent}, which cannot be written: No space left on device.")
+    assert "set XDG_CACHE_HOME" in told
+
+
+def test_a_file_of_the_programs_own_is_left_to_the_program(cache: Path) -> None:
+    assert not_written(raised("/home/me/model.py", OSError(*NO_SPACE))) == ""
+    assert not_written(raised("/lib/torch/serialization.py", PermissionError(errno.EACCES, "no", "/home/me/model.pt"))) == ""
+    assert not_written(raised("/lib/triton/cache.py", FileNotFoundError(errno.ENOENT, "No such file", "ptxas"))) == ""
+
+
+def test_a_directory_of_ours_that_is_read_only_is_told(cache: Path) -> None:
+    path = str(cache / "h100" / "triton" / "x.ttir")
+    assert "Read-only file" in not_written(raised("/lib/triton/cache.py", OSError(errno.EROFS, "Read-only file system", path)))
 
 
 def test_a_real_gpu_is_hidden_and_its_caches_are_not_used(cache: Path) -> None:

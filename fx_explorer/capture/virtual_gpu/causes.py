@@ -1,0 +1,15 @@
+"""What an error came from: torch wraps what its compilers raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came from."""
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        seen.append(current)
+        yield current
+        current = current.__cause__ or current.__context__

@@ -44,10 +44,14 @@ class Feeding:
     """Asked while it was ``transplant``, in order."""
     choices: list[Choice] = field(default_factory=list)
     on_change: Callable[[Feeding], None] = lambda feeding: None
+    when_fake: list[Callable[[], None]] = field(default_factory=list)
+    """What only held while the program ran on the CPU is undone."""
 
     def become_fake(self, reason: str) -> None:
         if self.kind != "fake":
             self.kind, self.reason = "fake", reason
+            for undo in self.when_fake:
+                undo()
             self.on_change(self)
 
     def ask(self, question: Question) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree
+from torch.utils._mode_utils import no_dispatch
 
+from fx_explorer.capture.versions import part
+from fx_explorer.capture.virtual_gpu import shim
+from fx_explorer.capture.virtual_gpu.attention import Attention
 from fx_explorer.model import Gpu
 
-CUDNN_HEAD = 128
-FLASH_HEAD = 256
-"""Largest sizes of a head that these kernels take (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp)."""
+RECURRENT = [f"{name}.{given}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for given in ("input", "data")]
+"""On a GPU cuDNN runs them: here it is what Python decomposes them into. Dynamo leaves them to run between
+graphs, so it is shapes that count."""
 
 _libraries: list[Any] = []
 """An implementation goes when its library does."""
@@ -19,70 +27,57 @@ _libraries: list[Any] = []
 def add_operators(gpu: Gpu) -> None:
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
+    if gpu.vendor == "nvidia":
+        shim.use_cudnn()
     attention = Attention(gpu)
     for key in ("AutogradCUDA", "CUDA"):
         library.impl("scaled_dot_product_attention", attention, key)
+    for name in RECURRENT:
+        for key in ("AutogradCUDA", "CUDA"):
+            library.impl(name, _decomposed(name), key)
+    _ask_the_cpu()
     # CUDA only, and without a description for fake tensors: where there is a GPU, FakeTensorMode runs them.
     library.impl("_thnn_fused_gru_cell", fused_gru_cell, "Meta")
     library.impl("_thnn_fused_gru_cell_backward", fused_gru_cell_backward, "Meta")
 
 
-class Attention:
-    """Which kernel ``scaled_dot_product_attention`` becomes: what ``_fused_sdp_choice`` of a CUDA build answers, by our rules.
+def _decomposed(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload)
+    return operator.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd]
 
-    A build without CUDA has no fused one to choose: it would decompose attention without a word.
+
+def _ask_the_cpu() -> None:
+    """FakeTensorMode runs an operator that nobody described, on zeros, to learn its output's shape: here on the CPU.
+
+    Hook: ``run_fallback_kernel`` (torch/_subclasses/fake_tensor.py).
     """
+    original = part("torch._subclasses.fake_tensor", "run_fallback_kernel")
 
-    def __init__(self, gpu: Gpu) -> None:
-        self._prefers_cudnn = gpu.vendor == "nvidia" and gpu.capability[0] in (9, 10)
+    @functools.wraps(original)
+    def run_fallback_kernel(mode: Any, func: Any, flat_args: Sequence[Any], spec: Any, error: Exception) -> Any:
+        if not any(isinstance(one, torch.Tensor) and one.device.type == "cuda" for one in flat_args):
+            return original(mode, func, flat_args, spec, error)
+        with no_dispatch():
+            zeros = [_zeros(one) if mode.is_our_fake(one) else one for one in flat_args]
+            args, kwargs = _pytree.tree_unflatten(zeros, spec)
+            output = func(*args, **kwargs)
+        given = {one.untyped_storage()._cdata for one in zeros if isinstance(one, torch.Tensor)}
+        made = [one for one in _pytree.tree_leaves(output) if isinstance(one, torch.Tensor)]
+        if any(one.untyped_storage()._cdata in given for one in made):
+            raise error
+        with mode:
+            return _pytree.tree_map_only(torch.Tensor, _like_on_gpu, output)
 
-    def __call__(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        *,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> torch.Tensor:
-        if enable_gqa:
-            repeats = query.shape[-3] // key.shape[-3]
-            key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
-        mask = _additive(attn_mask, query.dtype)
-        inputs = query, key, value
-        if query.dim() != 4 or not query.shape[-1] == key.shape[-1] == value.shape[-1]:
-            return torch.ops.aten._scaled_dot_product_attention_math(*inputs, mask, dropout_p, is_causal, None, scale=scale)[0]
-        is_half = query.dtype in (torch.float16, torch.bfloat16)
-        head, has_grad = query.shape[-1], any(one.requires_grad for one in inputs)
-        if is_half and self._prefers_cudnn and head % 8 == 0 and head <= CUDNN_HEAD:
-            fused = torch.ops.aten._scaled_dot_product_cudnn_attention
-            return fused(*inputs, mask, has_grad, dropout_p, is_causal, False, scale=scale)[0]
-        if is_half and mask is None and head <= FLASH_HEAD:
-            return _flash(inputs, dropout_p, is_causal, scale)
-        if mask is not None:
-            mask = mask.expand(*query.shape[:3], key.shape[2])
-        fused = torch.ops.aten._scaled_dot_product_efficient_attention
-        return fused(*inputs, mask, has_grad, dropout_p, is_causal, scale=scale)[0]
+    sys.modules["torch._subclasses.fake_tensor"].run_fallback_kernel = run_fallback_kernel  # type: ignore[attr-defined]
 
 
-def _additive(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    return torch.zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), float("-inf"))
+def _zeros(fake: Any) -> torch.Tensor:
+    return torch.zeros_like(fake, device="cpu" if fake.fake_device.type == "cuda" else fake.fake_device)
 
 
-def _flash(inputs: tuple[torch.Tensor, ...], dropout_p: float, is_causal: bool, scale: float | None) -> torch.Tensor:
-    """Its heads are multiples of eight: others are padded."""
-    head = inputs[0].shape[-1]
-    scale = head**-0.5 if scale is None else scale
-    if missing := -head % 8:
-        inputs = tuple(torch.nn.functional.pad(one, (0, missing)) for one in inputs)
-    fused = torch.ops.aten._scaled_dot_product_flash_attention
-    output: torch.Tensor = fused(*inputs, dropout_p, is_causal, False, scale=scale)[0]
-    return output[..., :head] if missing else output
+def _like_on_gpu(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cuda")
 
 
 def fused_gru_cell(

@@ -23,6 +23,10 @@ extern "C" void fx_explorer_use_guard() {
   c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::DeviceType::CUDA)].store(new Guard());
 }
 
+// Whether the GPU is one of those that cuDNN is for.
+static bool has_cudnn = false;
+extern "C" void fx_explorer_use_cudnn() { has_cudnn = true; }
+
 namespace at {
 
 // Without them: "Cannot access accelerator device when none is available".
@@ -33,6 +37,15 @@ struct VirtualHooks : CUDAHooksInterface {
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
   // For a DataLoader that pins what it loads.
   Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+  // Layouts of convolutions and the kernels of an LSTM follow from these.
+  bool compiledWithCuDNN() const override { return has_cudnn; }
+  long versionCuDNN() const override { return 91900; }
+  long versionRuntimeCuDNN() const override { return 91900; }
+  bool supportsDilatedConvolutionWithCuDNN() const override { return has_cudnn; }
+  bool supportsDepthwiseConvolutionWithCuDNN() const override { return has_cudnn; }
+  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return has_cudnn; }
+  bool supportsBFloat16RNNWithCuDNN() const override { return has_cudnn; }
+  double batchnormMinEpsilonCuDNN() const override { return 0.0; }
 };
 
 // Preferred, so that those of a build with CUDA stay out.

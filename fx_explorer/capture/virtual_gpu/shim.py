@@ -63,6 +63,11 @@ def use_guard() -> None:
     _loaded[-1].fx_explorer_use_guard()
 
 
+def use_cudnn() -> None:
+    """From now on torch answers itself as a build with cuDNN would."""
+    _loaded[-1].fx_explorer_use_cudnn()
+
+
 def torch_root() -> Path:
     """Where torch is installed, found without importing it. Raises WorkerError when there is none."""
     spec = importlib.util.find_spec("torch")

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fx_explorer.capture.versions import part
 from fx_explorer.capture.virtual_gpu.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.optimizers import prefer_foreach
 
 GPU_DEVICE = torch.device("cuda", 0)
 
@@ -33,6 +35,7 @@ def transplant_graphs(feeding: Feeding) -> None:
 
     module.compile_fx = compile_fx
     _transplant_regions(feeding)
+    prefer_foreach(feeding)
 
 
 def _transplant_regions(feeding: Feeding) -> None:
@@ -99,6 +102,8 @@ class _Moving:
         new.args, new.kwargs = torch.fx.node.map_aggregate((new.args, new.kwargs), _device_there)
         if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
             new.args = ("cuda", *new.args[1:])
+        if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():
+            new.args = tuple(_saving(one) if isinstance(one, dict) else one for one in new.args)
         value = _value(new)
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or _is_number(old):
             return
@@ -111,13 +116,21 @@ class _Moving:
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in self._moved:
-            with self._fake_mode:
-                there = torch.empty_strided(
-                    tensor.size(), tensor.stride(), dtype=tensor.dtype, device=GPU_DEVICE, requires_grad=tensor.requires_grad
-                )
+            there = self._made(tensor)
             is_parameter = isinstance(tensor, torch.nn.Parameter)
             self._moved[id(tensor)] = torch.nn.Parameter(there, tensor.requires_grad) if is_parameter else there, tensor
         return self._moved[id(tensor)][0]
+
+    def _made(self, tensor: torch.Tensor) -> torch.Tensor:
+        if is_traceable_wrapper_subclass(tensor):  # nested or quantised: tensors in a wrapping
+            names, context = tensor.__tensor_flatten__()
+            inner = {name: self._tensor(getattr(tensor, name)) for name in names}
+            wrapped: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+            return wrapped.requires_grad_(tensor.requires_grad)
+        with self._fake_mode:
+            return torch.empty_strided(
+                tensor.size(), tensor.stride(), dtype=tensor.dtype, device=GPU_DEVICE, requires_grad=tensor.requires_grad
+            )
 
 
 def _value(node: torch.fx.Node, otherwise: Any = None) -> Any:
@@ -131,6 +144,11 @@ def _is_on_gpu(value: Any) -> bool:
 def _is_number(node: torch.fx.Node) -> bool:
     """A Python float that Dynamo passes as a tensor: it stays on the CPU where there is a GPU, too."""
     return bool(getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False))
+
+
+def _saving(options: dict[str, object]) -> dict[str, object]:
+    """On the CPU flex attention saves nothing for a backward (``_apply_kernel_options``, torch/nn/attention)."""
+    return {**options, "OUTPUT_LOGSUMEXP": True} if "OUTPUT_LOGSUMEXP" in options else options
 
 
 def _device_there(argument: Any) -> Any:

@@ -12,7 +12,8 @@ from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_i
 from fx_explorer.model import LEVELS, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.following import anchor_of, compilation_of, kernel_following, material_of, turned, why_missing, with_region
-from fx_explorer.tui.levels import BuildWanted, Levels, above, is_level, kernel_of
+from fx_explorer.tui.kernel_documents import above, is_level, kernel_of
+from fx_explorer.tui.levels import BuildWanted, Levels
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.presets import PRESETS, Material, Slot, bytecode_slot, document_for

@@ -18,7 +18,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
 from fx_explorer.tui.commands import by_id
-from fx_explorer.tui.levels import BuildWanted, builds_here, gpu_of
+from fx_explorer.tui.kernel_documents import builds_here, gpu_of
+from fx_explorer.tui.levels import BuildWanted
 
 TELL_S = 0.25
 """Between two looks at how long it has taken."""

@@ -12,7 +12,8 @@ from fx_explorer.analysis.regions import regions
 from fx_explorer.analysis.ways import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import LEVEL_TITLES, gpu_of
+from fx_explorer.tui.kernel_documents import gpu_of
+from fx_explorer.tui.levels import LEVEL_TITLES
 from fx_explorer.tui.screens.choose import Choice
 
 

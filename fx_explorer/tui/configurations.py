@@ -11,7 +11,8 @@ from fx_explorer import model
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.building import BuildingApp
-from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted, builds_here, gpu_of
+from fx_explorer.tui.kernel_documents import builds_here, gpu_of
+from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted
 
 AT_ONCE = 2
 """Compiled beside each other; more would let a pane wait for them all."""

@@ -10,7 +10,7 @@ from fx_explorer.analysis.own_kernels import own_lines_at
 from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import above
+from fx_explorer.tui.kernel_documents import above
 from fx_explorer.tui.presets import Material, Slot, document_for
 
 

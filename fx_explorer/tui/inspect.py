@@ -17,7 +17,7 @@ from fx_explorer.analysis.selection import ancestors, descendants, id_list, node
 from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import remarks
-from fx_explorer.tui.levels import above, is_level
+from fx_explorer.tui.kernel_documents import above, is_level
 
 MANY_NODES = 400
 """Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""

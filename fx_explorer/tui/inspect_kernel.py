@@ -14,14 +14,8 @@ from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspect import Entry
-from fx_explorer.tui.levels import (
-    LEVEL_TITLES,
-    build_of_document,
-    build_of_level,
-    builds_here,
-    kernel_of,
-    source_here,
-)
+from fx_explorer.tui.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
+from fx_explorer.tui.levels import LEVEL_TITLES
 from fx_explorer.tui.wrapping import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"

@@ -32,6 +32,8 @@ class FakeBuilds:
         self.sample = one
         self.asked: list[tuple[str, int]] = []
         self.gate = asyncio.Event()
+        self.stuck: set[int] = set()
+        """Positions that never come to an end."""
         self.error = ""
         self.refusal = ""
 
@@ -47,6 +49,8 @@ class FakeBuilds:
 
     async def _answer(self, task: str, session: Path, kernel: int, position: int) -> BuildAnswer:
         await self.gate.wait()
+        if position in self.stuck:
+            await asyncio.Event().wait()
         if self.refusal:
             raise WorkerError(self.refusal)
         with SessionReader(session) as reader, SessionWriter(session) as writer:
@@ -344,6 +348,28 @@ async def test_escape_stops_the_compiling_of_configurations(below_of: BelowOf, o
         await driver.until(lambda: below.builds.asked)
         await driver.press("escape")
         await driver.until(lambda: "Cancelled" in driver.screen)
+
+
+async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_there(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
+    below = below_of()
+    below.builds.stuck.add(1)
+    async with open_app(below.written.path, size=(120, 40)) as driver:
+        await driver.press("6", "u")
+        await driver.until(lambda: "1 of 2 configurations are compiled" in " ".join(driver.screen.split()))
+        await driver.press("j", "k")  # the screen answers meanwhile
+        await driver.press("escape")
+        await driver.until(lambda: "Cancelled" in driver.screen)
+        assert "not yet" in driver.screen
+        below.builds.stuck.clear()
+        await driver.press("u")
+        await driver.until(lambda: "not yet" not in driver.screen)
+        assert [asked for asked in below.builds.asked if asked[0] == "resources"] == [
+            ("resources", 0),
+            ("resources", 1),
+            ("resources", 1),
+        ]
 
 
 # pass by pass

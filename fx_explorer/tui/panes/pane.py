@@ -13,7 +13,8 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import Remark, remarks
 from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
-from fx_explorer.tui.levels import LEVEL_TITLES, is_level
+from fx_explorer.tui.kernel_documents import is_level
+from fx_explorer.tui.levels import LEVEL_TITLES
 from fx_explorer.tui.presets import MISSING, Slot
 from fx_explorer.tui.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.widgets.code_view import CodeView

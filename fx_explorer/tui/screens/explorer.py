@@ -14,19 +14,8 @@ from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.history import Stop
-from fx_explorer.tui.levels import (
-    FIRST_KERNEL,
-    INSIDE_A_LIBRARY,
-    NO_KERNEL,
-    NOT_TRITON,
-    OTHER_SOURCE,
-    CandidatesWanted,
-    first_statement,
-    gpu_of,
-    is_of_a_library,
-    kernel_document,
-    source_here,
-)
+from fx_explorer.tui.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
+from fx_explorer.tui.levels import FIRST_KERNEL, INSIDE_A_LIBRARY, NO_KERNEL, NOT_TRITON, OTHER_SOURCE, CandidatesWanted
 from fx_explorer.tui.library_calls import is_call_of, library_at
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching

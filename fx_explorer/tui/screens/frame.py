@@ -28,7 +28,7 @@ from fx_explorer.tui import header, inspect
 from fx_explorer.tui.arbiter import Arbiter
 from fx_explorer.tui.commands import Keymap, sentence_of
 from fx_explorer.tui.history import History, Stop
-from fx_explorer.tui.levels import builds_here
+from fx_explorer.tui.kernel_documents import builds_here
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList, leads_to

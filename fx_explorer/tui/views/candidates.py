@@ -25,7 +25,7 @@ from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import first_statement
+from fx_explorer.tui.kernel_documents import first_statement
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 LONGEST_SHARED = 40

@@ -8,7 +8,7 @@ from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.kernels import KernelUse, kernel_uses
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.levels import gpu_of
+from fx_explorer.tui.kernel_documents import gpu_of
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (

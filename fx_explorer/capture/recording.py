@@ -78,51 +78,56 @@ class Recording:
         self.started = time.time()
         self.waited_s = 0.0
         """What the compiler waited for the user at gates: no time of the compiler's."""
+        self.steering: Steering | None = None
+        """None: everything goes straight through."""
+        self.flush: Callable[[], None] = lambda: None
+        """Writes what a hook still holds back."""
+
+        # by compilation; forgotten when torch gives a name anew
         self.compilations: dict[str, Compilation] = {}
         self.segments: dict[str, Segment] = {}
         self.seen_stages: dict[str, set[Stage]] = {}
         self.backends: dict[str, str] = {}
-        """Backend in use, by compilation."""
+        """Backend in use."""
         self.broke: dict[str, bool] = {}
-        """Compilations that ended at a graph break."""
+        """Those that ended at a graph break."""
         self.break_causes: dict[str, set[str]] = {}
         """Why they did."""
-        self.live_guards = LiveGuards()
-        self.recompiled: dict[str, types.CodeType] = {}
-        """The function of each compilation that is made again, until it ends."""
-        self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
-        """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
-        self.symbols: dict[str, dict[str, Symbol]] = {}
-        """Dynamic sizes of the attempt that is under way, by name; by compilation."""
-        self.symbol_events: dict[str, set[SymbolEvent]] = {}
-        """What was told of them already."""
-        self.shape_guards: dict[str, Guard] = {}
-        """Dynamo's guard on sizes, by compilation."""
-        self.output_codes: set[int] = set()
-        """Text ids of the output codes that were lowered here."""
         self.cache_events: dict[str, list[str]] = {}
-        self.counters: dict[str, Counter[str]] = {}
-        """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
-        self.options_in_force: list[OptionInForce] = []
-        """Those of the console, with every value they had."""
-        self.flush: Callable[[], None] = lambda: None
-        """Writes what a hook still holds back."""
-        self.steering: Steering | None = None
-        """None: everything goes straight through."""
-        self.branches: dict[str, int] = {}
-        """Row of the branch that a compilation is on; absent on its first way."""
-        self.resume_names: dict[str, str] = {}
-        """Global that Dynamo's bytecode calls → the resume function in it: ``torch_dynamo_resume_in_forward_at_12``."""
-        self.made_code = MadeCode()
-        self.call_again: CallAgain | None = None
-        """Calls what was captured once more; None before it was called, and for a script."""
         self.errors: dict[str, BackendError] = {}
         """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
+        self.branches: dict[str, int] = {}
+        """Row of the branch that a compilation is on; absent on its first way."""
+        self.shape_guards: dict[str, Guard] = {}
+        """Dynamo's guard on sizes."""
+        self.symbols: dict[str, dict[str, Symbol]] = {}
+        """Dynamic sizes of the attempt that is under way, by name."""
+        self.symbol_events: dict[str, set[SymbolEvent]] = {}
+        """What was told of them already."""
         self._by_name: tuple[dict[str, Any], ...] = (
             self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes,
             self.cache_events, self.errors, self.branches, self.shape_guards,
             self.symbols, self.symbol_events,
         )  # fmt: skip
+
+        # what hooks leave for each other
+        self.live_guards = LiveGuards()
+        self.made_code = MadeCode()
+        self.recompiled: dict[str, types.CodeType] = {}
+        """The function of each compilation that is made again, until it ends."""
+        self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
+        """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
+        self.output_codes: set[int] = set()
+        """Text ids of the output codes that were lowered here."""
+        self.counters: dict[str, Counter[str]] = {}
+        """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
+        self.options_in_force: list[OptionInForce] = []
+        """Those of the console, with every value they had."""
+        self.resume_names: dict[str, str] = {}
+        """Global that Dynamo's bytecode calls → the resume function in it: ``torch_dynamo_resume_in_forward_at_12``."""
+        self.call_again: CallAgain | None = None
+        """Calls what was captured once more; None before it was called, and for a script."""
+
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
         self._here = _ThisThread()

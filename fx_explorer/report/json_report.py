@@ -21,6 +21,7 @@ from fx_explorer.analysis.guards import guard_kinds
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.measured import call_time, measured
 from fx_explorer.analysis.options import console_options
+from fx_explorer.analysis.own_kernels import definition
 from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, saved_values
@@ -205,10 +206,18 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
     gpu = session_gpu(reader)
     found = [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
     for kernel, one in zip(kernels, found, strict=True):
+        one["written_at"] = _written_at(reader, kernel)
         one["configs"] = kernel_configs(reader, kernel, gpu)
         one["launches"] = kernel_launches(reader, kernel)
         one["estimate"] = kernel_estimate(reader, kernel, gpu)
     return found
+
+
+def _written_at(reader: SessionReader, kernel: model.Kernel) -> Json | None:
+    """Of a Triton kernel of the user's own."""
+    place = definition(reader, kernel.artifact)
+    path = reader.get(model.SourceFile, place.document.id).path if place else ""
+    return {"file": path, "line": place.line + 1} if place else None
 
 
 def _kernel(kernel: model.Kernel, nodes: list[model.Node], paths: dict[int, str]) -> Json:

@@ -19,6 +19,7 @@ from fx_explorer.analysis.below.occupancy import Limit, Occupancy
 from fx_explorer.analysis.below.passes import Pass, pass_diff
 from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
 from fx_explorer.analysis.below.unknown import RUN_TIME
+from fx_explorer.analysis.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -46,12 +47,18 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
     found = candidates(reader, kernel, gpu)
     builds = [one.build for one in found]
     built = next((build for build in builds if build.has_resources), None)
-    lines = [kernel.name, roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
+    lines = [named(reader, kernel), roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
     lines += [*shared_in_words(builds), "", table(configurations(found)), ""]
     lines += [f"configuration {build.position}: {compile_error(build.error)}" for build in builds if build.error]
     return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
+
+
+def named(reader: SessionReader, kernel: model.Kernel) -> str:
+    """A kernel of the user's own with the place where it is written."""
+    written = definition(reader, kernel.artifact)
+    return f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}" if written else kernel.name
 
 
 def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:

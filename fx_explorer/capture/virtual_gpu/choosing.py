@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+MOST_FILES = 200
+"""So many are read at most: a second or two."""
+
 
 def needs_fake(file: Path | None, train: bool | None) -> str:
     """Why everything must be on the GPU from the beginning; empty when it need not be."""
@@ -13,8 +16,9 @@ def needs_fake(file: Path | None, train: bool | None) -> str:
     if tree is None:
         return ""
     name = file.name if file else ""
-    for line in _kernels(tree):
-        return f"the program has Triton kernels of its own ({name}:{line}), which run on a GPU only"
+    for other, its_tree in [(name, tree), *_imported(file, tree)]:
+        for line in _kernels(its_tree):
+            return f"the program has Triton kernels of its own ({other}:{line}), which run on a GPU only"
     if train is not False:
         for line in _named(tree, "flex_attention"):
             return f"flex attention has no backward on the CPU ({name}:{line})"
@@ -45,6 +49,35 @@ def _kernels(tree: ast.Module) -> Iterator[int]:
             decorators = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
             if decorators & {"triton.jit", "jit", "triton.autotune"} and _imports(tree, "triton"):
                 yield node.lineno
+
+
+def _imported(file: Path | None, tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
+    """Files beside ``file`` and below it that it imports, and that these import: (name, tree) of each. Libraries are left out:
+    what a program imports of them it need not call."""
+    folder = file.parent if file else Path()
+    pending, seen = [(folder, tree)], {file}
+    while pending and len(seen) < MOST_FILES:
+        here, importing = pending.pop()
+        for path in _files_of_imports(importing, here, folder):
+            if path not in seen and (found := _parsed(path)):
+                seen.add(path)
+                pending.append((path.parent, found))
+                yield path.name, found
+
+
+def _files_of_imports(tree: ast.Module, here: Path, folder: Path) -> Iterator[Path]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [(folder, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = [here, *here.parents][node.level - 1] if node.level else folder
+            module = f"{node.module}." if node.module else ""
+            names = [(base, module + alias.name) for alias in node.names] + [(base, module.rstrip("."))] * bool(module)
+        else:
+            continue
+        for base, name in names:
+            path = base.joinpath(*name.split("."))
+            yield from (one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file())
 
 
 def _imports(tree: ast.Module, package: str) -> bool:

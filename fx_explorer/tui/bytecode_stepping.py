@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from textual import work
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.step_record import StepRecord, read_record
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.trying import TryingApp
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.step_record import StepRecord
 
 LOOK_S = 0.1
 """While the worker records."""
@@ -28,7 +31,8 @@ class BytecodeSteppingApp(TryingApp):
 
     @work(name="bytecode steps", group="choose", exclusive=True, description="step through the bytecode")
     async def action_step_bytecode(self) -> None:
-        from fx_explorer.tui.screens.step_record import StepScreen  # not needed for the first paint
+        from fx_explorer.analysis.step_record import read_record  # neither is needed for the first paint
+        from fx_explorer.tui.screens.step_record import StepScreen
 
         explorer = self.explorer
         reader = explorer.reader
@@ -44,6 +48,8 @@ class BytecodeSteppingApp(TryingApp):
 
     async def _record(self, reader: SessionReader) -> StepRecord | None:
         """Have the worker call the program once more; its answer is told as any other."""
+        from fx_explorer.analysis.step_record import read_record
+
         live = self.captures.live
         if live is None or live.is_over or reader is not self.stepped_session:
             self.notify(NO_RECORD, timeout=READ_S)

@@ -144,7 +144,7 @@ def override_of(entry: Any) -> object:
 
 
 def compile_parameters() -> dict[str, object]:
-    """The keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default backend, 2.13 writes None for it."""
+    """Keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default backend, 2.13 writes None for it."""
     named = inspect.signature(torch.compile).parameters.items()
     defaults = {name: parameter.default for name, parameter in named if parameter.kind is parameter.KEYWORD_ONLY}
     if defaults.get("backend") is None and has_part("torch._dynamo.backends.registry", "get_default_backend"):

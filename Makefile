@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 NEWEST := .venv-newest
 TORCH ?= torch
 TORCH_TESTS := tests/capture tests/precompile tests/stages tests/worker tests/golden_gpu tests/test_generated_code.py
+VIRTUAL_GPUS := virtual-gpu-h100 virtual-gpu-a100 virtual-gpu-mi300x
 READY := $(VENV)/.ready
 DEMO ?= sample_models/transformer.py
 
@@ -13,7 +14,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test newest newest-torch newest-gpu virtual-gpu lint format types contracts wheel docs clean
+.PHONY: help demo test newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,8 +41,10 @@ newest-gpu: $(READY) newest-torch ## the check of the GPU that is not there, wit
 $(NEWEST)/bin/python:
 	$(PYTHON) -m venv $(NEWEST)
 
-virtual-gpu: $(READY) ## the GPU that is not there: every hook found, small programs compiled, attention fused
-	for gpu in h100 a100 mi300x; do $(BIN)/fx-explorer doctor --gpu $$gpu || exit 1; done
+virtual-gpu: $(VIRTUAL_GPUS) ## the GPU that is not there: every hook found, small programs compiled, attention fused
+
+$(VIRTUAL_GPUS): virtual-gpu-%: $(READY)
+	$(BIN)/fx-explorer doctor --gpu $*
 
 lint: $(READY) ## style
 	$(BIN)/ruff check .

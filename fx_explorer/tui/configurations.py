@@ -17,11 +17,13 @@ from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted
 AT_ONCE = 2
 """Compiled beside each other; more would let a pane wait for them all."""
 
+Asked = set[asyncio.Task[BuildAnswer]]
+
 
 class ConfigurationsApp(BuildingApp):
     """Compiles all configurations of the kernel that its view shows, and dumps the passes of one."""
 
-    _all_asked: set[asyncio.Task[BuildAnswer]] | None = None
+    _all_asked: Asked | None = None
     """None: nothing is being done."""
 
     @on(CandidatesWanted)
@@ -33,29 +35,31 @@ class ConfigurationsApp(BuildingApp):
     @work(name="build all", group="build all", exclusive=True, description="compile every configuration of a kernel")
     async def _build_all(self, kernel: model.Kernel) -> None:
         """The view is made again as each one ends. Those that Inductor adds when it has seen the registers come last."""
-        self._all_asked = set()
+        waiting_for = self._all_asked = set()
         began = time.monotonic()
         asked: set[int] = set()
         try:
             if not self._rows(kernel):
                 self.explorer.show_progress("Listing them … (the first time a builder has to start)")
-                await self._asked_quietly("candidates", kernel, 0)
+                await self._asked_quietly("candidates", kernel, 0, waiting_for)
             self._tell_how_far(kernel, began)
             while waiting := [row for row in self._rows(kernel) if row.position not in asked and row.state == "candidate"]:
                 asked.update(row.position for row in waiting)
                 gate = asyncio.Semaphore(AT_ONCE)
-                await asyncio.gather(*(self._one_of(kernel, row.position, gate, began) for row in waiting))
+                await asyncio.gather(*(self._one_of(kernel, row.position, gate, began, waiting_for) for row in waiting))
             self.explorer.show_progress("")
         except asyncio.CancelledError:
-            self.explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
+            if self._all_asked is waiting_for:  # or another kernel was asked for meanwhile
+                self.explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
         except FxExplorerError as error:
             self.explorer.show_progress(f"{error}")
         finally:
-            self._all_asked = None
+            if self._all_asked is waiting_for:
+                self._all_asked = None
 
-    async def _one_of(self, kernel: model.Kernel, position: int, gate: asyncio.Semaphore, began: float) -> None:
+    async def _one_of(self, kernel: model.Kernel, position: int, gate: asyncio.Semaphore, began: float, among: Asked) -> None:
         async with gate:
-            await self._asked_quietly("resources", kernel, position)
+            await self._asked_quietly("resources", kernel, position, among)
             self._tell_how_far(kernel, began)
 
     def _tell_how_far(self, kernel: model.Kernel, began: float) -> None:
@@ -65,18 +69,15 @@ class ConfigurationsApp(BuildingApp):
         words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels." if done < len(rows) else ""
         self.explorer.show_progress(words)
 
-    async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int) -> BuildAnswer:
-        """Raises WorkerError when nothing could be done; what the compilers refuse is in the session."""
+    async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int, among: Asked) -> BuildAnswer:
+        """``among`` what Escape stops. Raises WorkerError when nothing could be done; a compiler's refusal is kept."""
         reader = await self._writable()
         asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
-        waiting = self._all_asked
-        if waiting is not None:
-            waiting.add(asked)
+        among.add(asked)
         try:
             answer = await asked
         finally:
-            if waiting is not None:
-                waiting.discard(asked)
+            among.discard(asked)
         if answer.kind == "refused":
             raise WorkerError(answer.text)
         return answer
@@ -118,7 +119,7 @@ class ConfigurationsApp(BuildingApp):
         """What MLIR printed, from the session when it is there. Raises WorkerError, with the compiler's message."""
         row = next((row for row in self._rows(kernel) if row.position == position), None)
         if row is None or not row.passes:
-            answer = await self._asked_quietly("passes", kernel, position)
+            answer = await self._asked_quietly("passes", kernel, position, set())
             if answer.kind == "failed":
                 raise WorkerError(answer.text)
             row = next(row for row in self._rows(kernel) if row.position == position)

@@ -68,6 +68,8 @@ class Levels:
 
     def __init__(self) -> None:
         self.kernel: model.Kernel | None = None
+        self.listed: model.Kernel | None = None
+        """The one whose configurations are listed: it stays, whatever is selected."""
         self._positions: dict[int, int] = {}
         self._given_up: dict[tuple[int, int], str] = {}
         """(kernel, position) → why nothing came of it."""
@@ -76,7 +78,7 @@ class Levels:
 
     def forget(self) -> None:
         """Another session: ids mean something else."""
-        self.kernel, self._positions, self._given_up, self.news = None, {}, {}, ""
+        self.kernel, self.listed, self._positions, self._given_up, self.news = None, None, {}, {}, ""
 
     def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
         """The user asks for this kernel; ``position``: in this configuration. What was given up is tried again."""

@@ -140,8 +140,6 @@ class _Work:
     def resources(self, position: int) -> KernelBuild:
         """The row, compiled unless it was with the same toolchain. Raises UsageError."""
         row = self._row(position)
-        if row.origin == "library":
-            raise UsageError(NOTHING_TO_BUILD)
         if row.state == "candidate" or row.toolchain != self._toolchain.name:
             row = self._built(row)
             self._add_smaller_blocks()
@@ -168,6 +166,8 @@ class _Work:
         rows = self._candidates()
         if not 0 <= position < len(rows):
             raise UsageError(f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; there is no {position}")
+        if rows[position].origin == "library":
+            raise UsageError(NOTHING_TO_BUILD)
         return rows[position]
 
     def _rows(self) -> list[KernelBuild]:

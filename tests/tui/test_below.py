@@ -31,6 +31,8 @@ class FakeBuilds:
     def __init__(self, one: Sample) -> None:
         self.sample = one
         self.asked: list[tuple[str, int]] = []
+        self.answered: set[tuple[int, int]] = set()
+        """(kernel, position)"""
         self.gate = asyncio.Event()
         self.stuck: set[int] = set()
         """Positions that never come to an end."""
@@ -60,6 +62,7 @@ class FakeBuilds:
                 writer.update(self._failed(row) if self.error else self._built(writer, row, task))
             elif task == "passes":
                 writer.update(dataclasses.replace(row, passes=writer.text(dump())))
+        self.answered.add((kernel, position))
         return BuildAnswer(1, "failed" if self.error else "built", row.id)
 
     def _candidates(self, reader: SessionReader, writer: SessionWriter, kernel: int) -> list[KernelBuild]:

@@ -145,6 +145,47 @@ async def test_the_library_is_among_the_configurations_and_has_no_levels(templat
         assert {position for _, position in template.builds.asked} == {0, 1}
 
 
+# two kernels
+
+
+@pytest.fixture
+def another(template: Template) -> model.Kernel:
+    """A second kernel of that session, with one configuration."""
+    with SessionReader(template.path) as reader, SessionWriter(template.path) as writer:
+        (own,) = reader.rows(model.Kernel)
+        artifact = dataclasses.replace(reader.get(model.Artifact, own.artifact), id=0, title="another")
+        kernel = dataclasses.replace(own, id=0, position=1, name="another", artifact=writer.add(artifact))
+        kernel = dataclasses.replace(kernel, id=writer.add(kernel))
+        writer.add(model.KernelBuild(0, kernel.id, 0, {"XBLOCK": 1, "num_warps": 8}, "h100"))
+    return kernel
+
+
+async def test_the_list_stays_that_of_its_kernel_while_its_configurations_are_compiled(
+    template: Template, another: model.Kernel, open_app: OpenApp
+) -> None:
+    async with open_app(template.path, size=WIDE) as driver:
+        await driver.press("6", "U")
+        await until_built(driver)
+        await driver.press("6", "j", "u")
+        await driver.until(lambda: (another.id, 0) in template.builds.answered)
+        await driver.until(lambda: "not yet" not in driver.screen)
+        assert "another: its configurations" in driver.screen
+
+
+async def test_escape_stops_what_the_second_of_two_kernels_asked_for(
+    template: Template, another: model.Kernel, open_app: OpenApp
+) -> None:
+    template.builds.stuck = {0, 1}
+    async with open_app(template.path, size=WIDE) as driver:
+        await driver.press("6", "u")
+        await driver.until(lambda: len(template.builds.asked) == 2)
+        await driver.press("6", "j", "u")
+        await driver.until(lambda: len(template.builds.asked) == 3)
+        assert "Cancelled" not in driver.screen
+        await driver.press("escape")
+        await driver.until(lambda: "Cancelled" in driver.screen)
+
+
 # library calls
 
 

@@ -76,6 +76,7 @@ class Explorer(ExplorerFrame):
             return
         self.remember()
         self.arbiter.levels.choose(kernel)
+        self.arbiter.levels.listed = kernel
         self.progress = ""
         await self.show_view("candidates")
         self.app.post_message(CandidatesWanted(kernel))
@@ -84,7 +85,7 @@ class Explorer(ExplorerFrame):
     async def show_below(self) -> None:
         """Below the kernel of what the cursor is on; of a configuration in their view, that one."""
         chosen = self.candidate_here()
-        kernel = self.kernel_below() if chosen is None else self.arbiter.levels.kernel
+        kernel = self.kernel_below() if chosen is None else self.arbiter.levels.listed
         if self.reader is None or kernel is None:
             return
         place = self.place or self.arbiter.selection

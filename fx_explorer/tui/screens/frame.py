@@ -282,10 +282,10 @@ class ExplorerFrame(Screen[None]):
         self.show_inspector()
 
     def candidates_table(self, reader: SessionReader) -> Table:
-        """The configurations of the kernel that is looked at."""
+        """The configurations of the kernel that was asked for."""
         from fx_explorer.tui.views.candidates import candidates_table  # not needed for the first paint
 
-        return candidates_table(reader, self.arbiter.levels.kernel, self.progress)
+        return candidates_table(reader, self.arbiter.levels.listed, self.progress)
 
     def show_progress(self, words: str) -> None:
         """How far the configurations are compiled."""
@@ -299,7 +299,7 @@ class ExplorerFrame(Screen[None]):
         table = self._view_widgets.get("candidates")
         if self.view != "candidates" or not isinstance(table, TablePane) or self.outline.has_focus:
             return None
-        kernel, reader = self.arbiter.levels.kernel, self.reader
+        kernel, reader = self.arbiter.levels.listed, self.reader
         rows = builds_here(reader, kernel) if kernel and reader else []
         return rows[table.rows.cursor].position if table.rows.cursor < len(rows) else None
 

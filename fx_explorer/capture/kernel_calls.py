@@ -89,7 +89,7 @@ class LoweringInProgress:
     def _computed_by(self, kernel: str, scheduler_nodes: list[Any]) -> set[torch.fx.Node]:
         """A generated kernel is no call of the user's, even where one of those is an origin: it made an argument of it."""
         if kernel in self._own:
-            return {node for one in scheduler_nodes for node in calling_nodes(one.node.origins)}
+            return calling_nodes(scheduler_nodes)
         return {node for node in origins(scheduler_nodes) if not is_own_kernel(node)}
 
     def _current_nodes(self) -> list[Any]:

@@ -1,6 +1,7 @@
 """Finding a generated kernel in the output code.
 
-It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``, or, with Inductor's C++ wrapper, as it is.
+It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``; with Inductor's C++ wrapper a Triton kernel is
+the same in a text of C++, and a C++ kernel stands there as it is.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _LANGUAGES: dict[str, KernelLanguage] = {
 }
 """Method of ``AsyncCompile`` (torch/_inductor/async_compile.py) that builds a kernel → the language it is written in."""
 
-_DEFINITION = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^(?:(\w+) = |static const char\* (\w+)_source = R\"TRITON\(\n)async_compile\.(\w+)\(", re.MULTILINE)
 _QUOTES = "'''"
 
-_ESCAPED = re.compile(r"\\([\\'])")
+_ESCAPED = re.compile(r"\\([\\'\"])")
 """What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py, ``define_user_defined_triton_kernel``)."""
 
 
@@ -51,7 +52,8 @@ def definitions(output_code: str) -> dict[str, Definition]:
         counted = start
         source = output_code[start:closing]
         is_raw = output_code[opening - 1] == "r"
-        found[match[1]] = Definition(_LANGUAGES.get(match[2], "python"), source if is_raw else _unescaped(source), line)
+        language = _LANGUAGES.get(match[3], "python")
+        found[match[1] or match[2]] = Definition(language, source if is_raw else _unescaped(source), line)
     return found
 
 

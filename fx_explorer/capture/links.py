@@ -100,7 +100,8 @@ def _same_kernel_call(node: torch.fx.Node, earlier: RecordedGraph) -> tuple[int,
     triton_kernel_wrap.py). The pass that makes it write in place keeps that, and of the meta only what many nodes share."""
     call = node.kwargs["constant_args_idx"]
     calls = ((other, other_id) for other, other_id in earlier.ids.items() if is_own_kernel(other))
-    return tuple(other_id for other, other_id in calls if other.kwargs["constant_args_idx"] == call)
+    here = tuple(other_id for other, other_id in calls if other.kwargs["constant_args_idx"] == call)
+    return here + tuple(found for inner in earlier.nested.values() for found in _same_kernel_call(node, inner))
 
 
 def _trace_back(
@@ -119,6 +120,8 @@ def _trace_back(
     for name in _from_node_names(node):
         if name in earlier.by_name:
             return (earlier.by_name[name],), "from_node"
+    if is_own_kernel(node):  # of an autograd.Function, it is in a graph of Dynamo's nested in the one that was traced
+        return _same_kernel_call(node, earlier), "kernel_call"
     keys: tuple[How, ...] = ("source_fn_stack", "fwd_source_fn_stack")
     for key in keys:
         for entry in reversed(node.meta.get(key) or []):

@@ -43,11 +43,15 @@ def is_own_kernel(node: torch.fx.Node) -> bool:
     return "triton_kernel_wrapper" in str(node.target)
 
 
-def calling_nodes(origins: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
+def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     """Of the origins of an own kernel's call the node that makes it; the others made its arguments (``GraphLowering.run_node``,
-    torch/_inductor/graph.py, begins with the node itself)."""
-    calls = [node for node in origins if is_own_kernel(node)]
-    return set(calls[:1]) or set(origins)
+    torch/_inductor/graph.py, begins with the node itself). What is fused into the kernel has its own origins."""
+    found: set[torch.fx.Node] = set()
+    for inner in (inner for one in scheduler_nodes for inner in one.get_nodes()):
+        is_call = type(inner.node).__name__ == "UserDefinedTritonKernel"
+        calls = [node for node in inner.node.origins if is_own_kernel(node)]
+        found |= set(calls[:1]) if is_call else set(inner.node.origins) - set(calls)
+    return found
 
 
 def copied_lines(kernel: object, source: str) -> Copied:

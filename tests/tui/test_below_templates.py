@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import Place, document_of
 from fx_explorer.client.placing import copy_session
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.configurations import ConfigurationsApp
-from fx_explorer.tui.views.candidates import NO_CHOICE, candidates_table
+from fx_explorer.tui.views.candidates import NO_CHOICE, TEMPLATES_MAY_BE, candidates_table
 from tests.analysis.below.built_sessions import Written, write_choices, write_kernel
 from tests.analysis.below.samples import sample
 from tests.sessions import Hand
@@ -243,7 +243,7 @@ async def test_a_library_call_that_was_not_chosen_says_so_and_asks_no_builder(te
         writer.add(model.LineNode(code, 2, template.written.graph.first_node, "call_site", 0))
     async with open_app(template.path, size=WIDE) as driver:
         await driver.press("6", "j", "u")
-        assert NO_CHOICE in driver.screen
+        assert f"{NO_CHOICE} {TEMPLATES_MAY_BE}" in driver.screen
         await driver.press("6", "j", "U")
         assert "inside is decided on the GPU" in notices(driver)
     assert template.builds.asked == []

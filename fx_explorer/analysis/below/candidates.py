@@ -189,6 +189,11 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     return [PICK, TEMPLATE_OR_LIBRARY, *([TEMPLATE_ALONE] if is_alone else [])]
 
 
+def may_be_template(kernel: model.Kernel) -> bool:
+    """Whether Inductor has Triton templates for what this library call does."""
+    return bool(_PRODUCT.search(kernel.name)) or kernel.name.endswith("convolution")
+
+
 _PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
 
 

@@ -9,6 +9,7 @@ from fx_explorer import model
 from fx_explorer.analysis.below.candidates import (
     Candidate,
     candidates,
+    may_be_template,
     options_that_differ,
     session_gpu,
     shared_options,
@@ -33,14 +34,15 @@ LONGEST_SHARED = 40
 
 NO_KERNEL_YET = "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
 
-NO_CHOICE = "Nothing else was tried for this library call. With --mode max-autotune, Inductor tries Triton templates beside it."
+NO_CHOICE = "Nothing else was tried for this library call."
+TEMPLATES_MAY_BE = "With --mode max-autotune, Inductor may try Triton templates beside it."
 
 LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "registers": "registers", "shared": "shared"}
 
 ORIGINS: dict[str, str] = {
     "heuristic": "",
     "smaller_block": "added: smaller blocks, for fewer registers",
-    "template": "another choice of the template",
+    "template": "a Triton template",
     "tuned": "found by coordinate descent",
     "cached": "picked in an earlier run",
     "library": "a library call",
@@ -54,13 +56,13 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     gpu = session_gpu(reader)
     found = candidates(reader, kernel, gpu) if gpu else real_candidates(reader, kernel)
     builds = [one.build for one in found]
-    options = options_that_differ(builds)
+    options = _with_a_column(builds)
     not_known = what_is_not_known(kernel, builds)
     return Table(
         shows=_shows(kernel, builds),
         notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
         origin="Inductor's own list",
-        columns=_columns(options, has_timing=any(row.timing_s or row.is_picked for row in builds)),
+        columns=_columns(options, builds),
         rows=[_row(reader, kernel, card(reader), one, builds, not_known[1:]) for one in found],
         empty=progress or _why_none(kernel, gpu),
     )
@@ -86,7 +88,7 @@ def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
 
 def _why_none(kernel: model.Kernel, gpu: Gpu | None) -> str:
     if kernel.language == "extern":
-        return NO_CHOICE
+        return f"{NO_CHOICE} {TEMPLATES_MAY_BE}" if may_be_template(kernel) else NO_CHOICE
     return "None is known yet." if gpu else NO_GPU
 
 
@@ -99,11 +101,17 @@ def _in_all(rows: Sequence[KernelBuild]) -> str:
     return f", all with {words}" if len(rows) > 1 else f" ({words})"
 
 
-def _columns(options: Sequence[str], *, has_timing: bool) -> tuple[Column, ...]:
-    timing = (Column("measured", "good", is_number=True, min_width=9),) if has_timing else ()
+def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
+    """Options. A library call among templates has its name in the last column: it has none of theirs."""
+    names = options_that_differ(rows)
+    return [name for name in names if name != "library"] or names
+
+
+def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[Column, ...]:
+    timing = (Column("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
     return (
         Column("", "muted", is_number=True, min_width=2),
-        *(Column(_short(name), "strong", is_number=True, min_width=min(6, len(_short(name)))) for name in options),
+        *(Column(_short(name), "strong", is_number=True, min_width=_width(name, rows)) for name in options),
         *timing,
         Column("regs", is_number=True, min_width=4),
         Column("spills", is_number=True, min_width=6),
@@ -113,6 +121,14 @@ def _columns(options: Sequence[str], *, has_timing: bool) -> tuple[Column, ...]:
         Column("PTX lines", "muted", is_number=True, min_width=9, priority=2),
         Column("", "text", min_width=7, max_width=60),
     )
+
+
+def _has_timing(rows: Sequence[KernelBuild]) -> bool:
+    return any(row.timing_s or row.is_picked for row in rows)
+
+
+def _width(option: str, rows: Sequence[KernelBuild]) -> int:
+    return min(6, max([len(_short(option)), *(len(str(row.options.get(option, ""))) for row in rows)]))
 
 
 def _short(option: str) -> str:
@@ -129,10 +145,11 @@ def _row(
     not_known: Sequence[str],
 ) -> Row:
     build, room = one.build, one.occupancy
-    has_timing = [_measured(build)] if any(row.timing_s or row.is_picked for row in every) else []
+    options = _with_a_column(every)
+    has_timing = [_measured(build)] if _has_timing(every) else []
     cells = (
         str(build.position),
-        *(str(build.options.get(name, "")) for name in options_that_differ(every)),
+        *(str(build.options.get(name, "")) for name in options),
         *has_timing,
         _number(build.registers),
         size(build.spill_bytes) if build.spill_bytes > 0 else _number(build.spill_bytes),
@@ -140,7 +157,7 @@ def _row(
         (f"{100 * room.share:.0f} %" if room.blocks else "none") if room else "",
         ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
         f"{one.ptx_lines:,}" if one.ptx_lines else "",
-        _state(build, every[0]),
+        _state(build, every[0], options),
     )
     document = source_document(reader, build)
     place = first_statement(reader, document) if document else place_of_kernel(reader, kernel)
@@ -156,13 +173,15 @@ def _measured(build: KernelBuild) -> str:
     return microseconds(build.timing_s) if build.timing_s else ""
 
 
-def _state(build: KernelBuild, first: KernelBuild) -> str:
-    """Where it is from only if that is told apart from the first."""
+def _state(build: KernelBuild, first: KernelBuild, options: Sequence[str]) -> str:
+    """Where it is from only if that is told apart from the first; a library's name unless it stands in a column."""
     if build.state == "failed":
         return f"✗ {compile_error(build.error)}"
     ran = "● picked" if build.is_picked else ""
     words = {"candidate": "not yet", "built": ""}[build.state]
     origin = ORIGINS[build.origin] if build.origin != first.origin else ""
+    if build.origin == "library" and "library" not in options:
+        origin = f"{build.name}, {ORIGINS['library']}"
     return " · ".join(part for part in (ran, words, origin) if part)
 
 

@@ -13,6 +13,7 @@ from fx_explorer.commands.capture_options import (
     add_worker_arguments,
     request_from,
 )
+from fx_explorer.model import CaptureRequest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Ends with the script's own exit code."""
     from fx_explorer.commands.following import follow
 
+    output = arguments.output or Path(default_output(arguments.target))
+    return follow(request_of_run(arguments), arguments.python, arguments.timeout, output, pass_through=True)
+
+
+def request_of_run(arguments: argparse.Namespace) -> CaptureRequest:
+    """A script that runs as it would alone builds its kernels, unless their GPU is not there."""
     if arguments.build is None:
         arguments.build = arguments.gpu is None
-    output = arguments.output or Path(default_output(arguments.target))
-    return follow(request_from(arguments), arguments.python, arguments.timeout, output, pass_through=True)
+    return request_from(arguments)

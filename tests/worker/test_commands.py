@@ -117,8 +117,15 @@ def test_options_become_the_request() -> None:
     )
 
 
-def test_run_builds_by_default_and_is_always_a_script() -> None:
-    assert request_of("s.py", command=run) == CaptureRequest("s.py", "", as_script=True, build=True)
+def test_run_builds_by_default_unless_the_gpu_is_not_there_and_is_always_a_script() -> None:
+    def request_of_words(*words: str) -> CaptureRequest:
+        parser = argparse.ArgumentParser()
+        run.add_arguments(parser)
+        return run.request_of_run(parser.parse_args(words))
+
+    assert request_of_words("s.py") == CaptureRequest("s.py", "", as_script=True, build=True)
+    assert not request_of_words("s.py", "--gpu", "h100").build
+    assert not request_of_words("s.py", "--no-build").build
 
 
 @pytest.mark.parametrize("words", [["--option", "x"], ["--timeout", "0"], ["--timeout", "soon"], ["--option", "=1"]])

@@ -35,9 +35,9 @@ def fx_explorer(*words: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def request_of(*words: str, command: object = capture) -> CaptureRequest:
+def request_of(*words: str) -> CaptureRequest:
     parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
+    capture.add_arguments(parser)
     return request_from(parser.parse_args(words))
 
 

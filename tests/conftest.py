@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fx_explorer.client.process import WorkerProcess
 from fx_explorer.session.reader import SessionReader
@@ -41,7 +42,7 @@ def capture_environment(inductor_cache: Path) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def warm_python(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Iterator[str]:
     """A path to give as ``python`` where the test is not about the process: see warm_python.py, whose server runs meanwhile."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or torch.cuda.is_available():  # a forked process cannot use a GPU
         yield sys.executable
         return
     file, name = ROOT / "tests" / "warm_python.py", str(os.getpid())

@@ -85,7 +85,7 @@ def test_convnet_updates_running_statistics(captured: Captured, reader: OpenedRe
 
 def test_the_script_behaves_as_it_does_alone(captured: Captured, reader: OpenedReader) -> None:
     script = str(ROOT / "sample_models" / "script.py")
-    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=True)
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=True)
     session = reader(captured("script", python=sys.executable))
     printed = [line.text for line in session.rows(model.ConsoleLine, stream="stdout")]
     assert printed == alone.stdout.splitlines()

@@ -216,7 +216,43 @@ def operator() -> None:
     torch.compile(lambda x, y: own_add(x, y).sin())(torch.randn(4096), torch.randn(4096))
 
 
-PROGRAMS = (vector_add, softmax, matmul, layer_norm, imported, used_twice, operator)
+@triton.jit
+def square_kernel(x_ptr, out_ptr, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + place, mask=place < count)
+    tl.store(out_ptr + place, x * x, mask=place < count)
+
+
+@triton.jit
+def square_backward_kernel(x_ptr, grad_ptr, out_ptr, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + place, mask=place < count)
+    grad = tl.load(grad_ptr + place, mask=place < count)
+    tl.store(out_ptr + place, 2 * x * grad, mask=place < count)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        out = torch.empty_like(x)
+        square_kernel[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        out = torch.empty_like(x)
+        square_backward_kernel[(triton.cdiv(x.numel(), 256),)](x, grad.contiguous(), out, x.numel(), BLOCK=256)
+        return out
+
+
+def with_backward() -> None:
+    linear = torch.nn.Linear(64, 64)
+    torch.compile(lambda x: Square.apply(linear(x).relu()))(torch.randn(8, 64)).sum().backward()
+
+
+PROGRAMS = (vector_add, softmax, matmul, layer_norm, imported, used_twice, operator, with_backward)
 
 if __name__ == "__main__":
     wanted = sys.argv[1:]

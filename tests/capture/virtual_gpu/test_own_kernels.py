@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from torch._inductor import config as inductor_config
 
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import level_document, text_of_level
@@ -20,6 +21,7 @@ from fx_explorer.analysis.below.chain import linked_with_levels
 from fx_explorer.analysis.documents import Document, Place, document_of, documents, lines_of, rows_of
 from fx_explorer.analysis.explain import explain
 from fx_explorer.analysis.linked import linked_places
+from fx_explorer.analysis.selection import ancestors, of_stage
 from fx_explorer.capture.virtual_gpu.choosing import needs_fake
 from fx_explorer.client.kernel_builds import KernelBuilds
 from fx_explorer.gpus import find_gpu
@@ -37,6 +39,8 @@ KERNELS = {
     "layer_norm_kernel": ["layer_norm_kernel"],
     "hard_swish_kernel": ["hard_swish_kernel", "hard_swish", "clamped"],
     "scale_kernel": ["scale_kernel"],
+    "square_kernel": ["square_kernel"],
+    "square_backward_kernel": ["square_backward_kernel"],
 }
 """With the functions that are copied with them."""
 
@@ -124,6 +128,39 @@ def test_a_call_keeps_its_number_from_dynamo_to_inductor(session: SessionReader)
         (node,), (parent,) = session.by_ids(model.Node, [row.node]), session.by_ids(model.Node, [made_from.parent])
         assert parent.target.endswith("triton_kernel_wrapper_functional")
         assert parent.line == node.line
+
+
+def test_a_call_reaches_the_call_that_dynamo_traced_also_out_of_an_autograd_function(session: SessionReader) -> None:
+    for kernel in own(session):
+        (row,) = session.nodes_of_line(kernel.artifact, 0)
+        (node,) = session.by_ids(model.Node, [row.node])
+        family = session.by_ids(model.Node, of_stage(session, ancestors(session, [node.id]), "dynamo"))
+        assert [one.line for one in family] == [node.line], kernel.name
+        assert re.search("triton_kernel_wrapper|own_add", family[0].target)
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_copied"),
+    [("inductor.cpp_wrapper", True), ("inductor.epilogue_fusion_user_defined_triton_kernel", False)],
+)
+def test_a_kernel_in_a_text_of_cpp_is_linked_and_one_that_torch_changed_is_not(
+    for_gpu: ForGpu, setting: str, is_copied: bool
+) -> None:
+    if not hasattr(inductor_config, setting.removeprefix("inductor.")):
+        pytest.skip("this torch cannot do that")
+    ended = for_gpu(FILES[0], "h100", as_script=True, arguments=("vector_add",), settings={setting: True})
+    with SessionReader(ended.session) as reader:
+        (kernel,) = own(reader)
+        (output_code,) = reader.rows(model.Artifact, kind="output_code")
+        generated = reader.text(output_code.text).split("\n")
+        file = FILES[0].read_text().split("\n")
+        rows = copied(reader, kernel)
+        assert bool(rows) is is_copied
+        for row in rows:
+            assert generated[kernel.first_line + row.line - 2] == file[row.source_line - 1]
+        told = [failure.message for failure in reader.rows(model.Failure)]
+        assert bool(told) is not is_copied
+        assert all("its lines are not linked to it" in message for message in told)
 
 
 def test_a_line_of_the_kernel_is_lit_in_every_text_and_only_it(session: SessionReader) -> None:

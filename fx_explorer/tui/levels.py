@@ -110,8 +110,8 @@ class Levels:
     def _back_to_its_own(self, reader: SessionReader, kernel: model.Kernel) -> None:
         """The cursor is in the kernel's own code: a configuration that has another source is not what it is about."""
         build = self._build_of(reader, kernel)
-        if build and build.source:
-            del self._positions[kernel.id]
+        if build and build.source_artifact:
+            self._positions.pop(kernel.id, None)
 
     def position(self, reader: SessionReader) -> int:
         """The configuration that is shown: the user's choice, the one that ran, the first."""

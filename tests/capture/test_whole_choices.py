@@ -30,6 +30,10 @@ def wanted_first(candidates):
 
 get_algorithm_selector_cache().preprocessing_fns.insert(0, wanted_first)
 
+if {is_left_out}:
+    from fx_explorer.capture import kernels
+    kernels.write_choices = lambda *_: None
+
 def model(a, b, c):
     return torch.relu(a @ b + c) * 2
 
@@ -57,9 +61,13 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
         reader.close()
 
 
+LEFT_OUT = -1
+"""In place of a choice's number: the first, and no choice is asked for."""
+
+
 def _capture(folder: Path, taken: int) -> Path:
-    script, session = folder / f"product_{taken}.py", folder / f"{taken}.fxs"
-    script.write_text(PROGRAM.format(taken=taken))
+    script, session = folder / "product.py", folder / f"{taken}.fxs"
+    script.write_text(PROGRAM.format(taken=max(taken, 0), is_left_out=taken == LEFT_OUT))
     options = ["--gpu", "h100", "--mode", "max-autotune-no-cudagraphs", "-o", str(session)]
     subprocess.run(
         [sys.executable, "-m", "fx_explorer", "capture", str(script), *options],
@@ -120,3 +128,13 @@ def test_the_library_is_among_the_choices_and_nothing_of_it_can_be_built(read: R
     libraries = [row for row in reader.rows(KernelBuild, kernel=_template(reader).id) if row.origin == "library"]
     assert [row.options for row in libraries] == [{"library": "mm"}]
     assert all(row.state == "built" and not row.levels and not row.is_picked for row in libraries)
+
+
+def test_what_inductor_generates_is_the_same_when_no_choice_is_asked_for(read: Read) -> None:
+    def generated(reader: SessionReader) -> list[str]:
+        return [reader.text(row.text) for row in reader.rows(Artifact, kind="output_code")]
+
+    assert generated(read(0)) == generated(read(LEFT_OUT))
+    rows = [row for row in read(LEFT_OUT).rows(KernelBuild) if row.source]
+    assert rows
+    assert all(row.name.startswith("triton_mm") for row in rows), "each alone"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.feeding import IN_WORDS, Feeding
 from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
+from fx_explorer.capture.virtual_gpu.not_possible import not_possible
 from fx_explorer.capture.virtual_gpu.places import not_written
 from fx_explorer.model import Gpu
 
@@ -65,8 +66,8 @@ class VirtualGpu:
             return ""
         from fx_explorer.capture.virtual_gpu.fake_feeding import missing_value
 
-        if not_there := not_written(error):
-            return f"{not_there} It happened"
+        if words := not_written(error) or not_possible(error):
+            return f"{words} It happened"
         return missing_value(error)
 
     def _record(self, feeding: Feeding) -> None:

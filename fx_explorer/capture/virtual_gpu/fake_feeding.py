@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fx_explorer.capture.versions import part
 from fx_explorer.capture.virtual_gpu.causes import chain
 from fx_explorer.capture.virtual_gpu.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.initial_values import draw_nothing
 from fx_explorer.capture.virtual_gpu.questions import is_users
 
 NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
@@ -42,6 +43,7 @@ def allow_cuda_tensors(feeding: Feeding) -> None:
     torch.utils.swap_tensors = _swapping_referenced(part("torch.utils", "swap_tensors"))
     scaler = part("torch.amp.grad_scaler", "GradScaler")
     scaler._maybe_opt_step = _stepping_always(scaler._maybe_opt_step)
+    draw_nothing()
     _kept.extend((library, mode))
 
 
@@ -140,7 +142,11 @@ class CudaIsFake(TorchDispatchMode):
 
 def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
     device = kwargs.get("device")
-    return device is not None and torch.device(device).type == "cuda"
+    if device is None or torch.device(device).type != "cuda":
+        return False
+    if torch.device(device).index:
+        raise RuntimeError(f"there is one virtual GPU, cuda:0, and no {device}: use cuda:0 for this run")
+    return True
 
 
 def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:

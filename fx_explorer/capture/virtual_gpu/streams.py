@@ -1,4 +1,4 @@
-"""Streams, events and marks for a profiler: a program may make them, and they do nothing, as nothing runs.
+"""Streams, events, CUDA graphs and marks for a profiler: a program may make them, and they do nothing, as nothing runs.
 
 A build of torch without CUDA has only classes that raise when they are made.
 """
@@ -40,6 +40,10 @@ def add_streams(feeding: Feeding) -> None:
     }
     for name, value in made.items():
         setattr(torch.cuda, name, value)
+    torch.cuda.CUDAGraph = torch.cuda.graphs.CUDAGraph = _CudaGraph
+    torch.cuda.graph_pool_handle = torch.cuda.graphs.graph_pool_handle = lambda: (0, 0)
+    torch.accelerator.synchronize = lambda device=None: None
+    torch.accelerator.current_stream = lambda device=None: default
     torch.Tensor.record_stream = lambda tensor, stream: None
     for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
         setattr(torch.cuda.nvtx, name, lambda *args, **kwargs: 0)
@@ -68,6 +72,29 @@ class _Event:
         return math.nan
 
 
+class _CudaGraph:
+    """As torch.cuda.CUDAGraph: what would be recorded runs as it would without, and a replay does nothing."""
+
+    def __init__(self, keep_graph: bool = False) -> None: ...
+
+    def capture_begin(self, *args: object, **kwargs: object) -> None: ...
+
+    def capture_end(self) -> None: ...
+
+    def instantiate(self) -> None: ...
+
+    def replay(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def enable_debug_mode(self) -> None: ...
+
+    def debug_dump(self, debug_path: str) -> None: ...
+
+    def pool(self) -> tuple[int, int]:
+        return (0, 0)
+
+
 class _Stream:
     """As torch.cuda.Stream: always the default one."""
 
@@ -89,6 +116,9 @@ class _Stream:
 
     def query(self) -> bool:
         return True
+
+    def is_capturing(self) -> bool:
+        return False
 
     def record_event(self, event: Any = None) -> Any:
         return event or torch.cuda.Event()

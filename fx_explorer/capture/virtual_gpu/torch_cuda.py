@@ -54,14 +54,36 @@ def answer(feeding: Feeding) -> None:
         "get_device_properties": properties,
         "get_device_capability": gpu.capability,
         "get_device_name": gpu.device_name,
+        "get_arch_list": [gpu.arch],
+        "memory_snapshot": [],
         "is_bf16_supported": gpu.capability >= (8, 0),
         "is_tf32_supported": gpu.vendor == "nvidia" and gpu.capability >= (8, 0),
     }
     for name, value in answers.items():
         setattr(torch.cuda, name, _always(part("torch.cuda", name), value))
+    for name in ("_record_memory_history", "_dump_snapshot"):
+        setattr(torch.cuda.memory, name, _always(part("torch.cuda.memory", name), None))
+    torch.Generator = _Generator
     for name, there, absent in (("is_available", True, False), ("device_count", 1, 0)):
         setattr(torch.cuda, name, _by_who_asks(feeding, part("torch.cuda", name), there, absent))
     _set_versions(gpu)
+
+
+class _OfEither(type(torch._C.Generator)):  # type: ignore[misc] # a metaclass of its own in newer releases
+    """torch's own generators are of the class that ours stands for."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_OfEither):
+    """One of the CPU, also for ``cuda``: what is drawn with it there has no content."""
+
+    def __new__(cls, device: torch.device | str | int = "cpu") -> Any:
+        of = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        return super().__new__(cls, "cpu" if of.type == "cuda" else of)
+
+    def __init__(self, device: torch.device | str | int = "cpu") -> None: ...
 
 
 def device_properties(gpu: Gpu) -> Any:
@@ -113,8 +135,9 @@ def _set_versions(gpu: Gpu) -> None:
         torch.version.hip, torch.version.cuda = torch.version.hip or HIP_VERSION, None
     else:
         torch.version.cuda, torch.version.hip = torch.version.cuda or CUDA_VERSION, None
-    # The first is named in the first lines of generated code, and called by it only when it runs.
-    for name, value in {"_cuda_getCurrentRawStream": 0, "_cuda_cudaCachingAllocator_is_enabled": True}.items():
+    # The first is named in the first lines of generated code, and called by it only when it runs; the last is of CUDA graphs.
+    answers = {"_cuda_getCurrentRawStream": 0, "_cuda_cudaCachingAllocator_is_enabled": True, "_host_emptyCache": None}
+    for name, value in answers.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, _always(torch.cuda.current_device, value))
     if not hasattr(torch._C, "_scatter"):  # of DataParallel, which has one device

@@ -42,6 +42,7 @@ def mask() -> None:
 def lstm() -> None:
     """With ``cuda``: an LSTM is not compiled, and its tensors have no content."""
     layer = nn.LSTM(16, 32).cuda()
+    nn.init.trunc_normal_(layer.weight_hh_l0, std=0.02)
     output = torch.compile(lambda x: layer(x.sin())[0].cos())(torch.randn(5, 2, 16, device="cuda"))
     output.sum().backward()
 

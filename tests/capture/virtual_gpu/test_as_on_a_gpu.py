@@ -121,7 +121,7 @@ def test_a_mask_becomes_what_cudnn_takes(moved: Ended, opened: Opened) -> None:
 
 
 @needs_triton
-def test_an_lstm_on_cuda_runs_between_graphs(for_gpu: ForGpu, opened: Opened) -> None:
+def test_an_lstm_on_cuda_gets_its_first_values_and_runs_between_graphs(for_gpu: ForGpu, opened: Opened) -> None:
     ended = for_gpu(HERE / "as_on_a_gpu.py", "h200", as_script=True, arguments=("lstm",))
     assert told(ended, "compiled") == ["lstm"], told(ended, "failed")
     assert ended.meta["virtual_gpu"]["feeding"] == "fake"

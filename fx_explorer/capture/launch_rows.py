@@ -117,7 +117,8 @@ class _Rows:
         with self._writer.transaction():
             row = self._build(noted, choice.kernel, build)
             if row.state == "built":
-                self._writer.update(_of_choice(row, choice.row))
+                # Its source is the whole text of its module.
+                self._writer.update(replace(_of_choice(row, choice.row), lines_before=0))
 
     def _add_launched(self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_Choice], position: int) -> int:
         """In place of the candidate that it was timed as, where there is one: that was without what is fused into it."""

@@ -7,7 +7,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from fx_explorer.capture.launch_rows import add_launch_rows
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.template_choices import NOT_RUN, choices_for
 from fx_explorer.capture.tuned_choices import noting_choices
-from fx_explorer.model import Artifact, CaptureRequest, Compilation, Kernel, KernelBuild
+from fx_explorer.model import SOURCE_LEVEL, Artifact, CaptureRequest, Compilation, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 
+PROPERTIES = types.SimpleNamespace(name="NVIDIA H200", warp_size=32, major=9, minor=0)
 TEXT = "def triton_mm_{number}(arg_A):\n    BLOCK_M : tl.constexpr = {block}\n    \n    pass\n"
 """With a line of spaces, which Inductor writes and Triton does not keep (``textwrap.dedent``)."""
 
@@ -29,7 +30,7 @@ TEXT = "def triton_mm_{number}(arg_A):\n    BLOCK_M : tl.constexpr = {block}\n  
 @pytest.fixture
 def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H200")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(warp_size=32, major=9, minor=0))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: PROPERTIES)
     with SessionWriter(tmp_path / "s.fxs") as writer:
         yield Recording(writer, CaptureRequest("test", "", build=True), lambda _: None)
 
@@ -87,6 +88,10 @@ def test_every_candidate_is_kept_with_its_time_the_fastest_first(recording: Reco
     assert found[1].options == {"library": "mm"}
 
 
+OWN_SOURCE = 70
+"""Artifact of the first candidate's source."""
+
+
 def tuned_kernel(recording: Recording) -> int:
     """A template that ran with an epilogue, and the three candidates that were timed for it."""
     writer = recording.writer
@@ -98,7 +103,7 @@ def tuned_kernel(recording: Recording) -> int:
         text = writer.text(TEXT.format(number=number, block=block))
         name = f"triton_mm_{number}"
         row = KernelBuild(0, kernel, position, options, "NVIDIA H200", "built", "template", text, name, timing_s=1e-5)
-        writer.add(row)
+        writer.add(replace(row, levels={SOURCE_LEVEL: OWN_SOURCE + position}))
     row = KernelBuild(0, kernel, 3, {"library": "mm"}, "NVIDIA H200", "built", "library", name="mm", timing_s=3e-5)
     writer.add(row)
     return kernel
@@ -133,6 +138,8 @@ def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(recordi
     ]
     assert launch_of == [(rows[0].id,)]
     assert (rows[0].source, rows[1].name) == (0, "triton_mm_1"), "the winner's source is the kernel's"
+    assert [row.source_artifact for row in rows[:2]] == [0, OWN_SOURCE + 1]
+    assert [row.lines_before for row in rows[:2]] == [1, 0], "a candidate's source is its module"
 
 
 PROGRAM = """

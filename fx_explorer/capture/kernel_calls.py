@@ -174,8 +174,9 @@ class LoweringInProgress:
         )
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
-        """A kernel of the user's, with the lines it was copied from."""
-        copied = copied_lines(self._own[kernel.name], kernel.source) if kernel.name in self._own else Copied()
+        """A kernel of the user's, with the lines it was copied from; of one that was not written there is nothing to say."""
+        is_own = kernel.name in self._own and kernel.source
+        copied = copied_lines(self._own[kernel.name], kernel.source) if is_own else Copied()
         self.problems += [f"{kernel.name}: {problem}" for problem in copied.problems]
         return replace(kernel, copied=copied.lines)
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from fx_explorer.capture.built_texts import spilled_bytes, spills_told
 from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
+from fx_explorer.capture.virtual_gpu.places import cache_home
 from fx_explorer.model import Gpu
 from fx_explorer.model.kernel_build import NOT_KNOWN
 
@@ -54,10 +57,31 @@ def _number(pattern: str, text: str) -> int:
 def disassembled(cubin: bytes) -> str:
     """SASS with the lines it is from, inlined ones too. Raises CannotBuild.
 
-    The dataflow analysis is left out: it takes a third of the time, and names branch targets of GPUs before Volta only.
+    The dataflow analysis is left out: it takes a third of the time, and names branch targets of GPUs before Volta only. Kept on
+    disk: the same machine code in another session takes no time.
     """
+    kept = cache_home() / "virtual_gpu" / "sass" / f"{_key(cubin)}.sass"
+    if kept.exists():
+        return kept.read_text()
     with _as_file(cubin) as path:
-        return _run("nvdisasm", "-gi", "-ndf", "-c", path)
+        text = _run("nvdisasm", "-gi", "-ndf", "-c", path)
+    with contextlib.suppress(OSError):  # it was asked for the text, which is there: a full disk is told by whoever needs it
+        _keep(kept, text)
+    return text
+
+
+def _key(cubin: bytes) -> str:
+    """Another one for another nvdisasm."""
+    tool = Path(_tool("nvdisasm"))
+    return hashlib.sha256(f"{tool} {tool.stat().st_mtime_ns}\0".encode() + cubin).hexdigest()
+
+
+def _keep(path: Path, text: str) -> None:
+    """Two processes at once do no harm: each writes a file of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="writing_") as apart:
+        (Path(apart) / path.name).write_text(text)
+        (Path(apart) / path.name).replace(path)
 
 
 @functools.cache

@@ -185,6 +185,23 @@ def test_nothing_stays_changed_afterwards() -> None:
     assert state() == before
 
 
+def test_of_several_candidates_the_first_stands_for_all_whatever_the_program_clears() -> None:
+    from torch._inductor import select_algorithm as algorithms
+
+    def filtered(choices: list[Any]) -> list[Any]:
+        for one in algorithms.get_algorithm_selector_cache().preprocessing_fns:
+            if one.__module__ == inspecting.__module__:
+                choices = one(choices)
+        return choices
+
+    with inspecting():
+        assert filtered([1, 2]) == [1]
+        algorithms.clear_preprocessing_fns(clear_defaults=False)
+        assert filtered([1, 2]) == [1]
+        algorithms.get_algorithm_selector_cache().preprocessing_fns.clear()
+    assert filtered([1, 2]) == [1, 2]
+
+
 def test_garbage_is_collected_as_before_while_the_program_runs() -> None:
     thresholds: list[tuple[int, int, int]] = []
 

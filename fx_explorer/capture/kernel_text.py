@@ -25,6 +25,9 @@ _LANGUAGES: dict[str, KernelLanguage] = {
 _DEFINITION = re.compile(r"^(?:(\w+) = |static const char\* (\w+)_source = R\"TRITON\(\n)async_compile\.(\w+)\(", re.MULTILINE)
 _QUOTES = "'''"
 
+_PLACEHOLDER = re.compile(r"(?:Placeholder\.)?(?:KERNEL_NAME|DESCRIPTIVE_NAME)")
+"""``str`` of a ``Placeholder``, torch/_inductor/utils.py."""
+
 _ESCAPED = re.compile(r"\\([\\'\"])")
 """What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py, ``define_user_defined_triton_kernel``)."""
 
@@ -64,8 +67,7 @@ def _unescaped(quoted: str) -> str:
 
 def inlined(name: str, source: str, output_code: str) -> Definition:
     """A kernel that is no string of its own: ``source`` is what was generated, with placeholders for its name."""
-    for placeholder in ("KERNEL_NAME", "DESCRIPTIVE_NAME"):  # Placeholder, torch/_inductor/utils.py
-        source = source.replace(placeholder, name)
+    source = _PLACEHOLDER.sub(name, source)
     source = source.replace("#pragma CMT", "//").lstrip("\n")
     language: KernelLanguage = "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"
     at = output_code.find(source.rstrip()) if source.strip() else -1

@@ -1,4 +1,5 @@
 import operator
+import re
 from typing import Any
 
 import pytest
@@ -96,6 +97,14 @@ def test_a_kernel_is_found_where_it_stands_in_the_output_code(trained: list[Lowe
             if kernel.language == "cpp":
                 assert code_line(graph, kernel.first_line) == kernel.source.split("\n")[0]
                 assert 'extern "C"' in kernel.source
+
+
+def test_a_kernel_of_the_cpp_wrapper_has_its_own_name_and_is_found_where_it_stands() -> None:
+    with torch._inductor.config.patch(cpp_wrapper=True):
+        (graph,) = lower(lambda f: f(torch.ones(8)), lambda x: x.sin() + 1)
+    (kernel,) = (kernel for kernel in graph.kernels if kernel.language == "cpp")
+    assert re.findall(r"void +(\S+)\(", kernel.source) == [kernel.name]
+    assert code_line(graph, kernel.first_line) == kernel.source.split("\n")[0]
 
 
 def test_a_concatenation_is_computed_by_the_kernels_that_write_its_parts(trained: list[LoweredKernels]) -> None:

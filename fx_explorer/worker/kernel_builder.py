@@ -7,8 +7,10 @@ client sees that.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -39,7 +41,13 @@ QUOTED = "\n"
 NOTHING_TO_BUILD = "a library call is not compiled here: what it looks like inside is decided on the GPU"
 
 
+PR_SET_PDEATHSIG = 1
+"""linux/prctl.h. There is no Triton but on Linux."""
+
+
 def main(notices: int, commands: int) -> None:
+    # However the client ends: LLVM may compute for minutes, and until then nobody reads that the commands are at their end.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     lines = _lines(commands)
     try:
         builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))

@@ -6,6 +6,9 @@ import asyncio
 import importlib.util
 import os
 import re
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -206,3 +209,34 @@ def test_how_a_builder_ended_is_said_in_words() -> None:
     assert how_it_ended(-9) == "the compiler was killed (SIGKILL), as the system does when memory runs out"
     assert how_it_ended(-6) == "the compiler crashed (SIGABRT)"
     assert how_it_ended(3) == "the builder ended by itself with exit status 3"
+
+
+CLIENT = """
+import asyncio, sys
+from fx_explorer.client.kernel_builder import Builder
+from fx_explorer.gpus.reading import find_gpu
+async def stay():
+    await Builder(find_gpu("h100"), sys.executable).start()
+    print("warm", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(stay())
+"""
+
+
+@needs_triton
+def test_a_busy_builder_ends_with_its_client_however_that_ends() -> None:
+    with subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "warm\n"
+        (builder,) = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
+        os.kill(int(builder), signal.SIGSTOP)  # busy: it reads nothing
+        client.kill()
+    assert wait_until(lambda: not is_running(builder))
+
+
+def is_running(pid: str) -> bool:
+    """A dead one nobody has waited for does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -41,10 +41,10 @@ def whole_text(error: BaseException) -> str:
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Python's MemoryError, or the message of torch's CPU or CUDA allocator."""
-    return isinstance(error, MemoryError) or any(
-        words in one_line(error) for words in ("can't allocate memory", "out of memory")
-    )
+    """Python's MemoryError, as it is or as Dynamo names it in an error of its own, or the message of an allocator of torch's."""
+    told = one_line(error)
+    words = ("MemoryError", "can't allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(one in told for one in words)
 
 
 def without_our_frames(trace: TracebackType | None) -> TracebackType | None:

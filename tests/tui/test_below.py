@@ -341,7 +341,8 @@ async def test_enter_on_a_configuration_shows_its_levels(below_of: BelowOf, open
         await driver.press("j", "enter")
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert titles(driver)[-1].startswith("SASS · XBLOCK 2")
-        assert below.builds.asked == [("candidates", 0), ("resources", 0), ("resources", 1), ("build", 1)]
+        first, *resources, last = below.builds.asked
+        assert (first, sorted(resources), last) == (("candidates", 0), [("resources", 0), ("resources", 1)], ("build", 1))
 
 
 async def test_escape_stops_the_compiling_of_configurations(below_of: BelowOf, open_app: OpenApp) -> None:
@@ -368,11 +369,7 @@ async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_
         below.builds.stuck.clear()
         await driver.press("u")
         await driver.until(lambda: "not yet" not in driver.screen)
-        assert [asked for asked in below.builds.asked if asked[0] == "resources"] == [
-            ("resources", 0),
-            ("resources", 1),
-            ("resources", 1),
-        ]
+        assert sorted(position for task, position in below.builds.asked if task == "resources") == [0, 1, 1]
 
 
 # pass by pass

@@ -41,7 +41,7 @@ def whole_text(error: BaseException) -> str:
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Python's MemoryError, as it is or as Dynamo names it in an error of its own, or the message of an allocator of torch's."""
+    """Python's MemoryError, as it is or as an error of Dynamo's names it, or the message of an allocator of torch's."""
     told = one_line(error)
     words = ("MemoryError", "can't allocate memory", "out of memory")
     return isinstance(error, MemoryError) or any(one in told for one in words)

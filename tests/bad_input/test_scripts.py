@@ -99,9 +99,7 @@ async def test_what_a_script_sets_before_it_imports_torch_takes_effect_and_its_c
     assert ended.meta["target"]["kind"] == "script"
 
 
-async def test_what_a_forked_child_compiles_stays_out_of_the_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_forked_child_compiles_stays_out_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # Dynamo asks for its random state, which a fork cannot have twice
     script = tmp_path / "script.py"
     script.write_text(

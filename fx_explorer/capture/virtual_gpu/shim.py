@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
@@ -38,10 +39,19 @@ def load() -> None:
     """Build the shim if it is not there yet, and load it. Raises WorkerError; torch must not have been imported."""
     assert "torch" not in sys.modules, "torch asks for the hooks while it is imported"
     torch, cxx = torch_root(), compiler()
+    _load_hooks_of_torch(torch)
     try:
         _loaded.append(ctypes.CDLL(str(built(torch, cxx))))
     except OSError:
         _loaded.append(_built_again(torch, cxx))
+
+
+def _load_hooks_of_torch(torch: Path) -> None:
+    """Those of a CUDA build. Coming after the shim's, which are preferred, they would be refused with a line on stderr."""
+    library = torch / "lib" / "libtorch_cuda.so"
+    if library.exists():
+        with contextlib.suppress(OSError):  # importing torch says what it lacks
+            _loaded.append(ctypes.CDLL(str(library)))
 
 
 def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from fx_explorer.analysis.below.lines import KernelFile, LineMap
+from fx_explorer.analysis.below.line_map import KernelFile, LineMap
 
 Callers = Mapping[tuple[str, int], tuple[int, ...]]
 """(base name, line) of a helper → the kernel's lines that call it there."""

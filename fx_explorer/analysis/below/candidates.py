@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.below.instructions import Mix, instructions, mix
-from fx_explorer.analysis.below.lines import KernelFile
+from fx_explorer.analysis.below.line_map import KernelFile
 from fx_explorer.analysis.below.occupancy import Occupancy, occupancy
 from fx_explorer.analysis.below.roofline import Roofline, number_kind, roofline
 from fx_explorer.analysis.below.unknown import LIBRARY, LIBRARY_PICK, PADDING, PICK, SDPA, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY

@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from fx_explorer import model
 from fx_explorer.analysis.below.candidates import kernel_file, source_document, text_of_level
-from fx_explorer.analysis.below.lines import KernelFile, LineMap, inverted, lines_of_level
+from fx_explorer.analysis.below.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis.below.lines import lines_of_level
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.linked import linked_places
 from fx_explorer.model import KernelBuild, Level

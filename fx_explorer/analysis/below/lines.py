@@ -8,57 +8,25 @@ called it, and where the helper stands in the same source, for its line too. Wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from collections.abc import Callable
 
+from fx_explorer.analysis.below.assembly_lines import assembly_lines, callers, sass_lines
+from fx_explorer.analysis.below.line_map import KernelFile, LineMap
+from fx_explorer.analysis.below.llvm_lines import llvm_lines
+from fx_explorer.analysis.below.mlir_lines import mlir_lines
 from fx_explorer.model import Level
 
-LineMap = dict[int, tuple[int, ...]]
-"""Line of a text → lines of the Triton source, both from 1. Mostly one; several where two operations were made into one, in a
-helper that stands in the same source, or where it is not known which of several calls of a helper it was."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelFile:
-    """How compilers name the Triton source: the module it was compiled from."""
-
-    name: str
-    """Base name of the module's file. Empty: whichever file is the outermost one."""
-    lines_before: int = 0
-    """Lines of the module in front of the source: output code quotes a kernel with an empty line before it."""
-
-    def line(self, file: str, line: int) -> int:
-        """The source's line for ``line`` of ``file``; 0 when that is another file, or no line."""
-        own = not self.name or PurePath(file).name == self.name
-        return max(0, line - self.lines_before) if own and line > 0 else 0
-
-    def lines(self, chain: Sequence[tuple[str, int]]) -> tuple[int, ...]:
-        """The source's lines among those of ``chain``: files with a line, from the innermost helper out to the kernel."""
-        known = chain if self.name else chain[-1:]
-        return tuple(sorted({own for file, line in known if (own := self.line(file, line))}))
+_READERS: dict[Level, Callable[[str, KernelFile], LineMap]] = {
+    "ttir": mlir_lines,
+    "ttgir": mlir_lines,
+    "llir": llvm_lines,
+    "ptx": assembly_lines,
+    "amdgcn": assembly_lines,
+}
 
 
 def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = "") -> LineMap:
     """``assembly``: the PTX that a SASS was made from, which knows who called an inlined helper; SASS alone does not."""
-    from fx_explorer.analysis.below import assembly_lines, llvm_lines, mlir_lines
-
     if level == "sass":
-        return assembly_lines.sass_lines(text, file, assembly_lines.callers(assembly, file))
-    readers: dict[Level, Callable[[str, KernelFile], LineMap]] = {
-        "ttir": mlir_lines.mlir_lines,
-        "ttgir": mlir_lines.mlir_lines,
-        "llir": llvm_lines.llvm_lines,
-        "ptx": assembly_lines.assembly_lines,
-        "amdgcn": assembly_lines.assembly_lines,
-    }
-    return readers[level](text, file)
-
-
-def inverted(lines: LineMap) -> LineMap:
-    """The other way: line of the Triton source → lines of the text."""
-    found: dict[int, list[int]] = {}
-    for line, sources in lines.items():
-        for source in sources:
-            found.setdefault(source, []).append(line)
-    return {source: tuple(sorted(made)) for source, made in sorted(found.items())}
+        return sass_lines(text, file, callers(assembly, file))
+    return _READERS[level](text, file)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from fx_explorer.analysis.below.lines import KernelFile, LineMap
+from fx_explorer.analysis.below.line_map import KernelFile, LineMap
 
 _METADATA = re.compile(r"^!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)$", re.MULTILINE)
 _FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')

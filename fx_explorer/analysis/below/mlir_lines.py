@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from fx_explorer.analysis.below.lines import KernelFile, LineMap
+from fx_explorer.analysis.below.line_map import KernelFile, LineMap
 
 _DEFINED = re.compile(r"^#(loc\w*) = loc\((.*)\)$")
 _TRAILING = re.compile(r"\bloc\((#loc\w*|\"[^\"]*\":\d+:\d+|unknown|callsite\(.*\))\)$")

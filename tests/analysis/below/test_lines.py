@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from fx_explorer.analysis.below import assembly_lines
-from fx_explorer.analysis.below.lines import KernelFile, LineMap, inverted, lines_of_level
+from fx_explorer.analysis.below.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis.below.lines import lines_of_level
 from tests.analysis.below.samples import NAMES, sample
 
 

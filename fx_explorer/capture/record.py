@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from fx_explorer import __version__
 from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
 from fx_explorer.capture.recorder import recording
+from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.writer import finish_session
@@ -62,8 +64,12 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
 
 def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
     """A session that says what is asked for and when. Raises FileExistsError when something is there, and SessionWriteError."""
-    if path.exists():
-        raise FileExistsError(f"{path} is there already; record into a new file, or remove it first")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # follows no link, not even a dangling one
+    except FileExistsError:
+        raise FileExistsError(f"{path} is there already; record into a new file, or remove it first") from None
+    except OSError as error:
+        raise SessionWriteError(f"cannot create the session file {path}: {error.strerror}") from error
     writer = SessionWriter(path)
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("request", asdict(request))

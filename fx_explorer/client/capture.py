@@ -17,7 +17,7 @@ from pathlib import Path
 from fx_explorer import __version__
 from fx_explorer.client.console import Console
 from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
-from fx_explorer.client.placing import check_output, place_session
+from fx_explorer.client.placing import files_of, place_session, session_file
 from fx_explorer.client.process import GRACE_S, WorkerProcess
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
@@ -47,16 +47,18 @@ class Capture:
         output: Path | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
         environment: Mapping[str, str] | None = None,
+        force: bool = False,
     ) -> None:
-        """``environment``: variables the worker gets beside our own.
+        """``environment``: variables the worker gets beside our own. ``force``: replace at ``output`` what is no session, too.
 
         Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no temporary directory.
         """
-        if output is not None:
-            check_output(output)
+        never = files_of(request.target)
+        self.output = session_file(output, force=force, never=never) if output else None
+        if self.output:
+            self.output.check()
         self.python = python
         self.timeout = timeout
-        self.output = output
         self._on_output = on_output
         self._directory = _temporary_directory()
         self.session_path = self._directory / "session.fxs"
@@ -73,6 +75,7 @@ class Capture:
         self._waited_s = 0.0
         """What the worker waited for the user at gates; that is no time of the program's."""
         self._is_dismissed = False
+        self._is_kept = False
 
     async def start(self) -> None:
         """Create the session and start the worker. Raises SessionWriteError when there is no room for either."""
@@ -117,8 +120,10 @@ class Capture:
         self._worker.signal(signal.SIGINT)
 
     def discard(self) -> None:
-        """Delete the temporary session, when it was not moved to its place."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        """Delete the temporary session, when it was not moved to its place. One that could not be moved is kept: the outcome
+        tells where."""
+        if not self._is_kept:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _create_session(self) -> SessionWriter:
         writer = SessionWriter(self.session_path)
@@ -237,13 +242,14 @@ class Capture:
         if self.output is not None and outcome.kind != "not_started":
             try:
                 place_session(self.session_path, self.output)
-                self.session_path = self.output
+                self.session_path = self.output.path
                 if problem:  # there was no room where the session was; here there is
                     self._write_end_elsewhere(outcome, remains)
                     problem = ""
                 self.discard()
             except SessionWriteError as error:
                 problem = str(error)
+                self._is_kept = self.session_path.exists()
         if problem:
             self.outcome = with_problem(outcome, problem)
 

@@ -6,64 +6,81 @@ import contextlib
 import os
 import sqlite3
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
+from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
-from fx_explorer.session.schema import SCHEMA_VERSION
+from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION
 from fx_explorer.session.writer import finish_session
 
+_SQLITE = b"SQLite format 3\0"
 
-def check_output(output: Path) -> None:
-    """Raises UsageError when no file can be made at ``output``: better now than after a minute of compiling."""
-    if output.is_dir():
-        raise UsageError(f"{output} is a directory; give the name of the file to write with -o")
-    try:
-        with tempfile.TemporaryFile(dir=output.absolute().parent):
-            pass
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {output}: {error.strerror} ({output.absolute().parent}). Choose another place with -o FILE."
-        ) from error
+_APPLICATION_ID_AT = 68
+"""Offset in the header (sqlite.org/fileformat2.html#database_header)."""
 
 
-def place_session(session: Path, output: Path) -> None:
+def session_file(path: Path, *, force: bool = False, never: Sequence[Path] = ()) -> OutputFile:
+    """A place for a session: a free name, or an older session (with ``force`` anything but the files in ``never``)."""
+    return OutputFile(path, "session", is_a_session, force, tuple(never))
+
+
+def is_a_session(file: Path) -> bool:
+    """Whether the file says in its first bytes that it is one of ours (SQLite's header holds our application id)."""
+    with contextlib.suppress(OSError), file.open("rb") as opened:
+        header = opened.read(_APPLICATION_ID_AT + 4)
+        return header.startswith(_SQLITE) and header[_APPLICATION_ID_AT:] == APPLICATION_ID.to_bytes(4, "big")
+    return False
+
+
+def files_of(target: str) -> tuple[Path, ...]:
+    """The file that a target names, ``file.py`` or ``file.py:object``, however it is called."""
+    return tuple(Path(name) for name in (target, target.rpartition(":")[0]) if name)
+
+
+def place_session(session: Path, output: OutputFile) -> None:
     """Put the session, as one plain file, at ``output``, at once: a reader never sees half a file there.
 
     It is copied, because the app may still be reading it where it is, and because the place may be on another file system.
-    Only when there is no room for a copy is it moved. Raises SessionWriteError when that fails too; the session then stays
-    where it is.
+    Only when there is no room for a copy is it moved. Raises SessionWriteError when that fails too, or when something of the
+    user's is there by now; the session then stays where it is.
     """
     if not session.exists():
         raise SessionWriteError(
             f"the session {session} is gone: something removed it while the capture ran (a clean-up of /tmp?)."
         )
+    kept = f"The session is kept in {session}; move it where there is room."
     try:
+        output = replace(output, never=(*output.never, *_sources(session)))
         copy_session(session, output)
+    except UsageError as error:
+        raise SessionWriteError(f"{error}. The session is kept in {session}.") from error
     except (OSError, sqlite3.Error) as error:
         try:
             finish_session(session)
-            os.replace(session, output)
-        except (OSError, SessionWriteError):
+            output.put(session)
+        except (OSError, SessionWriteError, UsageError):
             reason = error.strerror if isinstance(error, OSError) else error
-            raise SessionWriteError(
-                f"cannot write {output}: {reason}. The session is kept in {session}; move it where there is room."
-            ) from error
+            raise SessionWriteError(f"cannot write {output.path}: {reason}. {kept}") from error
     else:
         for name in (session.name, f"{session.name}-wal", f"{session.name}-shm"):
             session.with_name(name).unlink(missing_ok=True)
 
 
-def copy_session(session: Path, output: Path) -> None:
-    """Copy through SQLite, which includes what is still in the write-ahead log."""
-    beside = output.with_name(f".{output.name}.partial")
-    try:
+def copy_session(session: Path, output: OutputFile) -> None:
+    """Copy it whole, with what is still in the write-ahead log. Raises UsageError, OSError and sqlite3.Error."""
+    with output.partial() as beside:
         with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
-        os.replace(beside, output)
-    finally:
-        beside.unlink(missing_ok=True)
+
+
+def _sources(session: Path) -> list[Path]:
+    """The source files that the session holds: what ran is never written over."""
+    with contextlib.closing(sqlite3.connect(session)) as db:
+        return [Path(path) for (path,) in db.execute("SELECT path FROM source_file") if isinstance(path, str)]
 
 
 def writable_session(session: Path) -> Path:
@@ -79,5 +96,5 @@ def writable_session(session: Path) -> Path:
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
         return session
     copy = Path(tempfile.mkdtemp(prefix="fx-explorer-")) / session.name
-    copy_session(session, copy)
+    copy_session(session, session_file(copy))
     return copy

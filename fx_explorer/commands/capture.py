@@ -6,19 +6,22 @@ import argparse
 from pathlib import Path
 
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
+from fx_explorer.commands.outputs import add_force_argument, session_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
+    add_force_argument(parser)
     add_capture_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.commands.following import follow
 
-    output = arguments.output or Path(default_output(arguments.target))
-    return follow(request_from(arguments), arguments.python, arguments.timeout, output, pass_through=False)
+    output = session_output(arguments, default_output(arguments.target))
+    assert output is not None
+    return follow(request_from(arguments), arguments, output, pass_through=False)
 
 
 def default_output(target: str) -> str:

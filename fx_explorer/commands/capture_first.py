@@ -24,7 +24,11 @@ async def capture_first(
     its place told, when the capture did not end well.
     """
     progress = Progress(sys.stderr, pass_through=False)
-    capture = Capture(request_from(arguments), arguments.python, arguments.timeout, output, on_output=progress.program_output)
+    capture = Capture(
+        *(request_from(arguments), arguments.python, arguments.timeout, output),
+        on_output=progress.program_output,
+        force=getattr(arguments, "force", False),
+    )
     keep = False
     try:
         with interrupts(capture, interrupts_program=False):
@@ -36,13 +40,14 @@ async def capture_first(
         if outcome.kind != "finished":
             progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
         if outcome.kind != "not_started":
+            keep = output is None  # until it is answered from: an answer that cannot be written loses nothing
             with SessionReader(capture.session_path) as reader:
                 answer(reader)
-            keep = output is None and exit_code(outcome, as_script=False) != 0
-        if keep:
-            progress.tell(f"session kept in: {capture.session_path}")
+            keep = keep and exit_code(outcome, as_script=False) != 0
         return exit_code(outcome, as_script=False)
     finally:
         progress.end()
-        if not keep:
+        if keep:
+            progress.tell(f"session kept in: {capture.session_path}")
+        else:
             capture.discard()

@@ -13,8 +13,11 @@ from fx_explorer.analysis.checks import CONDITIONS, Check, checks, relative_to
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.commands.outputs import add_force_argument, session_output, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.output_file import OutputFile
+from fx_explorer.report.junit import SUITE
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
@@ -43,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     told.add_argument("--github", action="store_true", help="print annotations for GitHub Actions too")
     told.add_argument("--junit", metavar="FILE", type=Path, help="write a JUnit XML file: one test case a condition")
     told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the session of a target in this file")
+    add_force_argument(told)
     add_capture_arguments(parser)
 
 
@@ -54,15 +58,16 @@ def _count(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     wanted = wanted_conditions(arguments)
+    junit = text_output(arguments.junit, "JUnit file", SUITE.encode(), arguments, "--junit FILE")
     is_met, recorded = True, 0
 
     def answer(reader: SessionReader) -> None:
         nonlocal is_met, recorded
         judged = checks(reader, wanted)
         is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
-        _tell(reader, judged, arguments)
+        _tell(reader, judged, arguments.github, junit)
 
-    ended = answer_from(arguments, answer, arguments.output)
+    ended = answer_from(arguments, answer, session_output(arguments))
     return (recorded if ended is None else ended) or int(not is_met)
 
 
@@ -82,7 +87,7 @@ def _exit_code(reader: SessionReader) -> int:
     return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)
 
 
-def _tell(reader: SessionReader, judged: Sequence[Check], arguments: argparse.Namespace) -> None:
+def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, junit: OutputFile | None) -> None:
     for check in (relative_to(check, Path.cwd()) for check in judged):
         if check.is_met:
             print(f"met: {printable(check.measured)} ({check.option})", file=sys.stderr)
@@ -92,10 +97,10 @@ def _tell(reader: SessionReader, judged: Sequence[Check], arguments: argparse.Na
         print("note: the capture of this session has not ended; these are the numbers of a part", file=sys.stderr)
     if not reader.count(model.Compilation):
         print(f"note: {NOTHING_COMPILED}", file=sys.stderr)
-    if arguments.github:
+    if for_github:
         _print_annotations(reader, judged)
-    if arguments.junit:
-        _write_junit(reader, judged, arguments.junit)
+    if junit:
+        _write_junit(reader, judged, junit)
 
 
 def _print_annotations(reader: SessionReader, judged: Sequence[Check]) -> None:
@@ -110,14 +115,11 @@ def _print_annotations(reader: SessionReader, judged: Sequence[Check]) -> None:
         print(command("warning", NOTHING_COMPILED, {"title": "torch.compile"}))
 
 
-def _write_junit(reader: SessionReader, judged: Sequence[Check], file: Path) -> None:
+def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFile) -> None:
     from fx_explorer.report.junit import junit_xml
 
     name = (reader.meta("target") or {}).get("name") or reader.path.name
     outcome = reader.meta("outcome")
     ended = model.Outcome.from_json(outcome) if outcome else None
     text = junit_xml([relative_to(check, Path.cwd()) for check in judged], name, ended, float(reader.meta("finished") or 0))
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror or error}. Choose another place with --junit") from error
+    file.write_text(text, errors="backslashreplace")

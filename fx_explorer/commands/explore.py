@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
 from fx_explorer.commands.given_session import is_session, refuse_gpu
+from fx_explorer.commands.outputs import add_force_argument, session_output
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
     )
+    add_force_argument(parser)
     stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
     stops.add_argument(
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out")
     from fx_explorer.commands.capture_first import capture_first
 
-    return asyncio.run(capture_first(arguments, _print_overview, arguments.output))
+    return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
@@ -85,9 +87,10 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     from fx_explorer.client import Capture
 
     request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
+    output = session_output(arguments)
 
     def make_capture() -> Capture:
-        return Capture(request, arguments.python, arguments.timeout, output=arguments.output)
+        return Capture(request, arguments.python, arguments.timeout, output=output, force=arguments.force)
 
     return ExplorerApp(
         make_capture=make_capture,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import signal
@@ -15,15 +16,17 @@ from fx_explorer.commands.progress import Progress
 from fx_explorer.model import CaptureRequest, Outcome
 
 
-def follow(request: CaptureRequest, python: str, timeout: float | None, output: Path, *, pass_through: bool) -> int:
+def follow(request: CaptureRequest, arguments: argparse.Namespace, output: Path, *, pass_through: bool) -> int:
     """Capture and return the exit code. With ``pass_through`` the program's output goes where it would go without us;
     otherwise it is part of the narration on stderr."""
-    return asyncio.run(_follow(request, python, timeout, output, pass_through))
+    return asyncio.run(_follow(request, arguments, output, pass_through))
 
 
-async def _follow(request: CaptureRequest, python: str, timeout: float | None, output: Path, pass_through: bool) -> int:
+async def _follow(request: CaptureRequest, arguments: argparse.Namespace, output: Path, pass_through: bool) -> int:
     progress = Progress(sys.stderr, pass_through=pass_through)
-    capture = Capture(request, python, timeout, output, on_output=progress.program_output)
+    capture = Capture(
+        *(request, arguments.python, arguments.timeout, output), on_output=progress.program_output, force=arguments.force
+    )
     outcome = await narrated(capture, progress)
     if outcome.kind == "not_started":
         capture.discard()

@@ -13,6 +13,7 @@ from fx_explorer.commands.capture_options import (
     add_worker_arguments,
     request_from,
 )
+from fx_explorer.commands.outputs import add_force_argument, session_output
 from fx_explorer.model import CaptureRequest
 
 
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`")
     parser.add_argument("arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: SCRIPT's name + .fxs)")
+    add_force_argument(parser)
     parser.add_argument(
         "--build",
         action=argparse.BooleanOptionalAction,
@@ -40,8 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Ends with the script's own exit code."""
     from fx_explorer.commands.following import follow
 
-    output = arguments.output or Path(default_output(arguments.target))
-    return follow(request_of_run(arguments), arguments.python, arguments.timeout, output, pass_through=True)
+    output = session_output(arguments, default_output(arguments.target))
+    assert output is not None
+    return follow(request_of_run(arguments), arguments, output, pass_through=True)
 
 
 def request_of_run(arguments: argparse.Namespace) -> CaptureRequest:

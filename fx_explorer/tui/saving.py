@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import closing
 from pathlib import Path, PurePath
 
-from fx_explorer.errors import SessionWriteError
+from fx_explorer.client.placing import copy_session
+from fx_explorer.errors import SessionWriteError, UsageError
+from fx_explorer.output_file import OutputFile, never_ours
 
 
 def suggested_name(target: str) -> str:
@@ -18,13 +20,10 @@ def suggested_name(target: str) -> str:
 def save_session(source: Path, target: Path) -> Path:
     """Copy a session whole, whatever is still in its WAL. Never overwrites. Raises SessionWriteError."""
     target = target if target.suffix == ".fxs" else target.with_name(target.name + ".fxs")
-    if target.exists():
+    if os.path.lexists(target):
         raise SessionWriteError(f"{target} is there already: choose another name")
     try:
-        with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as old, closing(sqlite3.connect(target)) as new:
-            old.backup(new)
-            new.execute("PRAGMA journal_mode=DELETE")
-    except sqlite3.Error as error:
-        target.unlink(missing_ok=True)
+        copy_session(source, OutputFile(target, "session", never_ours))
+    except (sqlite3.Error, OSError, UsageError) as error:
         raise SessionWriteError(f"cannot write {target}: {error}. Choose another place.") from error
     return target

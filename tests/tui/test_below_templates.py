@@ -12,7 +12,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.below.unknown import LIBRARY_PICK
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.client.placing import copy_session
+from fx_explorer.client.placing import copy_session, session_file
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.configurations import ConfigurationsApp
 from fx_explorer.tui.levels import OTHER_SOURCE
@@ -213,7 +213,7 @@ def library_of(hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
 
     def made(rows: list[model.KernelBuild]) -> Path:
         path = tmp_path / "library.fxs"
-        copy_session(hand.path, path)
+        copy_session(hand.path, session_file(path))
         with SessionReader(path) as reader, SessionWriter(path) as writer:
             kernel = reader.rows(model.Kernel, language="extern")[0].id
             writer.add_all(dataclasses.replace(row, kernel=kernel) for row in rows)

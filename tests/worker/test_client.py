@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client import Capture, placing
-from fx_explorer.client.placing import check_output, place_session
+from fx_explorer import output_file
+from fx_explorer.client import Capture
+from fx_explorer.client.placing import place_session, session_file
 from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.model import CaptureRequest, Command, ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
@@ -159,8 +160,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(tmp_path
     (tmp_path / "file").touch()
     for bad in (tmp_path / "file" / "s.fxs", tmp_path / "absent" / "s.fxs", Path("/proc/s.fxs"), tmp_path):
         with pytest.raises(UsageError, match="-o"):
-            check_output(bad)
-    check_output(tmp_path / "s.fxs")
+            session_file(bad).check()
+    session_file(tmp_path / "s.fxs").check()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
@@ -179,9 +180,10 @@ def test_a_session_that_cannot_be_moved_is_kept_and_its_place_told(
     def refuse(*_: object) -> None:
         raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(placing.os, "replace", refuse)
+    monkeypatch.setattr(output_file.os, "replace", refuse)
+    monkeypatch.setattr(output_file.os, "link", refuse)
     with pytest.raises(SessionWriteError, match=f"{os.strerror(error)}.*is kept in {session}"):
-        place_session(session, tmp_path / "s.fxs")
+        place_session(session, session_file(tmp_path / "s.fxs"))
     with SessionReader(session) as reader:
         assert reader.meta("progress") == "captured"
 
@@ -189,31 +191,31 @@ def test_a_session_that_cannot_be_moved_is_kept_and_its_place_told(
 def test_a_session_that_somebody_removed_is_not_replaced_by_an_empty_one(tmp_path: Path, session: Path) -> None:
     session.unlink()
     with pytest.raises(SessionWriteError, match="is gone"):
-        place_session(session, tmp_path / "s.fxs")
+        place_session(session, session_file(tmp_path / "s.fxs"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_file_system_is_no_obstacle_and_leaves_no_half_file(
     tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace = os.replace
+    link = os.link
 
     def across(source: Path, destination: Path) -> None:
         if source == session:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        replace(source, destination)
+        link(source, destination)
 
-    monkeypatch.setattr(placing.os, "replace", across)
-    place_session(session, tmp_path / "s.fxs")
+    monkeypatch.setattr(output_file.os, "link", across)
+    place_session(session, session_file(tmp_path / "s.fxs"))
     assert [path.name for path in tmp_path.iterdir()] == ["s.fxs"]
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert reader.meta("progress") == "captured"
 
 
 def test_a_finished_session_is_one_file_that_moves_over_an_older_one(tmp_path: Path, session: Path) -> None:
-    (tmp_path / "s.fxs").write_text("older")
+    shutil.copy(session, tmp_path / "s.fxs")
     with SessionReader(session) as still_shown:
-        place_session(session, tmp_path / "s.fxs")
+        place_session(session, session_file(tmp_path / "s.fxs"))
         assert still_shown.meta("progress") == "captured"
     assert [path.name for path in tmp_path.iterdir()] == ["s.fxs"]
     shutil.copy(tmp_path / "s.fxs", tmp_path / "elsewhere.fxs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +15,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from fx_explorer.analysis.hand_marks import SourceEdit
+from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.screens.ask import Ask
@@ -80,12 +83,12 @@ class SourceEditScreen(ModalScreen[None]):
 
     def _write(self, path: Path) -> None:
         """Never over something that is there: it may be the source itself."""
-        try:
-            with path.open("x", encoding="utf-8", newline="") as file:
-                file.write(self._edit.diff)
-        except FileExistsError:
+        if os.path.lexists(path):
             self.notify(f"{path} is there already: nothing was written. Give another name.", severity="warning", timeout=10)
-        except OSError as error:
+            return
+        try:
+            OutputFile(path, "diff", never_ours, option="another name").write_text(self._edit.diff, errors="surrogateescape")
+        except UsageError as error:
             self.notify(f"nothing was written: {error}", severity="error", timeout=10)
         else:
             self.notify(f"Wrote {path}. Apply it with: patch -p1 -d {self._folder} < {path}", timeout=15)

@@ -1,0 +1,62 @@
+"""Where a command writes what it found: ``-o``, ``--force``, and a name of its own for each rank of a distributed run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from fx_explorer.client.placing import files_of
+from fx_explorer.output_file import OutputFile
+
+RANKS = (
+    ("RANK", "WORLD_SIZE"),
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+"""Variables of one process among several, and how many there are: torchrun's, then those of mpirun and srun."""
+
+START = 4096
+"""Bytes in which a text of ours says that it is one."""
+
+
+def add_force_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--force", action="store_true", help="write over a file that is there and is not ours (never over the target itself)"
+    )
+
+
+def session_output(arguments: argparse.Namespace, default: str = "") -> Path | None:
+    """The session file of ``-o``, or the one called ``default``; each rank of a distributed run has its own."""
+    path = arguments.output or (Path(default) if default else None)
+    return path and of_this_rank(path)
+
+
+def text_output(path: Path | None, what: str, sign: bytes, arguments: argparse.Namespace, option: str) -> OutputFile | None:
+    """A text of ours, which says ``sign`` near its beginning. Raises UsageError when it cannot be written there."""
+    if path is None:
+        return None
+
+    def is_ours(file: Path) -> bool:
+        with file.open("rb") as opened:
+            return sign in opened.read(START)
+
+    output = OutputFile(of_this_rank(path), what, is_ours, arguments.force, files_of(arguments.target), option)
+    output.check()
+    return output
+
+
+def of_this_rank(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """``train.fxs`` → ``train.rank1.fxs`` in rank 1 of several: ranks that write one file lose all sessions but one."""
+    for rank, size in RANKS:
+        number, processes = environment.get(rank, ""), environment.get(size, "")
+        if number.isdecimal() and processes.isdecimal() and int(processes) > 1 and not _is_stream(path):
+            return path.with_name(f"{path.stem}.rank{int(number)}{path.suffix}")
+    return path
+
+
+def _is_stream(path: Path) -> bool:
+    return path.exists() and not path.is_file()

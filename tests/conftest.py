@@ -27,6 +27,14 @@ Captured = Callable[..., Path]
 OpenedReader = Callable[[str | Path], SessionReader]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(shared_folder: Path) -> Iterator[None]:
+    """The user's own secret, which marks what they captured, is left alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(shared_folder / "state"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One Inductor cache for all captures, so that the C++ compiler is probed once. Captures bypass its graph caches."""

@@ -19,9 +19,11 @@ from fx_explorer.client.console import Console
 from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
 from fx_explorer.client.placing import files_of, place_session, session_file
 from fx_explorer.client.process import GRACE_S, WorkerProcess
+from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.ownership import mark_as_captured_here
 from fx_explorer.session.writer import finish_session
 
 
@@ -62,6 +64,7 @@ class Capture:
         self._on_output = on_output
         self._directory = _temporary_directory()
         self.session_path = self._directory / "session.fxs"
+        remember_own(self.session_path)
         self.request = replace(request, session=str(self.session_path))
         self.outcome: Outcome | None = None
         self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
@@ -243,6 +246,7 @@ class Capture:
             try:
                 place_session(self.session_path, self.output)
                 self.session_path = self.output.path
+                remember_own(self.session_path)
                 if problem:  # there was no room where the session was; here there is
                     self._write_end_elsewhere(outcome, remains)
                     problem = ""
@@ -261,6 +265,7 @@ class Capture:
                 writer.add(replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0))
             writer.set_meta("finished", self._took_s or self._worked_s())
             writer.set_meta("outcome", outcome.to_json())
+        mark_as_captured_here(self.session_path, writer)
 
     def _write_end_elsewhere(self, outcome: Outcome, remains: Remains | None) -> None:
         with SessionWriter(self.session_path) as writer:

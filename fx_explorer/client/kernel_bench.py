@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer.client.process import WorkerProcess
+from fx_explorer.client.trust import is_own
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
 from fx_explorer.session import SessionReader, SessionWriter
@@ -29,7 +30,7 @@ async def measure_kernel(
 
     Raises UsageError when it cannot be measured here, WorkerError when the process died, SessionWriteError.
     """
-    asked = BenchRequest(str(session), kernel, ceilings=not _has_ceilings(session))
+    asked = BenchRequest(str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own(session))
     answers, printed = _Answers(tell), _Printed()
     process = WorkerProcess(python, job="kernel_bench")
     try:

@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from fx_explorer.client.kernel_builder import Builder, BuilderDiedError
+from fx_explorer.client.trust import is_own
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import BuildAnswer, BuildRequest, BuildTask, Gpu, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
@@ -116,6 +117,7 @@ class KernelBuilds:
     async def _ask(self, request: BuildRequest) -> BuildAnswer:
         async with self._builder() as builder:
             try:
+                request = replace(request, is_own=await asyncio.to_thread(is_own, Path(request.session)))
                 return await builder.ask(request)
             except BuilderDiedError as error:
                 return await asyncio.to_thread(_note_death, request, self.gpu, str(error))

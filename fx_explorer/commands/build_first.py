@@ -16,6 +16,7 @@ from fx_explorer.analysis.below.candidates import kernels_named, session_gpu, tr
 from fx_explorer.analysis.below.unknown import NO_GPU
 from fx_explorer.client.kernel_builds import KernelBuilds
 from fx_explorer.client.placing import writable_session
+from fx_explorer.commands.trusting import COMPILES, add_trust_argument, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import Gpu
@@ -34,6 +35,7 @@ def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
         default=NONE,
         help="with --gpu: build these Triton kernels, for their registers and occupancy: all, none (default) or a name",
     )
+    add_trust_argument(parser)
 
 
 def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
@@ -43,6 +45,7 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
     def with_builds(reader: SessionReader) -> None:
         gpu = gpu_of(reader)
+        check_trust(reader.path, arguments, COMPILES)
         kernels = triton_kernels(reader) if arguments.kernels == EVERY else named(reader, arguments.kernels)
         with ExitStack() as stack:
             writable = to_write(reader, stack)

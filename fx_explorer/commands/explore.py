@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
 from fx_explorer.commands.given_session import is_session, refuse_gpu
 from fx_explorer.commands.outputs import add_force_argument, session_output
+from fx_explorer.commands.trusting import add_trust_argument
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
+    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 
@@ -71,6 +73,7 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     with curtain(f"fx-explorer  {arguments.target}  ▷ starting"):
         app = _make_app(arguments, session)
     app.trial_worker = (arguments.python, arguments.timeout)
+    app.trusts_sessions = arguments.trust
     app.run()
     return app.return_code or 0
 

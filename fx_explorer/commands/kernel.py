@@ -16,6 +16,7 @@ from fx_explorer.analysis.below.unknown import NO_SASS_ON_AMD
 from fx_explorer.commands.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
+from fx_explorer.commands.trusting import COMPILES, DISASSEMBLES, MEASURES, add_trust_argument, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import LEVELS, Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -35,11 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--bench",
         action="store_true",
-        help="run it again and again on this machine's GPU; this runs code of the session (not for sessions of strangers)",
+        help="run it again and again on this machine's GPU",
     )
     parser.add_argument(
         "--config", metavar="N", type=int, help="which configuration, by its number (default: the one that ran, else 0)"
     )
+    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 
@@ -59,24 +61,27 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
     if arguments.bench:
         from fx_explorer.commands.kernel_bench import bench_text
 
+        check_trust(reader.path, arguments, MEASURES)
         with ExitStack() as stack:
             sys.stdout.write(bench_text(to_write(reader, stack).path, _the_one(reader, arguments.name), arguments))
         return
     if was_launched(reader) and session_gpu(reader) is None:
         with ExitStack() as stack:
-            sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments))
+            sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments, reader.path))
         return
     gpu = gpu_of(reader)
     if not arguments.name:
         sys.stdout.write(kernels_text(reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu))
         return
     kernel = _the_one(reader, arguments.name)
+    check_trust(reader.path, arguments, COMPILES)
     with ExitStack() as stack:
         sys.stdout.write(_text(to_write(reader, stack), kernel, gpu, arguments))
 
 
-def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> str:
-    """On a real GPU: everything is in the session already, but for SASS, which is made when it is asked for."""
+def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:
+    """On a real GPU: everything is in the session already, but for SASS, which is made when it is asked for. ``session``: the
+    one that was given, of which ``reader`` may read a copy."""
     from fx_explorer.client.disassembling import with_sass
     from fx_explorer.report.launched_kernel_text import launched_kernel_text
 
@@ -95,6 +100,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace) -> s
     wanted = picked if arguments.config is None else arguments.config
     row = next((row for row in rows if row.position == wanted), None)
     if row and arguments.level == "sass":
+        if row.is_undisassembled:
+            check_trust(session, arguments, DISASSEMBLES)
         row = with_sass(reader.path, row, arguments.python)
     has_source = row and (row.source or (kernel.artifact and row.origin != "library"))
     if row is None or arguments.level not in (*([SOURCE] if has_source else []), *row.levels):

@@ -13,6 +13,7 @@ from fx_explorer.commands.given_session import add_target_argument, answer_from
 from fx_explorer.commands.mend_recompiles import list_recompiles, recompiles_of
 from fx_explorer.commands.mend_together import ALL, apply_together, list_together
 from fx_explorer.commands.mend_trying import Found, apply, place, told, trial
+from fx_explorer.commands.trusting import add_trust_argument
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--apply", metavar="N", type=_number, help="try mend N (or all: the good ones together), and write it after asking"
     )
+    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 

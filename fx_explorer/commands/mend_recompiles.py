@@ -9,6 +9,7 @@ from pathlib import Path
 from fx_explorer.analysis.checks import relative_path
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
+from fx_explorer.commands.trusting import check_program
 from fx_explorer.highlight import printable
 from fx_explorer.mending.marking import TIMEOUT_S, Mark, instruction, marks, try_marks
 from fx_explorer.model import CaptureRequest
@@ -44,5 +45,6 @@ async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arg
 
 
 async def _try(wanted: list[Mark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace) -> None:
+    check_program(arguments)
     trial = await try_marks(request, wanted, compilations, arguments.python, arguments.timeout or TIMEOUT_S)
     print(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)", flush=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fx_explorer.commands.mend_recompiles import Recompiles
+from fx_explorer.commands.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest
@@ -47,6 +48,7 @@ async def trial(found: Found, mend: Mend, arguments: argparse.Namespace) -> Tria
 
     if found.request is None or found.before is None or found.why_not_tried:
         raise UsageError(f"{arguments.target}: {found.why_not_tried}")
+    check_program(arguments)
     tried = await try_mend(found.request, mend, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
     found.trials.append(tried)
     return tried

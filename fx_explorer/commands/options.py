@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.commands.capture_options import add_capture_arguments, option
 from fx_explorer.commands.given_session import answer_from
+from fx_explorer.commands.trusting import add_trust_argument, check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=option,
         help="capture again with this value, and say what changed; several are tried together",
     )
+    add_trust_argument(parser)
     add_capture_arguments(parser)
 
 
@@ -144,6 +146,7 @@ async def _try(found: Found, arguments: argparse.Namespace) -> int:
 
     if found.request is None:
         raise UsageError("the session does not say how it was captured, so nothing can be tried; give its target instead")
+    check_program(arguments)
     settings, limit = dict(arguments.trying), arguments.timeout or TIMEOUT_S
     trial = await try_options(found.request, settings, found.before, session_figures, arguments.python, limit)
     if trial.outcome.kind == "not_started":

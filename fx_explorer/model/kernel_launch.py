@@ -76,6 +76,8 @@ class BenchRequest:
     kernel: int
     ceilings: bool = True
     """Measure what the card can do, too."""
+    is_own: bool = False
+    """Whether this user captured the session on this machine; a stranger's source is read before it is run."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -83,6 +83,11 @@ class SessionReader:
         found = self._db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
         return json.loads(found[0]) if found else default
 
+    def stored_meta(self, key: str) -> str:
+        """As it stands in the file, not decoded; empty when it is not there."""
+        found = self._query("SELECT value FROM meta WHERE key=?", (key,))
+        return str(found[0][0]) if found else ""
+
     def request(self) -> model.CaptureRequest | None:
         """What the session was captured with; None for one that no worker captured."""
         asked = self.meta("request")

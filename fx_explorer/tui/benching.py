@@ -36,9 +36,11 @@ class BenchingApp(ConfigurationsApp):
         kernel = self.explorer.kernel_here()
         if kernel is None:
             return
+        from fx_explorer.client.trust import MEASURES  # not needed for the first paint
+
         self._is_benching = True
         try:
-            reader = await self._writable()
+            reader = await self._writable(MEASURES)
             self.notify(f"Measuring {kernel.name} alone on this machine's GPU … esc stops it.")
             await self.measure_kernel(reader.path, kernel.id, self.explorer.show_progress, self.trial_worker[0])
         except FxExplorerError as error:

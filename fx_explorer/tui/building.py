@@ -60,6 +60,14 @@ class BuildingApp(BytecodeSteppingApp):
         """A builder takes some seconds to start: begin before somebody asks."""
         reader = self.explorer.reader
         if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
+            self._prepare_builds(reader)
+
+    @work(name="prepare builds", group="warm up", exit_on_error=False, description="start a process that builds kernels")
+    async def _prepare_builds(self, reader: SessionReader) -> None:
+        """For a session that may be built without asking: a stranger's starts nothing."""
+        from fx_explorer.client.trust import COMPILES
+
+        if await asyncio.to_thread(self.needs_no_consent, reader.path, COMPILES) and reader is self.explorer.reader:
             self._builds_for(reader)
 
     @work(name="warm up", group="warm up", exit_on_error=False, description="start a process that builds kernels")
@@ -134,9 +142,10 @@ class BuildingApp(BytecodeSteppingApp):
     async def _disassemble(self, build: model.KernelBuild) -> str:
         """Of a real GPU the session has everything but SASS. Returns what went wrong."""
         from fx_explorer.client.disassembling import with_sass
+        from fx_explorer.client.trust import DISASSEMBLES
 
-        reader = await self._writable()
         try:
+            reader = await self._writable(DISASSEMBLES)
             await asyncio.to_thread(with_sass, reader.path, build, self.trial_worker[0])
         except FxExplorerError as error:
             return str(error)
@@ -144,7 +153,9 @@ class BuildingApp(BytecodeSteppingApp):
 
     async def _ask(self, task: BuildTask, kernel: model.Kernel, position: int, doing: str) -> BuildAnswer:
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""
-        reader = await self._writable()
+        from fx_explorer.client.trust import COMPILES
+
+        reader = await self._writable(COMPILES)
         gpu = gpu_of(reader)
         began = time.monotonic()
         self._builds_for(reader)
@@ -164,15 +175,19 @@ class BuildingApp(BytecodeSteppingApp):
         await self._is_warm.wait()
         return await builds.ask(task, reader.path, kernel.id, position)
 
-    async def _writable(self) -> SessionReader:
-        """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on."""
+    async def _writable(self, consequence: str) -> SessionReader:
+        """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on.
+
+        ``consequence``: what is about to be done; a stranger's session is asked about first. Raises UsageError."""
         from fx_explorer.client.placing import writable_session
 
         reader = self.explorer.reader
         assert reader is not None
+        await self.ask_consent(reader, consequence)
         path = await asyncio.to_thread(writable_session, reader.path)
         if path != reader.path:
             self.notify(f"{reader.path} cannot be written to: what is compiled is kept in {path}.", timeout=10)
+            self._agreed |= {(path, consequence)}
             self.explorer.open(SessionReader(path))
         assert self.explorer.reader is not None
         return self.explorer.reader

@@ -14,7 +14,7 @@ from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
-from fx_explorer.tui.stepping import SteppingApp
+from fx_explorer.tui.trusting import TrustingApp
 from fx_explorer.tui.ways import Departure, departures, routes
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NOTHING_MARKED = (
 )
 
 
-class ChangingApp(SteppingApp):
+class ChangingApp(TrustingApp):
     """Knows what can be changed of a compilation that waits, and asks for it."""
 
     trial_worker: tuple[str, float | None] = (sys.executable, None)
@@ -85,7 +85,16 @@ class ChangingApp(SteppingApp):
         reader = self.stepped_session
         trials = self.option_trials.setdefault(reader.path if reader else Path(), [])
         worker = TrialWorker(*self.trial_worker)
-        return await self.push_screen_wait(options_dialog(reader, worker, trials, self.explorer.keymap, follows=follows))
+        dialog = options_dialog(reader, worker, trials, self.explorer.keymap, follows=follows, ask_first=self._ask_to_run)
+        return await self.push_screen_wait(dialog)
+
+    async def _ask_to_run(self) -> None:
+        """Raises UsageError when the user does not want the program of the session to be run."""
+        from fx_explorer.client.trust import RUNS
+
+        reader = self.stepped_session
+        if reader:
+            await self.ask_consent(reader, RUNS)
 
     @work(name="again from", group="choose", description="choose where to set out from")
     async def action_again_from(self) -> None:

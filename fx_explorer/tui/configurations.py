@@ -71,7 +71,9 @@ class ConfigurationsApp(BuildingApp):
 
     async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int, among: Asked) -> BuildAnswer:
         """``among`` what Escape stops. Raises WorkerError when nothing could be done; a compiler's refusal is kept."""
-        reader = await self._writable()
+        from fx_explorer.client.trust import COMPILES  # not needed for the first paint
+
+        reader = await self._writable(COMPILES)
         asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
         among.add(asked)
         try:

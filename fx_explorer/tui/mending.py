@@ -13,7 +13,8 @@ from fx_explorer.tui.changing import ChangingApp
 from fx_explorer.tui.commands import Keymap
 
 if TYPE_CHECKING:
-    from fx_explorer.mending import Trial, TryMend
+    from fx_explorer.mending import Figures, Mend, Trial, TryMend
+    from fx_explorer.model import CaptureRequest
 
 NO_BREAK = "There is nothing here to mend: this list is empty."
 
@@ -45,6 +46,17 @@ class MendingApp(ChangingApp):
         offer = await asyncio.to_thread(mending.offer, explorer.reader.path, found[0])
         if offer.mends:
             trials = self._trials.setdefault(explorer.reader.path, [])
-            await self.push_screen_wait(MendScreen(offer, self._try_mend or mending.try_any, trials, explorer.keymap))
+            await self.push_screen_wait(
+                MendScreen(offer, self._asking_first(self._try_mend or mending.try_any), trials, explorer.keymap)
+            )
         else:
             self.notify(offer.why_none, title="no mend", timeout=15)
+
+    def _asking_first(self, try_mend: TryMend) -> TryMend:
+        """A trial runs the program that the session names, with source files of the session in place of those on disk."""
+
+        async def try_after_asking(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
+            await self._ask_to_run()
+            return await try_mend(request, mend, before)
+
+        return try_after_asking

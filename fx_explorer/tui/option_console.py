@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from fx_explorer.analysis.option_trials import SessionFigures, figures_to_compare_with, session_figures
@@ -17,6 +17,8 @@ from fx_explorer.tui.screens.settings import SettingsDialog
 from fx_explorer.tui.screens.trying_options import TryOptions
 from fx_explorer.tui.views.options import Trial
 
+AskFirst = Callable[[], Awaitable[None]]
+
 
 @dataclass(frozen=True, slots=True)
 class TrialWorker:
@@ -27,8 +29,15 @@ class TrialWorker:
 
 
 def options_dialog(
-    reader: SessionReader | None, worker: TrialWorker, trials: list[Trial], keymap: Keymap, *, follows: bool
+    reader: SessionReader | None,
+    worker: TrialWorker,
+    trials: list[Trial],
+    keymap: Keymap,
+    *,
+    follows: bool,
+    ask_first: AskFirst,
 ) -> SettingsDialog:
+    """``ask_first`` raises FxExplorerError when the user does not want the program to be run."""
     if reader is None:
         return SettingsDialog([], follows=follows, keymap=keymap)
     request = reader.request()
@@ -36,18 +45,19 @@ def options_dialog(
         read_settings(reader),
         options=console_options(reader),
         follows=follows,
-        try_options=trying(request, figures_to_compare_with(reader), worker) if request else None,
+        try_options=trying(request, figures_to_compare_with(reader), worker, ask_first) if request else None,
         trials=trials,
         keymap=keymap,
     )
 
 
-def trying(request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker) -> TryOptions:
+def trying(request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst) -> TryOptions:
     """``before``: None has the program captured as it was, too, the first time."""
     known = before
 
     async def try_these(settings: Mapping[str, object]) -> Trial:
         nonlocal known
+        await ask_first()
         limit = worker.timeout_s or TIMEOUT_S
         trial = await try_options(request, settings, known, session_figures, worker.python, limit)
         known = trial.before

@@ -58,6 +58,8 @@ class TryingApp(MendingApp):
         if reader is None or request is None or problem:
             self.notify(problem, title="not measured", severity="warning", timeout=READ_S)
             return
+        if not await self._agrees_to_run():
+            return
         times = await self.push_screen_wait(MeasuringScreen(request, self._measure_breaks or break_times.measure_breaks))
         if times is None:
             return
@@ -67,6 +69,14 @@ class TryingApp(MendingApp):
             self.notify(f"the times could not be kept: {error}", severity="error", timeout=READ_S)
         else:
             self.notify(_told(times, known), timeout=READ_S)
+
+    async def _agrees_to_run(self) -> bool:
+        try:
+            await self._ask_to_run()
+        except FxExplorerError as error:
+            self.notify(str(error), title="not run", severity="warning", timeout=READ_S)
+            return False
+        return True
 
     @work(name="dynamic shapes", group="choose", exclusive=True, description="try settings of dynamic shapes")
     async def action_try_dynamic(self) -> None:
@@ -78,6 +88,8 @@ class TryingApp(MendingApp):
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
             self.notify(dynamic_trial.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S)
+            return
+        if not await self._agrees_to_run():
             return
         words = "Which other inputs are to fit? Give them as for --inputs"
         typed = await self.push_screen_wait(Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))

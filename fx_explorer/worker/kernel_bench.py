@@ -52,6 +52,8 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
 
     device = check_gpu()
     say(f"building {kernel.name}")
+    if not request.is_own:
+        _check(source)
     alone = KernelAlone(kernel.name, source, options, launch.arguments)
     say(f"measuring {kernel.name} on {device}")
     found, empty = timed_alone(alone.run, alone.put_back), timed_empty()
@@ -68,6 +70,14 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
         clock=found.clock,
     )
     return BenchAnswer(time=time, ceilings=ceilings_of(device, say) if request.ceilings else ())
+
+
+def _check(source: str) -> None:
+    """A stranger's source is read before it is run. Raises UntrustedSourceError."""
+    from fx_explorer.capture.virtual_gpu.triton_names import helpers
+    from fx_explorer.session.triton_source import check_source
+
+    check_source(source, helpers())
 
 
 def usual_launch(reader: SessionReader, kernel: Kernel) -> KernelLaunch:

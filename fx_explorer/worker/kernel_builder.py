@@ -19,7 +19,7 @@ from dataclasses import replace
 from fx_explorer.capture.virtual_gpu.building import Built, Toolchain
 from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
 from fx_explorer.capture.virtual_gpu.places import not_written
-from fx_explorer.capture.virtual_gpu.triton_kernel import TritonKernel, loaded
+from fx_explorer.capture.virtual_gpu.triton_kernel import TritonKernel, loaded, loaded_of_a_stranger
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     SOURCE_LEVEL,
@@ -33,6 +33,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
+from fx_explorer.worker.confining import confine, renew_cpu_time
 from fx_explorer.worker.error_places import with_places
 
 QUOTED = "\n"
@@ -48,6 +49,7 @@ PR_SET_PDEATHSIG = 1
 def main(notices: int, commands: int) -> None:
     # However the client ends: LLVM may compute for minutes, and until then nobody reads that the commands are at their end.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    confine()
     lines = _lines(commands)
     try:
         builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))
@@ -101,11 +103,12 @@ class KernelBuilder:
 
     def __init__(self, toolchain: Toolchain) -> None:
         self.toolchain = toolchain
-        self._loaded: dict[tuple[str, str], TritonKernel] = {}
+        self._loaded: dict[tuple[str, str, bool], TritonKernel] = {}
 
     def answer(self, request: BuildRequest) -> BuildAnswer:
         """Never raises for what a kernel or a session may be like."""
         began = time.monotonic()
+        renew_cpu_time()
         try:
             answer = self._answer(request)
         except (FxExplorerError, CannotBuild, KeyError, OSError) as error:
@@ -114,7 +117,7 @@ class KernelBuilder:
 
     def _answer(self, request: BuildRequest) -> BuildAnswer:
         with SessionReader(request.session) as reader, SessionWriter(request.session) as writer:
-            work = _Work(self, reader, writer, reader.get(Kernel, request.kernel))
+            work = _Work(self, reader, writer, reader.get(Kernel, request.kernel), request.is_own)
             if request.task == "candidates":
                 return work.list_candidates()
             if request.task == "passes":
@@ -124,17 +127,21 @@ class KernelBuilder:
                 row = work.add_sass(row)
             return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
 
-    def load(self, name: str, source: str) -> TritonKernel:
-        if (name, source) not in self._loaded:
-            self._loaded[name, source] = loaded(name, source)
-        return self._loaded[name, source]
+    def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
+        """A stranger's source is read before it is run. Raises CannotBuild."""
+        if (name, source, is_own) not in self._loaded:
+            self._loaded[name, source, is_own] = loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
+        return self._loaded[name, source, is_own]
 
 
 class _Work:
     """One request: a kernel of a session."""
 
-    def __init__(self, builder: KernelBuilder, reader: SessionReader, writer: SessionWriter, kernel: Kernel) -> None:
+    def __init__(
+        self, builder: KernelBuilder, reader: SessionReader, writer: SessionWriter, kernel: Kernel, is_own: bool
+    ) -> None:
         self._builder = builder
+        self._is_own = is_own
         self._toolchain = builder.toolchain
         self._reader = reader
         self._writer = writer
@@ -204,9 +211,9 @@ class _Work:
     def _loaded(self, row: KernelBuild) -> tuple[TritonKernel, int]:
         """The kernel, and which of its configurations the row is. A template's other choices have a source of their own."""
         if row.source:
-            return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source)), 0
+            return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source), self._is_own), 0
         artifact = self._reader.get(Artifact, self._kernel.artifact)
-        kernel = self._builder.load(self._kernel.name, QUOTED + self._reader.text(artifact.text))
+        kernel = self._builder.load(self._kernel.name, QUOTED + self._reader.text(artifact.text), self._is_own)
         own = [other for other in self._rows() if not other.source and other.origin != "library"]
         self._complete(kernel, own)
         return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)

@@ -77,7 +77,9 @@ def open_app() -> OpenApp:
     @contextlib.asynccontextmanager
     async def opened(session: Path | None = None, size: tuple[int, int] = WIDE, **options: object) -> AsyncIterator[Driver]:
         config = options.pop("config", Config())
+        trusts = options.pop("trusts_sessions", True)
         app = ExplorerApp(session=session, config=config, **options)  # type: ignore[arg-type]
+        app.trusts_sessions = bool(trusts)
         async with app.run_test(size=size, notifications=True) as pilot:
             driver = Driver(app, pilot)
             await driver.settle()

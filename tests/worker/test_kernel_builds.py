@@ -78,11 +78,16 @@ async def _outcomes(folder: Path) -> Outcomes:
     begun = folder / "begun"
     sources = _sources(one, begun)
     kernels = {name: write_kernel(folder / f"{name}.fxs", one, source=text, built=False) for name, text in sources.items()}
+    ran = folder / "ran"
+    strangers = {"stranger": one.source, "hostile": f"open({str(ran)!r}, 'w').close()\n" + one.source}
+    strangers["in_the_body"] = one.source.replace(ERF, f"tmp5 = tl.core.os.system('touch {ran}')")
+    for name, text in strangers.items():
+        kernels[name] = write_kernel(folder / f"{name}.fxs", one, source=text, built=False, own=False)
     kernels["renamed"] = write_kernel(folder / "renamed.fxs", one, name="add_kernel_0", built=False)
     matmul = kernels["matmul"] = write_kernel(folder / "matmul.fxs", sample("h100_matmul"), built=False)
     rows = {}
     async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
-        for name in ("good", "refused", "wrong", "no_python", "renamed", "crash", "matmul"):
+        for name in ("good", "refused", "wrong", "no_python", "renamed", *strangers, "crash", "matmul"):
             rows[name] = await builds.build(kernels[name].path, kernels[name].kernel)
         endless = builds.ask("build", kernels["endless"].path, kernels["endless"].kernel)
         assert await asyncio.to_thread(wait_until, begun.exists)
@@ -126,6 +131,18 @@ def test_a_kernel_that_ptxas_refuses_keeps_its_message(outcomes: Outcomes) -> No
     assert "nonsense" in row.error
     assert "ptxas" in row.error
     assert "Repro command" not in row.error
+
+
+@needs_triton
+def test_a_strangers_kernel_is_compiled_and_nothing_of_it_is_run(outcomes: Outcomes) -> None:
+    good, stranger = outcomes.rows["good"], outcomes.rows["stranger"]
+    assert (stranger.state, stranger.registers) == ("built", good.registers)
+    assert outcomes.text("stranger", "ptx").count("\n") == outcomes.text("good", "ptx").count("\n")
+    for name, line, what in (("hostile", 1, "open"), ("in_the_body", 39, "tl.core.os.system")):
+        row = outcomes.rows[name]
+        assert row.state == "failed"
+        assert re.match(rf"line {line} of the kernel's source is refused: .*{re.escape(what)}", row.error), row.error
+    assert not (outcomes.folder / "ran").exists()
 
 
 @needs_triton

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild, why
+from fx_explorer.session.triton_allowed import UntrustedSourceError
+from fx_explorer.session.triton_source import check_source
 
 
 @dataclass
@@ -45,6 +47,17 @@ class TritonKernel:
             for name in instead:
                 delattr(autotuner, name)
         self.configs.extend(result.config for result in autotuner.compile_results[len(registers) :])
+
+
+def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
+    """As ``loaded``, for a source that is what Inductor writes. Any other raises CannotBuild, and nothing of it is run."""
+    from fx_explorer.capture.virtual_gpu.triton_names import helpers
+
+    try:
+        check_source(source.removeprefix("\n"), helpers())  # what Inductor puts in front is no line of the source
+    except UntrustedSourceError as error:
+        raise CannotBuild(str(error)) from error
+    return loaded(name, source)
 
 
 def loaded(name: str, source: str) -> TritonKernel:

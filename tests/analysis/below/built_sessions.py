@@ -9,6 +9,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.ownership import mark_as_captured_here
 from tests.analysis.below.samples import Sample
 
 REGISTERS = 30
@@ -25,8 +26,10 @@ class Written:
     """Post-grad; its nodes are those that the kernel's lines compute."""
 
 
-def write_kernel(path: Path, sample: Sample, *, source: str = "", name: str = "", built: bool = True) -> Written:
-    """``source`` and ``name`` in place of the recorded ones."""
+def write_kernel(
+    path: Path, sample: Sample, *, source: str = "", name: str = "", built: bool = True, own: bool = True
+) -> Written:
+    """``source`` and ``name`` in place of the recorded ones. ``own``: marked as if it were captured here."""
     with SessionWriter(path) as writer:
         writer.set_meta("request", {"target": "m.py", "gpu": dataclasses.asdict(find_gpu(sample.gpu))})
         names = sorted({name for nodes in sample.fields["fx_lines"].values() for name in nodes})
@@ -48,6 +51,8 @@ def write_kernel(path: Path, sample: Sample, *, source: str = "", name: str = ""
         )
         if built:
             writer.add(_build(writer, sample, compilation, kernel))
+        if own:
+            assert mark_as_captured_here(path, writer)
     return Written(path, kernel, artifact, graph)
 
 
@@ -74,6 +79,7 @@ def write_choices(written: Written, sample: Sample) -> int:
                 model.KernelBuild(0, written.kernel, 2, {"library": "mm"}, sample.gpu, "built", "library", name="mm"),
             ]
         )
+        assert mark_as_captured_here(written.path, writer)
     return artifact
 
 

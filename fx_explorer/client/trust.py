@@ -1,0 +1,34 @@
+"""Whose session it is: what runs code of one that this user did not capture on this machine asks first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fx_explorer.session import SessionReader
+from fx_explorer.session.ownership import is_captured_here
+
+COMPILES = (
+    "This compiles kernels of it: their Triton source is read first, and compiled only when it is what Inductor writes; no "
+    "Python of it is run. But your Triton, LLVM and ptxas read it, and a fault of theirs could be used."
+)
+DISASSEMBLES = "This has nvdisasm read machine code of it, and a fault of nvdisasm could be used."
+MEASURES = (
+    "This runs a kernel of it on your GPU. Its Triton source is read first, and compiled only when it is what Inductor writes."
+)
+RUNS = "This runs a program on this machine, with the files, expressions and options that the session names."
+"""What will happen, in words for whoever is asked."""
+
+_captured: set[Path] = set()
+"""Sessions that this process captures or has captured: they have no mark as long as they grow."""
+
+
+def remember_own(session: Path) -> None:
+    _captured.add(session.absolute())
+
+
+def is_own(session: Path) -> bool:
+    """Raises SessionError for what is no session."""
+    if session.absolute() in _captured:
+        return True
+    with SessionReader(session) as reader:
+        return is_captured_here(reader)

@@ -1,0 +1,36 @@
+"""``--trust``: what runs code of a session that this user did not capture on this machine needs it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own
+from fx_explorer.commands.given_session import is_session
+from fx_explorer.errors import UsageError
+
+__all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "add_trust_argument", "check_program", "check_trust"]
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="X is a session that you did not capture on this machine, and you trust whoever made it: "
+        "compile its kernels, or run the program it names",
+    )
+
+
+def check_program(arguments: argparse.Namespace) -> None:
+    """Before the program that a session names is run. Raises UsageError as ``check_trust`` does."""
+    if is_session(arguments.target):
+        check_trust(Path(arguments.target), arguments, RUNS)
+
+
+def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) -> None:
+    """Raises UsageError, which says what would happen, for a stranger's session without ``--trust``."""
+    if not arguments.trust and not is_own(session):
+        raise UsageError(
+            f"{session} was not captured by you on this machine, so nothing of it is run unasked. {consequence} "
+            "If you trust whoever made it, add --trust."
+        )

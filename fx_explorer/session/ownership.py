@@ -1,0 +1,112 @@
+"""Whether this user captured a session on this machine: a mark that a stranger can neither make nor carry to another session.
+
+The mark is an HMAC, with a secret of the user's own that never leaves their state directory, of everything in the session that
+could come to run: how it was captured, the source files, the kernels' sources, the machine code. So it holds for a copy of
+the session, and for one to which builds were added; it does not hold once a kernel or the request was changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import stat
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from fx_explorer.errors import SessionError
+from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.writer import SessionWriter
+
+MARK = "captured_here"
+"""Key of ``meta``."""
+
+SECRET_BYTES = 32
+
+_WHAT_CAN_RUN = (
+    "SELECT 'source', path, text FROM source_file WHERE text",
+    "SELECT 'kernel', title, text FROM artifact WHERE kind='kernel' AND text",
+    "SELECT 'choice', name, source FROM kernel_build WHERE source",
+    "SELECT 'machine code', name, machine_code FROM kernel_build WHERE machine_code",
+)
+"""(what it is, its name, id of its text). Kernels are loaded and measured, source files are tried with edits."""
+
+
+def mark_as_captured_here(session: Path, writer: SessionWriter, environ: Mapping[str, str] = os.environ) -> bool:
+    """Write the mark. False where there is no place for a secret: the session is then asked about as a stranger's is."""
+    secret = _secret(environ, make=True)
+    if secret is None:
+        return False
+    with SessionReader(session) as reader:
+        mark = _mark(reader, secret)
+    writer.set_meta(MARK, mark)
+    return True
+
+
+def is_captured_here(reader: SessionReader, environ: Mapping[str, str] = os.environ) -> bool:
+    """Reads every text that the mark is about: some 20 ms, so it is asked when something is about to run, not at opening."""
+    secret = _secret(environ, make=False)
+    try:
+        mark = reader.meta(MARK)
+        return (
+            secret is not None and isinstance(mark, str) and hmac.compare_digest(mark.encode(), _mark(reader, secret).encode())
+        )
+    except (SessionError, ValueError, zlib.error):
+        return False  # what cannot be read is nobody's
+
+
+def _mark(reader: SessionReader, secret: bytes) -> str:
+    found = hmac.new(secret, digestmod=hashlib.sha256)
+    with reader.snapshot():
+        for key in ("request", "target"):
+            _add(found, key, reader.stored_meta(key))
+        entries = {row for sql in _WHAT_CAN_RUN for row in reader.query(sql)}
+        for what, name, text in sorted(entries, key=repr):
+            _add(found, str(what), str(name), reader.text(text))
+    return found.hexdigest()
+
+
+def _add(found: hmac.HMAC, *parts: str) -> None:
+    """Each with its length in front, so that none can be taken for two."""
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        found.update(len(raw).to_bytes(8, "big") + raw)
+
+
+def secret_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """``$XDG_STATE_HOME/fx-explorer/secret``, by default under ``~/.local/state``. A relative place is no place."""
+    base = Path(environ.get("XDG_STATE_HOME") or "")
+    return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "fx-explorer" / "secret"
+
+
+def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
+    """None where it cannot be kept, or where others could have written or read it."""
+    path = secret_path(environ)
+    if make and not path.exists():
+        with contextlib.suppress(OSError):
+            _make_secret(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+        secret = file.read(SECRET_BYTES + 1) if is_own else b""
+    return secret if len(secret) == SECRET_BYTES else None
+
+
+def _make_secret(path: Path) -> None:
+    """Whole or not at all, and only once: two captures that end together have one secret."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = path.with_name(f".secret.{os.urandom(8).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(beside, path)
+    finally:
+        beside.unlink()

@@ -1,0 +1,222 @@
+"""What a Triton source may have in it, as Inductor writes it: the lists that triton_source.py and triton_body.py hold it to."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fx_explorer.errors import SessionError
+
+LONGEST = 2_000_000
+"""Characters of a source. Inductor's largest combined kernels have some 300,000."""
+
+DEEPEST = 100
+"""Expressions within each other; Inductor's own have fewer than 20."""
+
+LARGEST_NUMBER = 2**64
+LONGEST_STRING = 4_000
+
+IMPORTS = {
+    "import triton": {"triton": "triton"},
+    "import triton.language as tl": {"tl": "tl"},
+    "from torch._inductor.runtime import triton_helpers, triton_heuristics": {
+        "triton_helpers": "triton_helpers",
+        "triton_heuristics": "triton_heuristics",
+    },
+    "from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math": {
+        "libdevice": "libdevice",
+        "tl_math": "tl_math",
+    },
+    "from torch._inductor.runtime.hints import AutotuneHint, ReductionHint, TileHint, DeviceProperties": {},
+    "from triton.compiler.compiler import AttrsDescriptor": {},
+    "from triton.backends.compiler import AttrsDescriptor": {},
+    "import torch": {},
+}
+"""Statement → the names that functions may use, and what each stands for."""
+
+FROM_TRITON = re.compile(r"triton\.language(\.(core|standard|math|random|extra\.(cuda\.|hip\.)?libdevice))?")
+"""Modules that a kernel of the user's own may import single functions from: Inductor writes such an import when it does."""
+
+ON_TOP = ("triton_helpers.set_driver_to_gpu()", "triton_helpers.set_driver_to_cpu()")
+"""Calls that Inductor writes at the top level."""
+
+HEURISTICS = {
+    *("pointwise", "reduction", "persistent_reduction", "cooperative_reduction", "split_scan", "template", "foreach"),
+    *("user_autotune", "fixed_config"),
+}
+
+ENUMS = {"ReductionHint", "TileHint", "AutotuneHint"}
+
+CONSTRUCTORS = {
+    "DeviceProperties",
+    "set",
+    "instance_descriptor",
+    "AttrsDescriptor",
+    "AttrsDescriptor.from_dict",
+    "triton.Config",
+}
+"""What may be called among the arguments of a decorator."""
+
+REACHES_OUT = {"ir_override", "extern_libs", "pre_hook", "post_hook", "profile_bandwidth_output", "repr", "launch_metadata"}
+"""Names of options that open files or are called."""
+
+JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug", "version"}
+
+PLAIN_TEXT = re.compile(r"[\w.*:<>\[\], +\-]*", re.ASCII)
+"""Of a string among a decorator's arguments: names, types and numbers; nothing that could be a path or a call."""
+
+ARITHMETIC = re.compile(r"[\w\s+\-*/%(),<>=]*", re.ASCII)
+CALL = re.compile(r"[\w)>]\s*\(|__|\*\*|\b(lambda|for|if|import|yield|await)\b")
+
+MODULES = ("tl.math", "tl.extra.libdevice", "tl.extra.cuda.libdevice", "tl.extra.hip.libdevice")
+"""Modules that are reached through ``tl``; the first has the functions of ``tl_math``, the others those of ``libdevice``."""
+
+OF_TRITON = {"cdiv", "next_power_of_2"}
+BUILTINS = {"range", "min", "max", "len", "float", "int", "isinstance", "print"}
+"""Python's, as Triton understands them. ``getattr`` is one that it understands too, and is not here."""
+
+METHODS = {
+    *(
+        "to",
+        "cast",
+        "reshape",
+        "view",
+        "permute",
+        "trans",
+        "broadcast_to",
+        "expand_dims",
+        "split",
+        "sum",
+        "max",
+        "min",
+        "argmax",
+    ),
+    *(
+        "argmin",
+        "reduce",
+        "associative_scan",
+        "cumsum",
+        "cumprod",
+        "sort",
+        "flip",
+        "ravel",
+        "abs",
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+    ),
+    *("sin", "cos", "sqrt", "rsqrt", "sigmoid", "softmax", "floor", "ceil", "erf", "histogram", "xor_sum", "gather", "item"),
+    *("load", "store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor", "atomic_cas"),
+    *(
+        "atomic_xchg",
+        "logical_and",
+        "logical_or",
+        "is_floating",
+        "is_int",
+        "is_fp8",
+        "is_ptr",
+        "is_block",
+        "is_bf16",
+        "is_fp16",
+    ),
+    *("is_fp32", "is_fp64", "is_int_signed", "is_int_unsigned", "is_bool", "is_standard_floating"),
+}
+ATTRIBUTES = {
+    *("dtype", "shape", "type", "element_ty", "numel", "T", "scalar", "value", "name", "primitive_bitwidth", "int_bitwidth"),
+    *("fp_mantissa_width", "block_shape", "strides", "ALL", "NONE"),
+}
+"""Of a value inside a kernel."""
+
+RESERVED = {
+    *("triton", "tl", "triton_helpers", "triton_heuristics", "libdevice", "tl_math", "torch", "tlx", "proton", "pl"),
+    *ENUMS,
+    *("DeviceProperties", "AttrsDescriptor", "instance_descriptor"),
+    *BUILTINS,
+    *("set", "getattr", "hasattr", "list", "bool", "str", "constexpr"),
+}
+"""Names that mean something here, and must not come to mean something else."""
+
+
+class UntrustedSourceError(SessionError):
+    """A kernel's source is not what Inductor writes, so it is not compiled."""
+
+
+@dataclass(frozen=True)
+class Helpers:
+    """Names of the functions, types and constants of Triton's modules, and of Inductor's ``triton_helpers``."""
+
+    of_module: Mapping[str, frozenset[str]]
+    """``tl``, ``tl_math``, ``libdevice``, ``triton_helpers`` → names."""
+
+    def has(self, module: str, name: str) -> bool:
+        if module == "triton":
+            return name in OF_TRITON
+        if module == "tl.math":
+            module = "tl_math"
+        elif module.startswith("tl.extra"):
+            module = "libdevice"
+        return name in self.of_module.get(module, ())
+
+
+@dataclass
+class Source:
+    """A source while it is read: its text, and what its names stand for."""
+
+    text: str
+    helpers: Helpers
+    modules: dict[str, str] = field(default_factory=dict)
+    """Name in the source → the module it stands for."""
+    known: set[str] = field(default_factory=set)
+    """Functions and constants of the source, and functions imported singly."""
+
+    def refuse(self, node: ast.AST, what: str = "") -> UntrustedSourceError:
+        line = getattr(node, "lineno", 0)
+        text = self.text.splitlines()[line - 1].strip()[:120] if 0 < line <= len(self.text.splitlines()) else ""
+        said = what or f"{kind_of(node)} is not what Inductor writes"
+        return UntrustedSourceError(
+            f"line {line} of the kernel's source is refused: {said}: {text}\n"
+            "Nothing of it was run. Capture its program yourself, and the kernel is compiled from your own capture."
+        )
+
+    def plain(self, value: ast.Constant, is_path_free: bool = True) -> None:
+        plain = value.value
+        if isinstance(plain, int | float) and not isinstance(plain, bool):
+            if abs(plain) > LARGEST_NUMBER and plain not in (float("inf"),):
+                raise self.refuse(value, "this number is too large")
+        elif isinstance(plain, str):
+            if len(plain) > LONGEST_STRING or (is_path_free and not PLAIN_TEXT.fullmatch(plain)):
+                raise self.refuse(value, "this text is no name")
+        elif plain is not None and not isinstance(plain, bool):
+            raise self.refuse(value)
+
+    def annotation(self, annotation: ast.expr) -> None:
+        """Nothing but names: to look one up runs nothing."""
+        if isinstance(annotation, ast.Constant):
+            self.plain(annotation)
+            return
+        if not re.fullmatch(
+            r"(tl|triton\.language)\.[a-z]\w*|constexpr|int|float|bool|str|builtins\.\w+", dotted(annotation) or ""
+        ):
+            raise self.refuse(annotation, "this annotation would be run as Python")
+
+
+def kind_of(node: ast.AST) -> str:
+    return {"FunctionDef": "a function", "ClassDef": "a class", "Lambda": "a lambda", "JoinedStr": "an f-string"}.get(
+        type(node).__name__, type(node).__name__
+    )
+
+
+def is_public(name: str) -> bool:
+    return not name.startswith("_") and name.isascii()
+
+
+def dotted(node: ast.AST) -> str | None:
+    """``tl.math.exp``; None for what is no chain of names."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute) and len(parts) < 8:
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None

@@ -1,0 +1,241 @@
+"""Whether a kernel's Triton source may be compiled although a stranger wrote it: an allow-list of what Inductor writes.
+
+To load a source is to run its top level as Python, and Triton calls, while it compiles, whatever Python function the body of a
+kernel names (``triton/compiler/code_generator.py``, ``call_Function``). So both are read here, as a syntax tree, and nothing is
+run: known imports, ``triton_heuristics`` decorators with literal arguments, constants, and ``@triton.jit`` functions that call
+Triton's own functions and each other. Whatever else there is, is refused with its line. Files of any kind are out of reach: no
+string of a decorator has a slash in it, ``extern_elementwise`` is not called, and inline assembly has no directives.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fx_explorer.session.triton_allowed import (
+    ARITHMETIC,
+    CALL,
+    CONSTRUCTORS,
+    DEEPEST,
+    ENUMS,
+    FROM_TRITON,
+    HEURISTICS,
+    IMPORTS,
+    JIT_OPTIONS,
+    LONGEST,
+    ON_TOP,
+    REACHES_OUT,
+    RESERVED,
+    Helpers,
+    Source,
+    UntrustedSourceError,
+    is_public,
+    kind_of,
+)
+from fx_explorer.session.triton_body import check_body
+
+
+def check_source(source: str, helpers: Helpers) -> None:
+    """Raises UntrustedSourceError for the first thing that is not on the list, with its line. Runs nothing."""
+    if len(source) > LONGEST:
+        raise UntrustedSourceError(f"the kernel's source has {len(source):,} characters; at most {LONGEST:,} are compiled")
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        raise UntrustedSourceError(
+            f"the kernel's source is no Python{f' (line {line})' if line else ''}: {_first(error)}"
+        ) from error
+    _TopLevel(Source(source, helpers)).check(tree)
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+class _TopLevel:
+    """What Python runs when the source is loaded."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._refuse = source.refuse
+
+    def check(self, tree: ast.Module) -> None:
+        functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+        self._source.known.update(function.name for function in functions)
+        for statement in tree.body:
+            if not isinstance(statement, ast.FunctionDef):
+                self._statement(statement)
+        for function in functions:
+            self._function(function)
+
+    def _statement(self, statement: ast.stmt) -> None:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            self._import(statement)
+        elif isinstance(statement, ast.Expr):
+            is_text = isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+            if not is_text and ast.unparse(statement) not in ON_TOP:
+                raise self._refuse(statement)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            self._constant(statement)
+        else:
+            raise self._refuse(statement)
+
+    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        written = ast.unparse(statement)
+        if written in IMPORTS:
+            self._source.modules.update(IMPORTS[written])
+            return
+        if not isinstance(statement, ast.ImportFrom) or statement.level or not FROM_TRITON.fullmatch(statement.module or ""):
+            raise self._refuse(statement, "this import is not one of Inductor's")
+        every = frozenset().union(*self._source.helpers.of_module.values())
+        for alias in statement.names:
+            name = alias.asname or alias.name
+            if alias.name not in every or alias.name == "inline_asm_elementwise" or name in RESERVED or name.startswith("__"):
+                raise self._refuse(statement, f"{alias.name} is no function of Triton's language")
+            self._source.known.add(name)
+
+    def _constant(self, statement: ast.Assign | ast.AnnAssign) -> None:
+        """``N = 4``, ``N = tl.constexpr(4)``, ``N: tl.constexpr = 4``, ``f32 = tl.float32``."""
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or statement.value is None:
+            raise self._refuse(statement)
+        name = targets[0].id
+        if name in RESERVED or name.startswith("__"):
+            raise self._refuse(statement, f"{name} is given another meaning")
+        if isinstance(statement, ast.AnnAssign):
+            self._source.annotation(statement.annotation)
+        value = statement.value
+        if isinstance(value, ast.Call) and ast.unparse(value.func) in ("tl.constexpr", "triton.language.constexpr"):
+            if len(value.args) != 1 or value.keywords:
+                raise self._refuse(value)
+            value = value.args[0]
+        if not self._is_type(value) and not (isinstance(value, ast.Name) and value.id in self._source.known):
+            self._literal(value, 0, is_path_free=False)
+        self._source.known.add(name)
+
+    def _function(self, function: ast.FunctionDef) -> None:
+        if function.name in RESERVED or function.name.startswith("__") or not function.name.isascii():
+            raise self._refuse(function, f"a function may not be called {function.name}")
+        if not function.decorator_list or not self._is_jit(function.decorator_list[-1]):
+            raise self._refuse(function, "a function that is not @triton.jit would be run as Python")
+        for decorator in function.decorator_list[:-1]:
+            self._decorator(decorator)
+        self._parameters(function)
+        check_body(self._source, function)
+
+    def _is_jit(self, decorator: ast.expr) -> bool:
+        if isinstance(decorator, ast.Call) and not decorator.args:
+            for keyword in decorator.keywords:
+                if keyword.arg not in JIT_OPTIONS:
+                    raise self._refuse(keyword.value, f"triton.jit({keyword.arg}=…) is not literal")
+                self._literal(keyword.value, 0)
+            decorator = decorator.func
+        return ast.unparse(decorator) == "triton.jit"
+
+    def _decorator(self, decorator: ast.expr) -> None:
+        called = ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
+        owner, _, name = called.rpartition(".")
+        is_known = (owner == "triton_heuristics" and name in HEURISTICS) or called in ("triton.autotune", "triton.heuristics")
+        if not isinstance(decorator, ast.Call) or not is_known:
+            raise self._refuse(decorator, "this decorator is not one of Inductor's")
+        self._arguments(decorator, 0)
+
+    def _arguments(self, call: ast.Call, depth: int) -> None:
+        for argument in call.args:
+            self._literal(argument, depth)
+        for keyword in call.keywords:
+            if keyword.arg is None or keyword.arg in REACHES_OUT:
+                raise self._refuse(keyword.value, f"the argument {keyword.arg or '**'} is not one of Inductor's")
+            is_own_file = keyword.arg == "filename" and isinstance(keyword.value, ast.Name) and keyword.value.id == "__file__"
+            if keyword.arg == "filename" and not is_own_file and ast.unparse(keyword.value) != "None":
+                raise self._refuse(keyword.value, "a file is named")
+            if not is_own_file:
+                self._literal(keyword.value, depth)
+
+    def _literal(self, value: ast.expr, depth: int, is_path_free: bool = True) -> None:
+        """``is_path_free``: strings are plain names; else any text, as of a constant that only a kernel compares with."""
+        if depth > DEEPEST:
+            raise self._refuse(value, "this is nested too deeply")
+        if isinstance(value, ast.Constant):
+            self._source.plain(value, is_path_free)
+        elif isinstance(value, ast.Tuple | ast.List | ast.Set):
+            for one in value.elts:
+                self._literal(one, depth + 1, is_path_free)
+        elif isinstance(value, ast.Dict):
+            self._dict(value, depth)
+        elif (
+            isinstance(value, ast.UnaryOp)
+            and isinstance(value.op, ast.USub | ast.UAdd)
+            and isinstance(value.operand, ast.Constant)
+        ):
+            self._source.plain(value.operand, is_path_free)
+        elif isinstance(value, ast.Call):
+            self._constructed(value, depth)
+        elif not self._is_enum(value) and not self._is_type(value):
+            raise self._refuse(value, f"{kind_of(value)} is no literal")
+
+    def _dict(self, value: ast.Dict, depth: int) -> None:
+        for key, one in zip(value.keys, value.values, strict=True):
+            if key is None or (isinstance(key, ast.Constant) and key.value in REACHES_OUT):
+                raise self._refuse(value, "an entry of this dict is not one of Inductor's")
+            self._literal(key, depth + 1)
+            name = key.value if isinstance(key, ast.Constant) else ""
+            if name == "precomputed_grids":
+                self._grids(one)
+                continue
+            if name == "autotune_remote_cache" and not (isinstance(one, ast.Constant) and not one.value):
+                raise self._refuse(value, "a remote cache is asked for")
+            self._literal(one, depth + 1)
+
+    def _grids(self, value: ast.expr) -> None:
+        """Launchers run their expressions as Python: arithmetic is all there may be."""
+        for node in ast.walk(value):
+            if not isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Constant | ast.expr_context):
+                raise self._refuse(node)
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and (not ARITHMETIC.fullmatch(text) or CALL.search(text)):
+                raise self._refuse(node, "this is no arithmetic")
+            if isinstance(text, bytes):
+                raise self._refuse(node)
+
+    def _constructed(self, call: ast.Call, depth: int) -> None:
+        called = ast.unparse(call.func) if depth < DEEPEST else ""
+        number = call.args[0] if called == "float" and len(call.args) == 1 and not call.keywords else None
+        if isinstance(number, ast.Constant) and number.value in ("inf", "-inf", "nan"):
+            return
+        if called not in CONSTRUCTORS:
+            raise self._refuse(call, "a call among the arguments of a decorator is none of Inductor's")
+        self._arguments(call, depth + 1)
+
+    def _is_enum(self, value: ast.expr) -> bool:
+        return (
+            isinstance(value, ast.Attribute)
+            and isinstance(value.value, ast.Name)
+            and value.value.id in ENUMS
+            and is_public(value.attr)
+        )
+
+    def _is_type(self, value: ast.expr) -> bool:
+        """``tl.float32``, ``torch.bfloat16``."""
+        if not (isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name)):
+            return False
+        return value.value.id in ("tl", "torch") and bool(
+            re.fullmatch(r"(b?float|u?int|complex|bool)\w*", value.attr, re.ASCII)
+        )
+
+    def _parameters(self, function: ast.FunctionDef) -> None:
+        """Annotations and defaults are run as Python when the function is defined."""
+        given = function.args
+        if given.vararg or given.kwarg or getattr(function, "type_params", None):
+            raise self._refuse(function, "*args, **kwargs and type parameters are not what Inductor writes")
+        for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+            if parameter.arg in RESERVED or parameter.arg.startswith("__"):
+                raise self._refuse(parameter, f"{parameter.arg} is given another meaning")
+            if parameter.annotation:
+                self._source.annotation(parameter.annotation)
+        for default in filter(None, (*given.defaults, *given.kw_defaults)):
+            if not (isinstance(default, ast.Name) and default.id in self._source.known):
+                self._literal(default, 0)
+        if function.returns:
+            self._source.annotation(function.returns)

@@ -1,0 +1,40 @@
+"""Asking before anything of a session is run or compiled that this user did not capture on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from fx_explorer.errors import UsageError
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.screens.consent import Consent
+from fx_explorer.tui.stepping import SteppingApp
+
+QUESTION = "You did not capture this session on this machine. Go on?"
+NOT_AGREED = "You did not agree to run anything of this session, which you did not capture on this machine."
+
+
+class TrustingApp(SteppingApp):
+    """Remembers what the user agreed to, for as long as the app is open."""
+
+    trusts_sessions = False
+    """``--trust``: the user has agreed already."""
+    _agreed: frozenset[tuple[Path, str]] = frozenset()
+    """(session, what will happen)."""
+
+    def needs_no_consent(self, session: Path, consequence: str) -> bool:
+        """Reads the texts of the session, so not in the thread that draws."""
+        from fx_explorer.client.trust import is_own  # not needed for the first paint
+
+        return self.trusts_sessions or (session, consequence) in self._agreed or is_own(session)
+
+    async def ask_consent(self, reader: SessionReader, consequence: str) -> None:
+        """Once for each session and consequence. Raises UsageError when the user does not agree.
+
+        Only from a worker of Textual, which can wait for an answer."""
+        path = reader.path
+        if await asyncio.to_thread(self.needs_no_consent, path, consequence):
+            return
+        if not await self.push_screen_wait(Consent(QUESTION, consequence)):
+            raise UsageError(NOT_AGREED)
+        self._agreed |= {(path, consequence)}

@@ -83,6 +83,17 @@ def device_type_of(graph: torch.fx.Graph) -> str:
     return str(part("torch._dynamo.package", "_collapse_device_types")(types))
 
 
+def guards_of_file(function: Any) -> tuple[Any, Any]:
+    """``(guard manager, GlobalStateGuard in it)`` of torch's ``AOTCompiledFunction``.
+
+    They are built once more: the manager that torch has built does not give away the state it compares with.
+    """
+    package, artifacts = "torch._dynamo.package", function._artifacts
+    state = part(package, "load_guards_state")(artifacts.guards_state)
+    manager = part(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
+    return manager, state.output_graph.global_state_guard
+
+
 # regions (torch/fx/passes/regional_inductor.py)
 
 

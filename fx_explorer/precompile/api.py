@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import types
 import warnings
 from collections.abc import Callable
@@ -11,13 +10,14 @@ from typing import Any
 
 import torch
 from torch._dynamo import convert_frame
-from torch._dynamo.exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported
 
 from fx_explorer.precompile import compilers, saving
 from fx_explorer.precompile.breaks import graph_break_error
-from fx_explorer.precompile.compiled import Captured, CompiledFunction, measured
+from fx_explorer.precompile.compiled import Captured, CompiledFunction
 from fx_explorer.precompile.errors import PrecompileError, PrecompileWarning
 from fx_explorer.precompile.guards import Guards
+from fx_explorer.precompile.states import without_inference_tensors
+from fx_explorer.precompile.tracing import captured_or_broken
 
 
 class Precompile:
@@ -76,11 +76,13 @@ class Precompile:
         model = _uncompiled(model)
         keywords = dict(kwargs or {})
         is_grad_enabled = torch.is_grad_enabled()
-        output = _capture(model, example_inputs, keywords, dynamic)
-        captured = Captured(model, example_inputs, keywords, output, is_grad_enabled)
-        with captured.compiling("build_guards"):
-            guards = captured.guards()
-        gm = _callable_graph(captured)
+        args, keywords = without_inference_tensors((example_inputs, keywords))
+        with torch.inference_mode(False), torch.set_grad_enabled(is_grad_enabled):
+            output = _capture(model, args, keywords, dynamic)
+            captured = Captured(model, args, keywords, output, is_grad_enabled, dynamic)
+            with captured.compiling("build_guards"):
+                guards = captured.guards()
+            gm = _callable_graph(captured)
         gm.meta["precompile"] = captured
         return gm, output.graph_capture_output.bytecode, guards, example_inputs
 
@@ -180,7 +182,7 @@ def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _capture(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None) -> Any:
-    output = _captured_or_broken(model, args, kwargs, dynamic)
+    output = captured_or_broken(model, args, kwargs, dynamic)
     if isinstance(
         output, Exception
     ):  # the other breaks are looked for outside of any except: torch would repeat this one in each
@@ -188,31 +190,6 @@ def _capture(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[s
     if output.backend_input is None:
         raise PrecompileError("Dynamo captured no operation on a tensor: there is nothing to compile for these inputs")
     return output
-
-
-def _captured_or_broken(
-    model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None
-) -> Any:
-    """torch's ``CaptureOutput``, or the exception of the first graph break."""
-    from torch._dynamo.eval_frame import set_enable_dynamic
-    from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
-
-    _check_call(model, args, kwargs)
-    try:
-        with measured("fullgraph_capture"), torch_function_mode_stack_state_mgr:
-            with contextlib.nullcontext() if dynamic is None else set_enable_dynamic(dynamic):
-                return convert_frame.fullgraph_capture(model, args, kwargs)
-    except TorchRuntimeError:
-        raise
-    except (Unsupported, UncapturedHigherOrderOpError) as error:
-        return error
-
-
-def _check_call(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    try:
-        convert_frame._get_frame(model, args, kwargs)
-    except TypeError as error:
-        raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None
 
 
 def _callable_graph(captured: Captured) -> torch.fx.GraphModule:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch._dynamo import convert_frame
-from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
 from fx_explorer.capture.versions import runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError
 from fx_explorer.precompile.guards import Guards
+from fx_explorer.precompile.states import States
+from fx_explorer.precompile.tracing import captured_or_broken, measured
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Captured:
     """torch's ``CaptureOutput``."""
     is_grad_enabled: bool
     """In the block that was captured; what AOTAutograd traces must agree."""
+    dynamic: bool | None = None
 
     @property
     def inputs(self) -> list[object]:
@@ -46,7 +49,18 @@ class Captured:
 
     def guards(self) -> Guards:
         """As of now: AOTAutograd and Inductor add conditions on sizes to those of Dynamo."""
-        return Guards(self.model, self.output.graph_capture_output.build_guards(self.code).guard_manager)
+        self.states.restore()
+        manager = self.output.graph_capture_output.build_guards(self.code).guard_manager
+        return Guards(self.model, manager, self.states, self.traced_again)
+
+    @cached_property
+    def states(self) -> States:
+        """Where the code may be used. All guards of a capture share torch's object that holds its state."""
+        return States(self.output.graph_capture_output.output_graph.global_state_guard, self.output)
+
+    def traced_again(self) -> Any:
+        """What Dynamo makes of the model in the state that torch is in now."""
+        return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
     @contextlib.contextmanager
     def compiling(self, phase: str) -> Iterator[None]:
@@ -56,25 +70,36 @@ class Captured:
         context.tensor_to_context = source.tensor_to_context
         compile_id = source.graph_module.meta.get("dynamo_compile_id")
         with compile_context(CompileContext(compile_id)), tracing(context), measured(phase):
-            with torch.set_grad_enabled(self.is_grad_enabled):
+            with torch.inference_mode(False), torch.set_grad_enabled(self.is_grad_enabled):
                 yield
 
     def bound(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """``compiled`` between Dynamo's bytecode, so that it takes and gives what the model does."""
         traced = self.output.graph_capture_output
-        run = runtime_env(traced).forward_callable(
-            self.output.backend_input.backend_id,
-            torch._dynamo.disable(compiled, reason="precompiled"),
-            extra_globals=traced.f_globals,
-        )
-        return torch._dynamo.disable(run, reason="precompiled")
+        backend_id = self.output.backend_input.backend_id
+        return bound(runtime_env(traced), backend_id, compiled, extra_globals=traced.f_globals)
 
 
-@contextlib.contextmanager
-def measured(phase: str) -> Iterator[None]:
-    """torch's own clock for ``phase``; its phases do not run without one."""
-    with get_metrics_context(), dynamo_timed(phase):
-        yield
+def bound(env: Any, backend_id: str, compiled: Callable[..., Any], extra_globals: Any) -> Callable[..., Any]:
+    """``compiled``, called by the bytecode of ``env`` (torch's ``GraphRuntimeEnv``). Without gradients nothing is saved."""
+    forward_only = torch._dynamo.disable(forward_only_without_gradients(compiled), reason="precompiled")
+    run = env.forward_callable(backend_id, forward_only, extra_globals=extra_globals)
+    return torch._dynamo.disable(run, reason="precompiled")
+
+
+def forward_only_without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """AOTAutograd's code for training turns gradients on when it runs: inputs that require none have it save nothing."""
+
+    def run(*inputs: Any) -> Any:
+        if torch.is_grad_enabled():
+            return compiled(*inputs)
+        return compiled(*(_detached(each) for each in inputs))
+
+    return run
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
 
 
 class CompiledFunction:
@@ -105,17 +130,10 @@ class CompiledFunction:
     def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
         args = as_arguments(example_inputs)
         given = {**self.captured.kwargs, **kwargs}
-        if not self.guards.check(*args, **given):
-            reason = self.guards.why_not(*args, **given)
-            raise GuardError(f"the model was compiled for other inputs: {reason}\n{WHAT_TO_DO}")
+        if mismatch := self.guards.mismatch(args, given):
+            raise GuardError(str(mismatch))
         owner = self.captured.owner
         return self._run(*(args if owner is None else (owner, *args)), **given)
-
-
-WHAT_TO_DO = (
-    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For sizes that vary, capture with "
-    "dynamic=True, or mark them with torch._dynamo.mark_dynamic."
-)
 
 
 def as_arguments(example_inputs: Sequence[object] | torch.Tensor) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from torch._dynamo import convert_frame
 
 from fx_explorer.precompile.errors import PrecompileError
+from fx_explorer.precompile.states import Mismatch, States, Trace
 
 
 class Guards:
@@ -22,9 +23,11 @@ class Guards:
     tensor 'L['x']' size mismatch at index 0. expected 3, actual 4
     """
 
-    def __init__(self, model: Callable[..., object], manager: Any) -> None:
+    def __init__(self, model: Callable[..., object], manager: Any, states: States, trace: Trace) -> None:
         self._model = model
         self._manager = manager
+        self._states = states
+        self._trace = trace
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -50,13 +53,19 @@ class Guards:
     def check(self, *args: object, **kwargs: object) -> bool:
         """Whether the code that was compiled may be used for these inputs, in the state the model and torch are in now.
 
-        Raises PrecompileError when the model cannot be called like that.
+        In a state of torch that is not the one of the capture, such as ``torch.no_grad()``, the model is traced once to see
+        whether it does the same there. Raises PrecompileError when the model cannot be called like that.
         """
-        return bool(self._manager.check(self._locals(args, kwargs)))
+        return self.mismatch(args, kwargs) is None
 
     def why_not(self, *args: object, **kwargs: object) -> str:
         """The first guard that fails for these inputs, and why; empty when all hold. torch stops at the first."""
-        return first_failure(self._manager, self._locals(args, kwargs))
+        found = self.mismatch(args, kwargs)
+        return found.what if found else ""
+
+    def mismatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Mismatch | None:
+        """The same with what to do; None when all hold."""
+        return self._states.mismatch(self._manager, self._locals(args, kwargs), self._trace)
 
     def _locals(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         try:
@@ -64,9 +73,3 @@ class Guards:
         except TypeError as error:
             raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None
         return found
-
-
-def first_failure(manager: Any, local_names: dict[str, object]) -> str:
-    """What torch's guard ``manager`` says of the first guard that fails; empty when all hold."""
-    checked = manager.check_verbose(local_names)
-    return "" if checked.result else "\n".join(str(part).strip() for part in checked.verbose_code_parts)

@@ -13,11 +13,12 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, part, runtime_env
+from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, guards_of_file, part, runtime_env
 from fx_explorer.precompile import compilers
-from fx_explorer.precompile.compiled import WHAT_TO_DO, CompiledFunction, as_arguments
+from fx_explorer.precompile.compiled import CompiledFunction, as_arguments, bound
 from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError
-from fx_explorer.precompile.guards import first_failure
+from fx_explorer.precompile.states import States, without_inference_tensors
+from fx_explorer.precompile.tracing import captured_or_broken
 
 _AOT_COMPILE = "torch._dynamo.aot_compile"
 
@@ -56,6 +57,7 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
     from torch._dynamo.hooks import Hooks
 
     captured, aot = compiled_fn.captured, "torch._dynamo.aot_compile_types"
+    captured.states.restore()
     source, traced = captured.output.backend_input, captured.output.graph_capture_output
     function = convert_frame.get_traced_fn(captured.model)[0]
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
@@ -130,7 +132,7 @@ def _guards_to_save(entries: Sequence[Any]) -> Sequence[bool]:
 
 
 def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
-    function, owner = (None, None) if model is None else convert_frame.get_traced_fn(model)
+    function = None if model is None else convert_frame.get_traced_fn(model)[0]
     try:
         read = part(_AOT_COMPILE, "AOTCompiledFunction").deserialize
         loaded = read(path.read_bytes(), getattr(function, "__globals__", None))
@@ -142,27 +144,37 @@ def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
         hint = "Is it from Precompile.save, for this torch and this machine? A function that uses globals needs model=."
         raise SaveError(f"{path} cannot be loaded: {type(error).__name__}: {error}. {hint}") from error
     first = next(iter(loaded._artifacts.signature.parameters), "")
-    if first == "self" and owner is None:
+    if first == "self" and model is None:
         raise SaveError(f"{path} is compiled from a module, and its weights are not in the file: Precompile.load(path, model)")
-    return _Loaded(loaded, owner)
+    return _Loaded(loaded, model)
 
 
 class _Loaded:
     """Called like the ``compiled_fn`` it was saved from; keyword inputs must be given again."""
 
-    def __init__(self, function: Any, owner: object | None) -> None:
+    def __init__(self, function: Any, model: Callable[..., Any] | None) -> None:
         self._function = function
-        self._owner = owner
+        self._model = model
+        self._owner = None if model is None else convert_frame.get_traced_fn(model)[1]
+        self._manager, state = guards_of_file(function)
+        self._states = States(state)
+        artifacts = function._artifacts
+        self._run = bound(artifacts.runtime_env, artifacts.backend_id, artifacts.compiled_fn, function._extra_globals)
 
     def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
-        args = as_arguments(example_inputs)
-        args = args if self._owner is None else (self._owner, *args)
+        inputs = as_arguments(example_inputs)
+        args = inputs if self._owner is None else (self._owner, *inputs)
         try:
-            fits = self._function.guard_check(*args, **kwargs)
+            names = self._function.prepare_f_locals(*args, **kwargs)
         except TypeError as error:
             hint = "keyword inputs must be given, and the model is an argument of Precompile.load"
             raise PrecompileError(f"the function cannot be called with these inputs: {error} ({hint})") from None
-        if not fits:
-            reason = first_failure(self._function._artifacts.guard_manager, self._function.prepare_f_locals(*args, **kwargs))
-            raise GuardError(f"the function was compiled for other inputs: {reason}\n{WHAT_TO_DO}")
-        return self._function.fn(*args, **kwargs)
+        mismatch = self._states.mismatch(self._manager, names, lambda: self._traced(inputs, kwargs), (inputs, kwargs))
+        if mismatch:
+            raise GuardError(str(mismatch))
+        return self._run(*args, **kwargs)
+
+    def _traced(self, inputs: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+        if self._model is None:
+            raise PrecompileError("the file has no function to trace: Precompile.load(path, model)")
+        return captured_or_broken(self._model, *without_inference_tensors((inputs, kwargs)), dynamic=None)

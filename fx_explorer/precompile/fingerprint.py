@@ -1,0 +1,246 @@
+"""What a graph of Dynamo's computes, as lines that two graphs of one model can be compared by.
+
+Names of nodes, the order of the inputs and the switches of grad mode are left out. A custom ``autograd.Function`` stands as the
+operations of its forward: with gradients Dynamo wraps them, without it does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+_SWITCH = "_set_grad_enabled"
+_CUSTOM_FUNCTION = "autograd_function_apply"
+_MASK_OF_FAST_PATH = {"_transformer_encoder_layer_fwd": 18, "_native_multi_head_attention": 9}
+"""Where the mask is among the arguments."""
+_LARGEST_CONSTANT = 4096
+"""Elements of a constant that are compared by value; a larger one only equals itself."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: what it computes, of what, and what comes out: types and sizes.
+
+    Not strides: kernels choose them, without gradients otherwise. Who asks for them has what was answered in the graph.
+    """
+
+    text: str
+    line: str = field(default="", compare=False)
+    """The user's line, ``model.py:12: return x * 2``."""
+
+
+def operations(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
+    return tuple(_Reader().read(gm, {}))
+
+
+def lowered(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
+    """The ATen operations of the forward, in the state torch is in: what Dynamo's own do not show, such as inner types."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    inputs = [node.meta["example_value"] for node in gm.graph.nodes if node.op == "placeholder"]
+    with torch.no_grad():
+        return operations(make_fx(gm)(*inputs))
+
+
+def turns_gradients_on(gm: torch.fx.GraphModule) -> bool:
+    """Whether the code asks for gradients itself. Of a graph that was traced without them."""
+    graphs = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
+    return any(_is_switch(node) and node.args[0] is True for graph in graphs for node in graph.graph.nodes)
+
+
+def takes_fast_path(gm: torch.fx.GraphModule) -> bool:
+    """Whether attention of torch.nn is one fused kernel, as it is without gradients. With a mask it may compute less."""
+    found = [node for node in gm.graph.nodes if getattr(node.target, "__name__", "") in _MASK_OF_FAST_PATH]
+    return bool(found) and all(_mask_of(node) is None for node in found)
+
+
+def _mask_of(node: torch.fx.Node) -> object:
+    index = _MASK_OF_FAST_PATH[str(getattr(node.target, "__name__", ""))]
+    return node.args[index] if len(node.args) > index else node.kwargs.get("mask")
+
+
+def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
+    """Whether something that the graph computes requires gradients."""
+    computed = (node for node in gm.graph.nodes if node.op.startswith("call"))
+    values = (value for node in computed for value in pytree.tree_leaves(node.meta.get("example_value")))
+    return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
+
+
+def first_difference(ours: tuple[Operation, ...], theirs: tuple[Operation, ...]) -> str:
+    """In words: what the second does where it first differs from the first. Empty when they are equal."""
+    for one, other in zip(ours, theirs, strict=False):
+        if one != other:
+            return f"{other.line or one.line or 'an operation'} becomes {_apart(other, one)}, and was {_apart(one, other)}"
+    if len(ours) == len(theirs):
+        return ""
+    longer = max(ours, theirs, key=len)
+    extra = longer[min(len(ours), len(theirs))]
+    verb = "is computed only then" if longer is theirs else "is not computed then"
+    return f"{extra.line or _short(extra.text)} {verb}"
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._count = 0
+
+    def read(self, gm: torch.fx.GraphModule, names: dict[torch.fx.Node, object]) -> Iterator[Operation]:
+        """``names``: what stands for each node so far; a tuple for the outputs of a custom function."""
+        for node in gm.graph.nodes:
+            if node.op == "placeholder":
+                names.setdefault(node, f"input {node.target}")
+            elif node.op == "get_attr":
+                names[node] = "" if all(map(_is_custom_function, node.users)) else _constant(gm, str(node.target))
+            elif node.op == "output":
+                yield Operation(f"return {map_arg(node.args[0], lambda arg: _Name(names[arg]))}")
+            elif _is_switch(node):
+                names[node] = "nothing"
+            elif _only_lays_out(node, gm):
+                names[node] = names[node.args[0]]
+            elif (found := self._item(node, names)) is not None:
+                names[node] = found
+            elif body := _forward_of_custom_function(gm, node):
+                yield from self._inlined(body, node, names)
+            else:
+                yield self._operation(node, names)
+
+    def _operation(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> Operation:
+        self._count += 1
+        names[node] = f"%{self._count}"
+        args, kwargs = map_arg((node.args, node.kwargs), lambda arg: _Name(names[arg]))
+        target = node.target if isinstance(node.target, str) else _name_of(node.target)
+        written = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
+        result = _described(node.meta.get("example_value", node.meta.get("val")))
+        return Operation(f"{target}({', '.join(written)}) -> {result}", _line(node.meta.get("stack_trace") or ""))
+
+    def _item(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> object | None:
+        """The output of a custom function that ``node`` takes."""
+        if _name_of(node.target) != "_operator.getitem" or not isinstance(node.args[0], torch.fx.Node):
+            return None
+        outputs = names.get(node.args[0])
+        return outputs[node.args[1]] if isinstance(outputs, tuple) and isinstance(node.args[1], int) else None
+
+    def _inlined(
+        self, body: torch.fx.GraphModule, node: torch.fx.Node, names: dict[torch.fx.Node, object]
+    ) -> Iterator[Operation]:
+        inputs = [inner for inner in body.graph.nodes if inner.op == "placeholder"]
+        inner_names = {
+            inner: names[arg] if isinstance(arg, torch.fx.Node) else repr(arg)
+            for inner, arg in zip(inputs, node.args[2:], strict=True)
+        }
+        for operation in self.read(body, inner_names):
+            if not operation.text.startswith("return "):
+                yield operation
+        outputs = next(iter(reversed(body.graph.nodes))).args[0]
+        results = outputs[0] if isinstance(outputs, tuple) else outputs
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        names[node] = tuple(inner_names[one] if isinstance(one, torch.fx.Node) else repr(one) for one in results)
+
+
+class _Name:
+    """Stands for a node in what is written."""
+
+    def __init__(self, name: object) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return str(self._name)
+
+
+def _is_switch(node: torch.fx.Node) -> bool:
+    return getattr(node.target, "__name__", "") == _SWITCH
+
+
+def _only_lays_out(node: torch.fx.Node, gm: torch.fx.GraphModule) -> bool:
+    """Whether it is ``contiguous()``, and nobody can tell a copy: nothing is changed in place, and no input is aliased.
+
+    nn.MultiheadAttention calls it only where gradients are off.
+    """
+    if node.target != "contiguous" or not isinstance(node.args[0], torch.fx.Node):
+        return False
+    inputs = [each.meta.get("example_value") for each in gm.graph.nodes if each.op == "placeholder"]
+    storages = {_storage(value) for value in inputs if isinstance(value, torch.Tensor)}
+    value = node.args[0].meta.get("example_value")
+    return isinstance(value, torch.Tensor) and _storage(value) not in storages and not any(map(_changes, gm.graph.nodes))
+
+
+def _storage(value: torch.Tensor) -> int:
+    return value.untyped_storage()._cdata
+
+
+def _changes(node: torch.fx.Node) -> bool:
+    """Whether it may change a tensor in place: ``add_``, ``__setitem__``, ``out=``, an operator of more than torch."""
+    name = str(getattr(node.target, "__name__", node.target))
+    return node.op.startswith("call") and (
+        (name.endswith("_") and not name.endswith("__"))
+        or name.startswith(("__i", "i", "__set", "set"))
+        or "out" in node.kwargs
+    )
+
+
+def _is_custom_function(node: torch.fx.Node) -> bool:
+    return getattr(node.target, "_name", "") == _CUSTOM_FUNCTION
+
+
+def _forward_of_custom_function(gm: torch.fx.GraphModule, node: torch.fx.Node) -> torch.fx.GraphModule | None:
+    if not _is_custom_function(node) or not isinstance(node.args[0], torch.fx.Node):
+        return None
+    body: Any = gm.get_submodule(str(node.args[0].target))
+    inputs = sum(inner.op == "placeholder" for inner in body.graph.nodes)
+    return body if inputs == len(node.args) - 2 else None
+
+
+def _constant(gm: torch.fx.GraphModule, target: str) -> str:
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    if isinstance(value, torch.fx.GraphModule):
+        inputs = [node for node in value.graph.nodes if node.op == "placeholder"]
+        inside = _Reader().read(value, {node: f"operand {index}" for index, node in enumerate(inputs)})
+        return f"graph {[operation.text for operation in inside]}"
+    if isinstance(value, torch.Tensor) and 0 < value.numel() <= _LARGEST_CONSTANT and type(value) is torch.Tensor:
+        content = repr(value.detach().cpu().reshape(-1).tolist()).encode()
+        return f"constant {_described(value)} {hashlib.sha256(content).hexdigest()}"
+    return f"constant {id(value)}"
+
+
+def _name_of(target: object) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    named = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
+    return f"{getattr(target, '__module__', None) or ''}.{named}"
+
+
+def _described(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {value.device} {tuple(map(str, value.shape))}"
+    if isinstance(value, (tuple, list)):
+        return str([_described(one) for one in value])
+    return str(value)
+
+
+def _line(stack: str) -> str:
+    """Of a stack as FX keeps it: the innermost line."""
+    lines = [line.strip() for line in stack.splitlines() if line.strip() and not set(line.strip()) <= set("^~")]
+    places = [(index, line) for index, line in enumerate(lines) if line.startswith('File "')]
+    if not places:
+        return ""
+    index, place = places[-1]
+    file, _, rest = place.removeprefix('File "').partition('", line ')
+    code = lines[index + 1] if index + 1 < len(lines) else ""
+    return f"{file}:{rest.partition(',')[0]}: `{code}`"
+
+
+def _apart(operation: Operation, other: Operation) -> str:
+    """What tells it from the other: the call, or what comes out of the same call."""
+    (call, _, result), (other_call, _, _) = (each.text.partition(" -> ") for each in (operation, other))
+    return _short(call if call != other_call else result)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,0 +1,223 @@
+"""In which states of torch one capture may be used: in its own, and in any other in which the model provably does the same.
+
+torch compiles anew when a state that its guards look at has changed. Nothing is compiled anew here, and a function that was
+compiled for training is to run under ``torch.no_grad()``. So the model is traced in the state that it is called in, once a
+state, and what Dynamo makes of it (graph and bytecode) is compared. That computes nothing, and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fx_explorer.precompile import fingerprint, torch_state
+from fx_explorer.precompile.bytecode import frame_of
+from fx_explorer.precompile.torch_state import TorchState
+
+_Tree = TypeVar("_Tree")
+
+_OTHER_INPUTS = (
+    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For sizes that vary, capture with "
+    "dynamic=True, or mark them with torch._dynamo.mark_dynamic."
+)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Why compiled code may not be used for a call."""
+
+    what: str
+    """What is not as it was when the model was captured."""
+    sentence: str
+    """The same as a sentence, which begins with what the function was compiled for."""
+    remedy: str = _OTHER_INPUTS
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n{self.remedy}"
+
+
+Trace = Callable[[], Any]
+"""Traces the model as it is called, in the state torch is in; gives torch's ``CaptureOutput``, or the exception of a break."""
+
+
+class States:
+    """The verdicts over states of torch, for one capture. Thread-safe."""
+
+    def __init__(self, guard: Any, traced: Any = None) -> None:
+        """``guard``: the ``GlobalStateGuard`` of torch's guard tree; ``traced``: the ``CaptureOutput``, where it is at hand."""
+        self._guard = guard
+        self._then = TorchState(guard.__getstate__())
+        self._traced = traced
+        self._verdicts: dict[object, Mismatch | None] = {}
+        self._lock = threading.Lock()
+
+    def restore(self) -> None:
+        """Make torch's guard accept the state of the capture alone, as it was built."""
+        with self._lock:
+            self._guard.__setstate__(self._then.text)
+
+    def mismatch(self, manager: Any, local_names: dict[str, object], trace: Trace, inputs: object = ()) -> Mismatch | None:
+        """Why the code may not be used for these locals; None when it may.
+
+        ``inputs``: those that ``trace`` traces with, unless they are always the same.
+        """
+        with self._lock:
+            if manager.check(local_names):
+                return None
+            return self._looked_into(manager, local_names, trace, _case(inputs))
+
+    def _looked_into(self, manager: Any, local_names: dict[str, object], trace: Trace, case: object) -> Mismatch | None:
+        now = TorchState.now()
+        if found := self._decisive(now):
+            return found
+        names = local_names if now.has_gradients else without_inference_tensors(local_names)
+        with torch.inference_mode(False), torch.set_grad_enabled(now.has_gradients):
+            self._guard.__setstate__(now.text)
+            failed = first_failure(manager, names)
+            found = _of_guard(failed) if failed else self._verdict(now, trace, case)
+        if found:
+            self._guard.__setstate__(self._then.text)
+        return found
+
+    def _decisive(self, now: TorchState) -> Mismatch | None:
+        """A change that makes the code wrong, whatever the model does."""
+        for name in torch_state.changes(self._then, now):
+            if why := torch_state.why_it_matters(name, self._then, now, torch.cuda.is_available()):
+                return self._mismatch(name, now, why)
+        return None
+
+    def _verdict(self, now: TorchState, trace: Trace, case: object) -> Mismatch | None:
+        key = (now.text, case)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._judged(now, trace)
+        return self._verdicts[key]
+
+    def _judged(self, now: TorchState, trace: Trace) -> Mismatch | None:
+        changes = torch_state.changes(self._then, now)
+        if not changes:
+            return None
+        telling = (torch_state.GRAD_MODE, torch_state.DEFAULT_DTYPE)
+        name = next((name for name in telling if name in changes), changes[0])
+        try:
+            return self._compared(name, now, trace)
+        except Exception as error:  # noqa: BLE001 whatever tracing raises is told, and the code is not used
+            return self._mismatch(name, now, f"the model cannot be traced like that: {_in_a_line(error)}")
+
+    def _compared(self, name: str, now: TorchState, trace: Trace) -> Mismatch | None:
+        found = _trace(trace)
+        if self._then.has_gradients and fingerprint.takes_fast_path(found.backend_input.graph_module):
+            with _without_fast_path():
+                found = _trace(trace)
+        graph = found.backend_input.graph_module
+        if name == torch_state.GRAD_MODE and now.has_gradients and fingerprint.computed_with_gradients(graph):
+            return _gradients_are_asked_for(graph)
+        if not now.has_gradients and fingerprint.turns_gradients_on(graph):
+            return self._mismatch(name, now, "the model turns gradients on itself, which are not in the compiled code then")
+        difference = _difference(self._traced, found) if self._traced else "unknown"
+        if difference:  # what was captured may have been edited since, or be in a file
+            with self._then.in_force():
+                before = _trace(trace)
+            difference = _difference(before, found)
+        if not difference and torch_state.DEFAULT_DTYPE in torch_state.changes(self._then, now):
+            with self._then.in_force():
+                lowered = fingerprint.lowered(graph)
+            difference = fingerprint.first_difference(lowered, fingerprint.lowered(graph))
+        return self._mismatch(name, now, f"the model does something else then: {difference}") if difference else None
+
+    def _mismatch(self, name: str, now: TorchState, why: str) -> Mismatch:
+        what = f"{torch_state.told(name, self._then, now)}, and {why}"
+        where = torch_state.how_to_capture(name, now)
+        remedy = f"Capture and compile again {where}: Precompile.dynamo(model, *inputs)."
+        return Mismatch(what, f"the model was compiled for another state of torch: {what}", remedy)
+
+
+@contextlib.contextmanager
+def _without_fast_path() -> Iterator[None]:
+    """torch.nn's attention takes a fused kernel where gradients are off: the same in another way."""
+    was_on = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was_on)
+
+
+def _trace(trace: Trace) -> Any:
+    found = trace()
+    if isinstance(found, Exception):
+        raise found
+    if found.backend_input is None:
+        raise RuntimeError("no operation on a tensor is left")
+    return found
+
+
+def _difference(ours: Any, theirs: Any) -> str:
+    before, after = (fingerprint.operations(each.backend_input.graph_module) for each in (ours, theirs))
+    if difference := fingerprint.first_difference(before, after):
+        return difference
+    return "" if frame_of(ours) == frame_of(theirs) else "it returns, or changes, something that is not a tensor otherwise"
+
+
+def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    asking = [str(node.target) for node in inputs if getattr(node.meta.get("example_value"), "requires_grad", False)]
+    more = f" and {len(asking) - 3} more" if len(asking) > 3 else ""
+    what = f"gradients were off when it was captured, and are asked for now by {', '.join(asking[:3]) or 'the model'}{more}"
+    remedy = "Call it under torch.no_grad(), or capture and compile again with gradients on: Precompile.dynamo(model, *inputs)."
+    return Mismatch(what, f"the model was compiled without gradients: {what}", remedy)
+
+
+def _of_guard(failed: str) -> Mismatch:
+    if "requires_grad mismatch" not in failed:
+        return Mismatch(failed, f"the model was compiled for other inputs: {failed}")
+    had = "expected requires_grad=1" in failed
+    without = "It was compiled with gradients for that tensor, which does not require them now."
+    asked = "It was compiled without gradients for that tensor, and they would be lost."
+    return Mismatch(failed, f"the model was compiled for other inputs: {failed}. {without if had else asked}")
+
+
+def _case(inputs: object) -> str:
+    """What of inputs a trace may depend on: of tensors not the content."""
+    leaves, structure = pytree.tree_flatten(inputs)
+    return f"{[(leaf.dtype, leaf.shape) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]} {structure}"
+
+
+def first_failure(manager: Any, local_names: dict[str, object]) -> str:
+    """What torch's guard ``manager`` says of the first guard that fails; empty when all hold."""
+    checked = manager.check_verbose(local_names)
+    return "" if checked.result else "\n".join(str(part).strip() for part in checked.verbose_code_parts)
+
+
+def without_inference_tensors(values: _Tree) -> _Tree:
+    """``values``, with a plain tensor on the same storage in the place of each inference tensor.
+
+    Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where there are no gradients.
+    """
+    if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in pytree.tree_leaves(values)):
+        return values
+    stand_ins: dict[int, object] = {}
+    replaced: _Tree = pytree.tree_map(lambda leaf: stand_ins.setdefault(id(leaf), _plain(leaf)), values)
+    return replaced
+
+
+def _plain(value: object) -> object:
+    if not isinstance(value, torch.Tensor) or not value.is_inference():
+        return value
+    if type(value) is not torch.Tensor or value.layout is not torch.strided:
+        return value
+    with torch.inference_mode(False), torch.no_grad():
+        empty = torch.empty(0, dtype=value.dtype, device=value.device)
+        plain = empty.set_(value.untyped_storage(), value.storage_offset(), value.size(), value.stride())
+    for name, attribute in vars(value).items():
+        setattr(plain, name, attribute)
+    return plain
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -173,18 +173,119 @@ def test_a_session_whose_capture_never_ended_is_not_taken_for_good(tmp_path: Pat
     assert "the capture of this session has not ended" in capsys.readouterr().err
 
 
-def test_that_nothing_was_compiled_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+ONE_GRAPH = model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 7, status="ok")
+
+
+def write_outcome(writer: SessionWriter, *outcome: object, **fields: object) -> None:
+    writer.set_meta("target", {"name": "m.py", "file": "/p/m.py"})
+    writer.set_meta("outcome", model.Outcome(*outcome, **fields).to_json())  # type: ignore[arg-type]
+
+
+def write_nothing(writer: SessionWriter) -> None:
+    write_outcome(writer, "finished", "m.py ran to its end and compiled nothing: it never imported torch")
+
+
+def write_early_exit(writer: SessionWriter) -> None:
+    writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
+    write_outcome(writer, "exited", "the program called sys.exit(0)", 0, is_early=True, file="/p/m.py", line=5)
+
+
+def write_unseen_child(writer: SessionWriter) -> None:
+    writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
+    writer.add(model.ChildProcess(0, 0, "started", "python -I x.py", "it was started with -I"))
+    write_outcome(writer, "finished")
+
+
+def write_compile_error(writer: SessionWriter) -> None:
+    """As ``fullgraph=True`` leaves it: skipped, and neither a break nor a fallback."""
+    writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
+    failed = writer.add(model.Compilation(0, "1/0", 1, 0, "g", "/p/m.py", 9, status="skipped", error="print is called"))
+    writer.add(model.Metric(0, failed, "compilation_metrics", '{"fail_type": "Unsupported"}'))
+    write_outcome(writer, "finished")
+
+
+def write_child_error(writer: SessionWriter) -> None:
+    writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
+    child = writer.add(model.ChildProcess(0, 77, "forked", "m.py", compilations=1))
+    writer.add(model.ChildFinding(0, child, "error", "/p/m.py", 9, "", "g: print is called"))
+    write_outcome(writer, "finished")
+
+
+@pytest.mark.parametrize(
+    ("write", "allowed", "line", "sentence"),
+    [
+        (write_nothing, "nothing", 1, "nothing was compiled, so every limit is kept"),
+        (write_early_exit, "early-exit", 5, "the program left before its end"),
+        (write_unseen_child, "unseen-children", 7, "what 1 child process compiled, if anything, is not known"),
+        (write_compile_error, "compile-errors", 9, "compiling raised an error 1 time"),
+        (write_child_error, "compile-errors", 9, "compiling raised an error 1 time"),
+    ],
+)
+@pytest.mark.parametrize("condition", [name for name in CONDITIONS if name.startswith("max-")])
+def test_a_condition_that_holds_for_the_wrong_reason_fails_with_a_sentence_of_its_own_and_can_be_allowed(
+    write: Callable[[SessionWriter], None],
+    allowed: str,
+    line: int,
+    sentence: str,
+    condition: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
-        writer.set_meta("outcome", model.Outcome("finished").to_json())
-    assert check(tmp_path / "s.fxs", "--max-graph-breaks", 0, "--github") == 0
-    printed = capsys.readouterr()
-    assert "nothing was compiled" in printed.err
-    assert read_annotation(printed.out.strip())["message"].startswith("nothing was compiled")
+        write(writer)
+    asked = (tmp_path / "s.fxs", f"--{condition}", 9)
+    assert check(*asked, "--github", "--junit", tmp_path / "c.xml") == 1
+    told, annotation = capsys.readouterr().out.splitlines()
+    assert told.startswith(f"/p/m.py:{line}: {sentence} (if that is meant: --allow-{allowed})")
+    assert read_annotation(annotation)["message"].startswith(sentence)
+    failed = [case.attrib for case in ElementTree.parse(tmp_path / "c.xml").getroot().iter("testcase") if len(case)]
+    assert [(case["name"], case["line"]) for case in failed] == [(f"if that is meant: --allow-{allowed}", str(line))]
+    assert check(*asked, f"--allow-{allowed}") == 0
+
+
+def test_zero_graphs_that_are_expected_are_no_surprise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        write_nothing(writer)
+    assert check(tmp_path / "s.fxs", "--expect-graphs", 0) == 0
+    assert check(tmp_path / "s.fxs", "--expect-graphs", 1, "--allow-nothing") == 1
+    capsys.readouterr()
+
+
+def test_every_condition_counts_what_child_processes_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Expected: what is written here. The break on line 7 happens in the program, too, and is one place."""
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        own = writer.add(ONE_GRAPH)
+        writer.add_graph(model.Graph(0, own, "dynamo", ""), [], [])
+        writer.add(model.GraphBreak(0, own, "GB0059", "print", "", (), "/p/m.py", 7, "print(x)"))
+        child = writer.add(model.ChildProcess(0, 77, "forked", "m.py", "", 3, graphs=2, graph_breaks=4, recompiles=1))
+        for kind, line, cause, text, count in (
+            ("break", 7, "GB0059", "print", 3),
+            ("break", 8, "GB0059", "print", 1),
+            ("recompile", 3, "", "k == 2", 1),
+            ("guards", 7, "", "f", 12),
+            ("left", 20, "skipped", "a generator", 1),
+            ("left", 21, "skipped", "no tensor-related objects found in frame", 1),
+        ):
+            writer.add(model.ChildFinding(0, child, kind, "/p/m.py", line, cause, text, count))  # type: ignore[arg-type]
+        write_outcome(writer, "finished")
+    for condition, number, line in (
+        ("max-graph-breaks", 5, 7),
+        ("max-break-sites", 2, 7),
+        ("max-recompiles", 1, 3),
+        ("max-guards", 12, 7),
+        ("expect-graphs", 3, 7),
+    ):
+        assert check(tmp_path / "s.fxs", f"--{condition}", number) == 0
+        assert check(tmp_path / "s.fxs", f"--{condition}", number - 1) == 1
+        assert capsys.readouterr().out.startswith(f"/p/m.py:{line}: ")
+    assert check(tmp_path / "s.fxs", "--no-skipped-frames") == 1
+    assert "m.py:20: 1 function left to Python, 0 allowed" in capsys.readouterr().out
 
 
 def test_hostile_names_reach_neither_the_terminal_nor_a_second_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="ok"))
+        writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
         writer.add(model.GraphBreak(0, compilation, "", "why\x1b[2J\nnot", "", (), "/p/\x1b]0;x\x07\nm.py", 3, ""))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     assert check(tmp_path / "s.fxs", "--max-graph-breaks", 0) == 1

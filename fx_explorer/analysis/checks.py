@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.children import children, finding_in_words
 from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.recompiles import causes, limit_hits
@@ -46,9 +47,13 @@ class Check:
     findings: tuple[Finding, ...] = ()
     """What is not allowed, in the order of the overview; empty when the condition is met."""
     is_met: bool = True
+    allowed_by: str = ""
+    """For what every check requires unasked: the option that does without."""
 
     @property
     def option(self) -> str:
+        if self.allowed_by:
+            return f"if that is meant: --{self.allowed_by}"
         return f"--{self.condition}" + ("" if self.condition == "no-skipped-frames" else f" {self.limit}")
 
     @property
@@ -68,7 +73,7 @@ Judge = Callable[[SessionReader, int], Check]
 def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
     """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
     judged = [judge(reader, wanted[name]) for name, judge in CONDITIONS.items() if name in wanted]
-    return [one if one.is_met else _placed(reader, one) for one in judged]
+    return [one if one.is_met else placed(reader, one) for one in judged]
 
 
 def relative_to(check: Check, folder: Path) -> Check:
@@ -88,29 +93,37 @@ def relative_path(file: str, folder: Path) -> str:
 
 
 def _graph_breaks(reader: SessionReader, limit: int) -> Check:
-    hits = totals(reader).graph_break_hits
+    hits = totals(reader).graph_break_hits + children(reader).graph_breaks
     return _at_most("max-graph-breaks", limit, hits, counted(hits, "graph break"), _break_findings(reader))
 
 
 def _break_sites(reader: SessionReader, limit: int) -> Check:
-    sites = totals(reader).graph_breaks
+    """A line that breaks in the program and in a child process alike is one place."""
+    there = {(one.file, one.line, one.cause or one.text) for one in children(reader).of("break")}
+    own = {(one.file, one.line, one.registry_id or one.reason) for one in distinct_breaks(reader)}
+    sites = totals(reader).graph_breaks + len(there - own)
     return _at_most("max-break-sites", limit, sites, f"graph breaks in {counted(sites, 'place')}", _break_findings(reader))
 
 
 def _recompiles(reader: SessionReader, limit: int) -> Check:
-    number = totals(reader).recompiles
+    number = totals(reader).recompiles + children(reader).recompiles
     return _at_most("max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader))
 
 
 def _guards(reader: SessionReader, limit: int) -> Check:
     """By compilation: guards are checked at each call of the function, and each compilation has its own."""
-    sizes = [(one, reader.count(model.Guard, compilation=one.id)) for one in first_ways(reader)]
-    most = max((size for _, size in sizes), default=0)
-    over = [
-        Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}] has {counted(size, 'guard')}")
-        for one, size in sorted(sizes, key=lambda pair: -pair[1])
-        if size > limit
+    own = [
+        (Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
+        for one in first_ways(reader)
+        if (size := reader.count(model.Guard, compilation=one.id))
     ]
+    there = [
+        (Finding(one.file, one.line, f"{plain_function(one.text)} in a child process"), one.count)
+        for one in children(reader).of("guards")
+    ]
+    sizes = sorted([*own, *there], key=lambda pair: -pair[1])
+    most = sizes[0][1] if sizes else 0
+    over = [replace(one, text=f"{one.text} has {counted(size, 'guard')}") for one, size in sizes if size > limit]
     return _at_most("max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over))
 
 
@@ -121,7 +134,7 @@ def _skipped_frames(reader: SessionReader, limit: int) -> Check:
 
 
 def _graphs(reader: SessionReader, expected: int) -> Check:
-    graphs = totals(reader).graphs
+    graphs = totals(reader).graphs + children(reader).graphs
     measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
     if graphs == expected:
         return Check("expect-graphs", expected, measured)
@@ -156,11 +169,20 @@ def _break_findings(reader: SessionReader) -> Iterator[Finding]:
     for one in distinct_breaks(reader):
         times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
         yield Finding(one.file, one.line, first_line(one.in_words) + times)
+    yield from _findings_of_children(reader, "break")
+
+
+def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[Finding]:
+    found = children(reader)
+    for one in found.left if kind == "left" else found.of(kind):
+        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+        yield Finding(one.file, one.line, finding_in_words(one) + times)
 
 
 def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
     for one in causes(reader):
         yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
+    yield from _findings_of_children(reader, "recompile")
 
 
 def _left_findings(reader: SessionReader) -> Iterator[Finding]:
@@ -178,6 +200,7 @@ def _left_findings(reader: SessionReader) -> Iterator[Finding]:
         if found and found not in seen and (found.file, found.line) not in told:
             seen.add(found)
             yield found
+    yield from _findings_of_children(reader, "left")
 
 
 def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
@@ -188,7 +211,7 @@ def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
     return Finding(one.file, one.line, text.removesuffix(": "))
 
 
-def _placed(reader: SessionReader, check: Check) -> Check:
+def placed(reader: SessionReader, check: Check) -> Check:
     """A failure leads to a line: where torch names none, to the first function that was compiled, else to the target."""
     somewhere = _somewhere(reader)
     findings = check.findings or (Finding("", 0, ""),)

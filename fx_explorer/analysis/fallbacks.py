@@ -42,7 +42,7 @@ class LeftToPython:
     @property
     def has_nothing_to_compile(self) -> bool:
         """It works on no tensors: there is nothing to be had by compiling it."""
-        return self.is_made_by_python or any(words in self.reason for words in _NOTHING_TO_COMPILE)
+        return self.is_made_by_python or computes_nothing(self.reason)
 
     @property
     def is_made_by_python(self) -> bool:
@@ -56,6 +56,11 @@ class LeftToPython:
         if self.has_nothing_to_compile:
             return "it computes nothing with tensors"
         return self.explanation or f"{_PLAIN_KINDS[self.kind]}: {first_line(self.reason)}"
+
+
+def computes_nothing(reason: str) -> bool:
+    """Whether torch's reason for leaving a function is that it works on no tensors."""
+    return any(words in reason for words in _NOTHING_TO_COMPILE)
 
 
 def left_to_python(reader: SessionReader) -> list[LeftToPython]:

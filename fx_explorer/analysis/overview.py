@@ -13,6 +13,7 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.branches import branches
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.children import children, children_facts
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.ending import run_facts
 from fx_explorer.analysis.facts import Fact
@@ -43,6 +44,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
         *_graphs(reader, figures),
+        *children_facts(reader),
         *_changed_by_hand(reader),
         *_other_ways(reader),
         *_breaks(reader),
@@ -89,6 +91,8 @@ def _no_graph(reader: SessionReader) -> Fact:
         text = "No graph was made: the breaks listed below left all of it to Python."
         return Fact("graphs", "notice", text, view="graphs")
     text = "No graph was made: nothing of this program was compiled."
+    if children(reader).graphs:
+        return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")
     for left in left_to_python(reader):
         if not left.has_nothing_to_compile:
             return Fact("graphs", "problem", text, f"{plain_function(left.function)}: {left.in_words}", left.place, "breaks")

@@ -11,6 +11,7 @@ IRREGULAR = {
     "library": "libraries",
     "entry": "entries",
     "pass": "passes",
+    "child process": "child processes",
     "size or number": "sizes or numbers",
 }
 

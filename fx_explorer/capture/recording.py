@@ -135,6 +135,21 @@ class Recording:
         self._told_unavailable: set[tuple[str, str]] = set()
         self._told_of_autograd = False
 
+    def begin_in_fork(self) -> None:
+        """In a child that the program forked: what is compiled there is not the parent's, and nobody drives it. The writer
+        begins a session of its own with the first row."""
+        for state in self._by_name:
+            state.clear()
+        for known in (self.recompiled, self.guarded_values, self.output_codes, self.counters, self.options_in_force):
+            known.clear()
+        self._resets.clear()
+        self._attempts.clear()
+        self._told_unavailable.clear()
+        self.sources = Sources(self.writer)
+        self.steering = None
+        self.notify = lambda notice: None
+        self._broken = False
+
     # which compilation, which direction
 
     def compilation_name(self) -> str:

@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from fx_explorer import __version__
+from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
 from fx_explorer.client.placing import files_of, place_session, session_file
@@ -261,6 +262,7 @@ class Capture:
         failure = failure_of(outcome, remains) if remains else None
         with writer.transaction():
             self._console.finish(writer)
+            add_children(writer, Path(self.request.session))
             if failure and remains:
                 writer.add(replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0))
             writer.set_meta("finished", self._took_s or self._worked_s())

@@ -73,7 +73,8 @@ def judge(remains: Remains) -> Outcome:
             "Is it a Python interpreter, 3.10 or newer? Choose one with --python.",
             4,
         )
-    return Outcome("exited", f"the program ended its process with status {status} (os._exit){doing}", status)
+    told = f"the program ended its process with status {status} (os._exit, or another program in its place){doing}"
+    return Outcome("exited", told, status, is_early=True)
 
 
 def failure_of(outcome: Outcome, remains: Remains) -> Failure | None:

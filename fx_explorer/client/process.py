@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
+from fx_explorer.client.children import without_mark
 from fx_explorer.client.judging import StopReason
 from fx_explorer.client.patience import Patience
 
@@ -33,7 +34,7 @@ class WorkerProcess:
         """``environment``: variables beside our own. ``job``: the module of worker/ that does the work."""
         self.python = python
         self._job = job
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**without_mark(os.environ), **(environment or {})}
         self.stopped: StopReason = ""
         """Why we ended it; empty when we did not."""
         self.left_output_open = False

@@ -13,6 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
     add_force_argument(parser)
+    parser.add_argument("--allow-nothing", action="store_true", help="end with 0, not with 2, when nothing was compiled")
     add_capture_arguments(parser)
 
 
@@ -21,7 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     output = session_output(arguments, default_output(arguments.target))
     assert output is not None
-    return follow(request_from(arguments), arguments, output, pass_through=False)
+    request = request_from(arguments)
+    return follow(request, arguments, output, pass_through=False, may_be_empty=arguments.allow_nothing)
 
 
 def default_output(target: str) -> str:

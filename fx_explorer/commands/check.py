@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.checks import CONDITIONS, Check, checks, relative_to
+from fx_explorer.analysis.requirements import unmet_requirements
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
@@ -21,13 +22,22 @@ from fx_explorer.report.junit import SUITE
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
-Each condition that is not met is one line on stdout, with file and line; everything else goes to stderr.
+Each condition that is not met is one line on stdout, with file and line; everything else goes to stderr. What child processes
+compile counts, too. A check also fails when nothing was compiled, when the program left early, when compiling raised an error,
+and when a child process could not be seen: each can be allowed.
 
 exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worker died or timed out, or the session is not complete
 (both win over 1: the conditions are still judged, on what was captured) · 2 and 5 as everywhere
 """
 
-NOTHING_COMPILED = "nothing was compiled, so every limit is kept; --expect-graphs N makes this an error"
+
+ALLOWED = {
+    "nothing": "that nothing was compiled at all",
+    "early-exit": "that the program left before its end, with exit status 0",
+    "unseen-children": "that a child process ran of which nobody knows what it compiled",
+    "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
+}
+"""Name → help. Without the option each is a condition of its own that is not met (analysis/requirements.py)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-skipped-frames", action="store_const", const=0, help="no function that Dynamo looked at is left to Python"
     )
     asked.add_argument("--expect-graphs", metavar="N", type=_count, help="exactly so many graphs")
+    allowed = parser.add_argument_group("what every check requires, and may be told to allow")
+    for name, what in ALLOWED.items():
+        allowed.add_argument(f"--allow-{name}", action="append_const", const=name, dest="allowed", default=[], help=what)
     told = parser.add_argument_group("what to write")
     told.add_argument("--github", action="store_true", help="print annotations for GitHub Actions too")
     told.add_argument("--junit", metavar="FILE", type=Path, help="write a JUnit XML file: one test case a condition")
@@ -63,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     def answer(reader: SessionReader) -> None:
         nonlocal is_met, recorded
-        judged = checks(reader, wanted)
+        allowed = {*arguments.allowed, *(["nothing"] if wanted.get("expect-graphs") == 0 else [])}
+        judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted)]
         is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
         _tell(reader, judged, arguments.github, junit)
 
@@ -95,24 +109,20 @@ def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, juni
             print(printable(check.in_words))
     if reader.meta("outcome") is None:
         print("note: the capture of this session has not ended; these are the numbers of a part", file=sys.stderr)
-    if not reader.count(model.Compilation):
-        print(f"note: {NOTHING_COMPILED}", file=sys.stderr)
     if for_github:
-        _print_annotations(reader, judged)
+        _print_annotations(judged)
     if junit:
         _write_junit(reader, judged, junit)
 
 
-def _print_annotations(reader: SessionReader, judged: Sequence[Check]) -> None:
+def _print_annotations(judged: Sequence[Check]) -> None:
     """GitHub knows files by their path in the repository, wherever the step runs."""
-    from fx_explorer.report.github import annotation_lines, command
+    from fx_explorer.report.github import annotation_lines
 
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     for check in judged:
         for line in annotation_lines(relative_to(check, root)):
             print(line)
-    if not reader.count(model.Compilation):
-        print(command("warning", NOTHING_COMPILED, {"title": "torch.compile"}))
 
 
 def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFile) -> None:

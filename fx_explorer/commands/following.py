@@ -13,16 +13,28 @@ from pathlib import Path
 from fx_explorer.client import Capture
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.progress import Progress
-from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.model import CaptureRequest, ChildProcess, Compilation, Outcome
+from fx_explorer.session import SessionReader
+
+NOTHING_COMPILED = 2
 
 
-def follow(request: CaptureRequest, arguments: argparse.Namespace, output: Path, *, pass_through: bool) -> int:
+def follow(
+    request: CaptureRequest,
+    arguments: argparse.Namespace,
+    output: Path,
+    *,
+    pass_through: bool,
+    may_be_empty: bool = True,
+) -> int:
     """Capture and return the exit code. With ``pass_through`` the program's output goes where it would go without us;
-    otherwise it is part of the narration on stderr."""
-    return asyncio.run(_follow(request, arguments, output, pass_through))
+    otherwise it is part of the narration on stderr. Unless it ``may_be_empty``, a session without compilations ends with 2."""
+    return asyncio.run(_follow(request, arguments, output, pass_through, may_be_empty))
 
 
-async def _follow(request: CaptureRequest, arguments: argparse.Namespace, output: Path, pass_through: bool) -> int:
+async def _follow(
+    request: CaptureRequest, arguments: argparse.Namespace, output: Path, pass_through: bool, may_be_empty: bool
+) -> int:
     progress = Progress(sys.stderr, pass_through=pass_through)
     capture = Capture(
         *(request, arguments.python, arguments.timeout, output), on_output=progress.program_output, force=arguments.force
@@ -33,7 +45,21 @@ async def _follow(request: CaptureRequest, arguments: argparse.Namespace, output
         progress.tell(outcome.message)
     else:
         progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
-    return exit_code(outcome, as_script=request.as_script)
+    code = exit_code(outcome, as_script=request.as_script)
+    if request.as_script and outcome.kind in SCRIPT_ENDED:
+        progress.tell(f"exit code {code}, the script's own")
+    if code or may_be_empty or _has_compiled(capture.session_path):
+        return code
+    progress.tell(f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)")
+    return NOTHING_COMPILED
+
+
+SCRIPT_ENDED = ("finished", "raised", "exited", "incomplete")
+
+
+def _has_compiled(session: Path) -> bool:
+    with SessionReader(session) as reader:
+        return bool(reader.count(Compilation) or reader.count(ChildProcess, unseen=""))
 
 
 async def narrated(capture: Capture, progress: Progress) -> Outcome:

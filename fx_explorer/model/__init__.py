@@ -6,6 +6,7 @@ A field called after another row (``compilation``, ``graph``, ``node`` …) hold
 
 from fx_explorer.model.break_time import BreakTime, CallTime
 from fx_explorer.model.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
+from fx_explorer.model.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
 from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.gpu import Gpu, Vendor
@@ -105,6 +106,7 @@ __all__ = [
     "Argument",
     "Artifact",
     "ArtifactKind",
+    "Beginning",
     "BenchAnswer",
     "BenchRequest",
     "BreakTime",
@@ -120,6 +122,8 @@ __all__ = [
     "CardCeiling",
     "CeilingKind",
     "Changes",
+    "ChildFinding",
+    "ChildProcess",
     "Clock",
     "Command",
     "CommandKind",
@@ -130,6 +134,7 @@ __all__ = [
     "Failure",
     "Fallback",
     "FallbackKind",
+    "FindingKind",
     "Frame",
     "Gate",
     "Gpu",

@@ -109,6 +109,11 @@ class Outcome:
     message: str = ""
     exit_code: int = 0
     """The program's own exit status, or minus the signal's number."""
+    is_early: bool = False
+    """It ``exited`` although more of it was left to run, as far as can be told."""
+    file: str = ""
+    line: int = 0
+    """Where it called ``sys.exit``; 0 when that is not known."""
 
     def to_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)

@@ -14,6 +14,7 @@ from fx_explorer.analysis.branches import Branch, branches
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.changes import Change
+from fx_explorer.analysis.children import children
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.fallbacks import left_to_python
@@ -57,6 +58,7 @@ def json_report(reader: SessionReader) -> Json:
             "measured_call": measured_call(call_time(reader)),
             "left_to_python": [fallback(one) for one in left_to_python(reader)],
             "calls": [called(one) for one in call_trees(reader)],
+            "child_processes": [_child_process(one) for one in children(reader).everyone],
             "recompiles": [_recompile(one) for one in recompiles(reader)],
             "recompile_limits": [_limit_hit(one) for one in limit_hits(reader)],
             "symbols": [_symbol(one) for one in symbols(reader)],
@@ -261,6 +263,19 @@ def _change(one: Change) -> Json:
         "index": one.index,
         "old": one.old or None,
         "new": one.new or None,
+    }
+
+
+def _child_process(one: model.ChildProcess) -> Json:
+    return {
+        "pid": one.pid or None,
+        "beginning": one.beginning,
+        "command": one.command,
+        "unseen": one.unseen or None,
+        "compilations": one.compilations,
+        "graphs": one.graphs,
+        "graph_break_hits": one.graph_breaks,
+        "recompiles": one.recompiles,
     }
 
 

@@ -18,7 +18,7 @@ from fx_explorer import model
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -63,6 +63,8 @@ TABLES: dict[type, str] = {
     model.Metric: "metric",
     model.ConsoleLine: "console",
     model.Failure: "failure",
+    model.ChildProcess: "child_process",
+    model.ChildFinding: "child_finding",
     model.Setting: "setting",
     model.OptionInForce: "option_in_force",
     model.Intervention: "intervention",

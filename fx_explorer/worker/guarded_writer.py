@@ -1,9 +1,10 @@
-"""The worker's session writer: remembers the first write that failed, and writes nothing in forked children."""
+"""The worker's session writer: remembers the first write that failed, and writes a session of its own in a forked child."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,27 +13,42 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Failure
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.schema import TABLES
+from fx_explorer.worker.children import describe_process, new_session
+
+_inherited: list[sqlite3.Connection] = []
+"""Kept, so that nobody closes them."""
 
 
 class GuardedWriter(SessionWriter):
     """A full disk must not stop the user's program: the recorder stops recording, and ``failure`` says why at the end."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, children: Path | None = None) -> None:
+        """``children``: where processes that are forked write theirs; without it nothing of them is kept."""
         self.failure: SessionWriteError | None = None
+        self.children = children
         self._owner = os.getpid()
         super().__init__(path)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         if os.getpid() != self._owner:
-            # SQLite connections must not be used across a fork (sqlite.org/howtocorrupt.html, "carrying an open database").
-            raise SessionWriteError("what a forked child compiles is not recorded")
+            self._move_to_child()
         try:
             with super().transaction():
                 yield
         except SessionWriteError as error:
             self.failure = self.failure or error
             raise
+
+    def _move_to_child(self) -> None:
+        """SQLite connections must not be used across a fork, nor closed (sqlite.org/howtocorrupt.html, "carrying an open
+        database"). The child's own file is made when the first row comes: most children never write one."""
+        if self.children is None:
+            raise SessionWriteError("what a forked child compiles is not recorded")
+        _inherited.append(self._db)
+        self.failure, self._owner = None, os.getpid()
+        super().__init__(new_session(self.children))
+        describe_process(self, "forked")
 
     def set_meta(self, key: str, value: object) -> None:
         """As ever, but a failed write shows in ``failure`` only: meta is written outside the recorder's own safety net."""

@@ -105,8 +105,10 @@ class Job:
             if self._progress.is_in_fork:
                 # It came back from the program's code.
                 ending.leave(outcome.exit_code)
-        if outcome.kind == "finished" and not (self._outcomes.problem or self._progress.writer.count(Compilation)):
-            return replace(outcome, message=recorded.why_nothing_compiled())
+        went_well = outcome.kind in ("finished", "exited") and outcome.exit_code == 0
+        if went_well and not (self._outcomes.problem or self._progress.writer.count(Compilation)):
+            told = (outcome.message, recorded.why_nothing_compiled(outcome))
+            return replace(outcome, message="; ".join(filter(None, told)))
         return outcome
 
     def _virtual_gpu(self) -> VirtualGpu | None:

@@ -10,6 +10,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import Failure, Outcome
 from fx_explorer.worker import ending
 from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
+from fx_explorer.worker.leaving_early import left_early
 from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.refusals import in_plain_words
 
@@ -64,13 +65,23 @@ class Outcomes:
         except Left:
             return Outcome("cancelled", f"aborted at a gate while {self._progress.activity}; what was captured is kept")
         except SystemExit as leaving:
-            code = ending.exit_code(leaving)
-            return Outcome("exited", f"the program called sys.exit({leaving.code!r}) while {self._progress.activity}", code)
+            return self._left(leaving)
         except TargetError as error:
             return Outcome("not_started", str(error), error.exit_code)
         except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
             return self._raised(error)
         return Outcome("finished")
+
+    def _left(self, leaving: SystemExit) -> Outcome:
+        """A target is called, so for it every ``sys.exit`` is early."""
+        code, file, line = ending.exit_code(leaving), "", 0
+        is_script = self._progress.place.is_script
+        if is_script:
+            file, line = left_early(without_our_frames(leaving.__traceback__))
+        is_early = bool(file) or not is_script
+        where = f" at {file}:{line}, before its end," if file else ""
+        told = f"the program called sys.exit({leaving.code!r}){where} while {self._progress.activity}"
+        return Outcome("exited", told, code, is_early, file, line)
 
     def _raised(self, error: BaseException) -> Outcome:
         plain = next(filter(None, (words(error) for words in self.plain_words)), "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer.errors import TargetError
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.worker.loading import top_level_names
 
 MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
@@ -79,8 +79,8 @@ def offers_target(file: Path) -> bool:
     return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
 
 
-def nothing_compiled(place: Place) -> str:
-    """What to say when all went well and yet nothing was compiled, with the names of what could be."""
+def nothing_compiled(place: Place, ended: Outcome, known: str) -> str:
+    """What to say when all went well and yet nothing was compiled, with the what could be. ``known``: why, if it is."""
     shown = place.shown
     if place.file is None or not place.is_script:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
@@ -89,7 +89,9 @@ def nothing_compiled(place: Place) -> str:
     found += [name for name, kind in names.items() if kind in (ast.ClassDef, ast.FunctionDef) and name not in found]
     defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
     example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"
+    ran = "ran to its end" if ended.kind == "finished" else "ended"
+    why = known or "it never called anything made by torch.compile"
     return (
-        f"{shown} ran to its end and compiled nothing: it never called anything made by torch.compile. {defined}"
+        f"{shown} {ran} and compiled nothing: {why}. {defined}"
         f"To compile a model or function of it: fx-explorer {example}, or set example_inputs at the top level of the file."
     )

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.model import CaptureRequest, Notice
+from fx_explorer.worker import children
 from fx_explorer.worker.channel import Channel
+from fx_explorer.worker.child_process import request_of_children
 from fx_explorer.worker.guarded_writer import GuardedWriter
 from fx_explorer.worker.place import Place
 
@@ -47,6 +49,11 @@ class Progress:
     def is_in_fork(self) -> bool:
         """Whether this is a child that the program forked: it is no worker."""
         return os.getpid() != self._process
+
+    def watch_children(self) -> None:
+        """From now on, processes that the program starts or forks are noticed, and record what they compile."""
+        request = request_of_children(self.request).to_json()
+        self.writer.children = children.watch(Path(self.request.session), request)
 
     def _describe(self, name: str, kind: str, train: bool, object_name: str = "", parameters: int = 0) -> None:
         file = str(self.place.file or "")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, Outcome
+from fx_explorer.worker import children
 from fx_explorer.worker.place import nothing_compiled
 from fx_explorer.worker.progress import Progress
 
@@ -37,7 +39,7 @@ class Recorded:
         if self._gpu:
             self._gpu.install()
         self._progress.say("importing the compiler")
-        import torch._inductor.compile_fx  # noqa: F401
+        from torch._dynamo.eval_frame import skip_code
 
         from fx_explorer.capture.driving.afterwards import finish
         from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
@@ -46,12 +48,14 @@ class Recorded:
         from fx_explorer.capture.recorder import recording
         from fx_explorer.worker.stances import check_stance
 
+        children.keep_from_dynamo(skip_code)
         check_stance(request.stance_wanted)
         if request.settings:
             apply(request.settings)  # for good: the process ends with this request
         gates = Gates(request.pause, channel.send) if request.pause or request.stay else None
         options = in_force(request)  # before the recorder turns some off
         state = self._until.enter_context(recording(writer, request, channel.send, gates))
+        os.register_at_fork(after_in_child=state.begin_in_fork)
         self.recording = state
         if gates and state.steering:
             channel.give = gates.put
@@ -71,14 +75,21 @@ class Recorded:
         self._progress.say("the program has ended; its graphs are about to be compiled")
         self._finish_steering()
 
-    def why_nothing_compiled(self) -> str:
-        place = self._progress.place
+    def why_nothing_compiled(self, ended: Outcome) -> str:
+        """What kept it from that, as far as anything is known."""
+        place, directory = self._progress.place, self._progress.writer.children
+        if directory and any(directory.glob("*.fxs")):
+            return f"{place.shown} compiled nothing in its own process; what its child processes compiled is counted"
         if not self.recording:
-            return nothing_compiled(place)
-        from fx_explorer.worker.stances import why_nothing_compiled
+            return nothing_compiled(place, ended, "it never imported torch" if place.is_script else "")
+        from fx_explorer.worker.stances import compiled_functions, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)
-        return f"{place.shown} ran and compiled nothing: {why}" if why else nothing_compiled(place)
+        if why:
+            return f"{place.shown} ran and compiled nothing: {why}"
+        made = compiled_functions(self.recording.options_in_force)
+        called = f"it gave {', '.join(made)} to torch.compile, and nothing of it was compiled when it ran" if made else ""
+        return nothing_compiled(place, ended, called)
 
     def _record_steps(self, recording: Recording) -> None:
         from fx_explorer.capture.bytecode_steps import record_steps

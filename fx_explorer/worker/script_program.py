@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
 from fx_explorer.worker import ending, loading, overlay
+from fx_explorer.worker.child_process import record_when_used
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import Progress
@@ -36,6 +37,7 @@ class ScriptProgram:
     def begin(self) -> None:
         if self._request.verify:
             self._original = OriginalScript(self._progress.place, self._request)
+        self._progress.watch_children()
         overlay.install(self._request.overlay)
         after_import("torch", self._record)
 
@@ -65,6 +67,7 @@ class ScriptProgram:
     def _record(self) -> None:
         """From within the script's ``import torch``, which must not fail by our fault."""
         if self._progress.is_in_fork:
+            self._record_child()
             return
         activity = self._progress.activity
         try:
@@ -74,6 +77,12 @@ class ScriptProgram:
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
             self._outcomes.note_fault(error)
         self._progress.say(activity)
+
+    def _record_child(self) -> None:
+        """The program forked before it imported torch."""
+        directory = self._progress.writer.children
+        if directory:
+            after_import("torch._dynamo", lambda: record_when_used(str(directory), "forked"))
 
     def _begin_recording(self) -> None:
         self._recorded.begin()

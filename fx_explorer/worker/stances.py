@@ -58,6 +58,11 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
     return ""
 
 
+def compiled_functions(options: Sequence[OptionInForce]) -> list[str]:
+    """Names of what the program gave to torch.compile, each once."""
+    return list(dict.fromkeys(one.function for one in options if one.name.startswith("compile.") and one.function))
+
+
 def _set_by(option: OptionInForce) -> str:
     if option.file:
         return f"set at {option.file}:{option.line}"

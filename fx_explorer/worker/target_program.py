@@ -35,6 +35,7 @@ class TargetProgram:
         self._progress.say("importing torch")
         import_torch()
         self._begin_original()
+        self._progress.watch_children()
         overlay.install(self._request.overlay)
         self._recorded.begin()
         self._progress.say("ready")

@@ -1,0 +1,116 @@
+"""What child processes of the program left beside its session, as rows for it. They may have ended anyhow."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from fx_explorer.errors import SessionError
+from fx_explorer.model import (
+    Beginning,
+    ChildFinding,
+    ChildProcess,
+    Compilation,
+    Fallback,
+    FindingKind,
+    Graph,
+    GraphBreak,
+    Guard,
+    Recompile,
+)
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.raised import raised_compilations
+
+VARIABLE, HOOK = "FX_EXPLORER_CHILDREN", str(Path(__file__).resolve().parent.parent / "worker" / "in_children")
+"""What a process that a worker starts is noticed by (worker/children.py)."""
+
+DIRECTORY = "children"
+"""Beside the session (worker/children.py)."""
+
+MOST_PROCESSES, MOST_FINDINGS = 1000, 1000
+"""Rows kept of one capture, and of one process; the totals of a process count everything."""
+
+LONGEST = 1000
+"""Characters kept of a text."""
+
+
+def add_children(writer: SessionWriter, session: Path) -> None:
+    """Add every process that compiled something, or cannot be known."""
+    directory = session.with_name(DIRECTORY)
+    found = sorted(directory.iterdir()) if directory.is_dir() else []
+    kept = [one for file in found if (one := _read(file))]
+    with writer.transaction():
+        for process, findings in kept[:MOST_PROCESSES]:
+            row = writer.add(process)
+            writer.add_all(replace(finding, process=row) for finding in findings[:MOST_FINDINGS])
+
+
+def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
+    """None for what tells of nothing."""
+    if file.suffix == ".json" and file.name != "request.json":
+        return _unseen(file), []
+    if file.suffix != ".fxs":
+        return None
+    try:
+        with SessionReader(file) as reader:
+            return (_process(reader), list(_findings(reader))) if reader.count(Compilation) else None
+    except SessionError as error:
+        pid = file.name.partition("-")[0]
+        return ChildProcess(0, int(pid) if pid.isdecimal() else 0, "started", "", f"its record is damaged: {error}"), []
+
+
+def _unseen(file: Path) -> ChildProcess:
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))
+        return ChildProcess(0, 0, "started", str(told["command"])[:LONGEST], str(told["why"])[:LONGEST])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return ChildProcess(0, 0, "started", "", f"what it left cannot be read: {error}")
+
+
+def _process(reader: SessionReader) -> ChildProcess:
+    told = reader.meta("process") or {}
+    beginning: Beginning = "forked" if told.get("beginning") == "forked" else "started"
+    return ChildProcess(
+        id=0,
+        pid=int(told.get("pid") or 0),
+        beginning=beginning,
+        command=str(told.get("command") or "")[:LONGEST],
+        compilations=sum(one.status != "restarted" for one in reader.rows(Compilation)),
+        graphs=reader.count(Graph, stage="dynamo", parent=0),
+        graph_breaks=reader.count(GraphBreak),
+        recompiles=len({one.compilation for one in reader.rows(Recompile)}),
+    )
+
+
+def _findings(reader: SessionReader) -> Iterator[ChildFinding]:
+    """One for each place, cause and text."""
+    compilations = {one.id: one for one in reader.rows(Compilation)}
+    yield from _counted("break", ((one.file, one.line, one.registry_id, one.reason) for one in reader.rows(GraphBreak)))
+    yield from _counted("recompile", ((one.file, one.line, "", one.guard or one.reason) for one in reader.rows(Recompile)))
+    yield from _counted("left", ((one.file, one.line, one.kind, one.reason) for one in reader.rows(Fallback)))
+    for one in raised_compilations(reader):
+        yield ChildFinding(0, 0, "error", one.file, one.line, "", f"{one.function}: {one.error}"[:LONGEST])
+    for row, guards in Counter(one.compilation for one in reader.rows(Guard)).items():
+        function = compilations.get(row)
+        if function:
+            yield ChildFinding(0, 0, "guards", function.file, function.line, "", function.function[:LONGEST], guards)
+
+
+def _counted(kind: FindingKind, found: Iterable[tuple[str, int, str, str]]) -> Iterator[ChildFinding]:
+    for (file, line, cause, text), count in Counter(found).items():
+        yield ChildFinding(0, 0, kind, file[:LONGEST], line, cause[:LONGEST], text[:LONGEST], count)
+
+
+def without_mark(environment: Mapping[str, str]) -> dict[str, str]:
+    """For a worker of ours that a recorded program starts: its own children are recorded by it alone."""
+    kept = dict(environment)
+    if kept.pop(VARIABLE, None):
+        entries = (entry for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry != HOOK)
+        kept["PYTHONPATH"] = os.pathsep.join(entries)
+        if not kept["PYTHONPATH"]:
+            del kept["PYTHONPATH"]
+    return kept

@@ -1,0 +1,59 @@
+"""Runs first in a Python that the recorded program starts (children.py): sees to it that what it compiles is recorded, too.
+
+It keeps to the standard library and to syntax that old interpreters read, leaves ``sys.path`` as it would be, and lets the
+``sitecustomize`` come in whose place it has.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _make_way() -> None:
+    """Import the ``sitecustomize`` that would have been found without us."""
+    sys.path[:] = [entry for entry in sys.path if entry != HERE]
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        importlib.import_module("sitecustomize")
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", ours)
+
+
+def _record_later() -> None:
+    """Nothing is done, and nothing of ours imported, before the program imports torch's compiler."""
+    import importlib.util
+
+    folder = os.path.dirname(HERE)
+    spec = importlib.util.spec_from_file_location("_fx_explorer_on_import", os.path.join(folder, "on_import.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    on_import = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(on_import)
+    on_import.after_import("torch._dynamo", _record)
+
+
+def _record() -> None:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("_fx_explorer_worker", os.path.join(os.path.dirname(HERE), "worker.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    worker = module_from_spec(spec)
+    spec.loader.exec_module(worker)
+    if "fx_explorer" not in sys.modules:
+        worker.load_package()
+    from fx_explorer.worker.child_process import record_when_used
+
+    record_when_used(os.environ["FX_EXPLORER_CHILDREN"], "started")
+
+
+_make_way()
+if os.environ.get("FX_EXPLORER_CHILDREN") and sys.version_info >= (3, 10):
+    _record_later()

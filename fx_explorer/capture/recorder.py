@@ -23,6 +23,7 @@ from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
+from fx_explorer.capture.unrecorded import registered
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
@@ -33,6 +34,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "kernels": ("inductor", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot", "aot_hooks"),
     "Dynamo's graphs": ("dynamo", "graph_hook"),
+    "functions captured ahead of any call": ("ahead", "capture_hook"),
     "bytecode": ("bytecode", "bytecode_hook"),
     "names of resume functions": ("bytecode", "resume_name_hook"),
     "guards": ("guard_rows", "guard_hook"),
@@ -98,6 +100,7 @@ def observing(state: Recording) -> Iterator[None]:
             stack.enter_context(_steered(state, state.steering))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
+        stack.enter_context(registered(state))
         yield
 
 

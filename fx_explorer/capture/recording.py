@@ -110,6 +110,9 @@ class Recording:
             self.symbols, self.symbol_events,
         )  # fmt: skip
 
+        self.captured_ahead: set[str] = set()
+        """Compilations of functions that nobody has called: see ahead.py."""
+
         # what hooks leave for each other
         self.live_guards = LiveGuards()
         self.made_code = MadeCode()
@@ -229,6 +232,17 @@ class Recording:
             yield
         finally:
             self._here.segment = before
+
+    @contextlib.contextmanager
+    def nothing_learnt(self) -> Iterator[None]:
+        """What is known of each compilation afterwards is what was known before the block."""
+        before = [dict(known) for known in self._by_name]
+        try:
+            yield
+        finally:
+            for known, content in zip(self._by_name, before, strict=True):
+                known.clear()
+                known.update(content)
 
     @property
     def direction(self) -> Direction:

@@ -102,12 +102,28 @@ def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLoweri
 def _recording_region(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def standalone_compile(module: Any, *args: Any, **kwargs: Any) -> Any:
+        eager = None if recording.request.build or not isinstance(module, torch.fx.GraphModule) else runnable_copy(module)
         subgraph = _subgraph_name(module)
         if not subgraph:
-            return original(module, *args, **kwargs)
-        return _made_or_kept(recording, module, subgraph, lambda: original(module, *args, **kwargs))
+            return _run_eagerly(original(module, *args, **kwargs), eager)
+        made = _made_or_kept(recording, module, subgraph, lambda: original(module, *args, **kwargs))
+        return _run_eagerly(made, eager)
 
     return standalone_compile
+
+
+def _run_eagerly(compiled: Any, eager: Callable[..., Any] | None) -> Any:
+    """While inspecting nothing is built: a program that calls what Inductor made, not through torch.compile, runs ``eager``."""
+    name = next((name for name in ("inner_fn", "_compiled_fn") if hasattr(compiled, name)), "")
+    if eager is not None and name:
+        setattr(compiled, name, functools.partial(_as_a_list, eager))
+    return compiled
+
+
+def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
+    with torch.no_grad():
+        found = eager(*inputs)
+    return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
 def _made_or_kept(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:

@@ -104,6 +104,7 @@ class _Handler(logging.Handler):
             return
         if known is not None and known.status != "running":
             recording.begin_again(name)
+        recording.captured_ahead.discard(name)
         where = _frames(content["stack"])[-1]
         recording.sources.file(where.file)
         recording.change_compilation(
@@ -119,6 +120,9 @@ class _Handler(logging.Handler):
         self._metrics(name, content, "")
         recording = self._recording
         if recording.steering and recording.steering.is_outside:  # one more way of a frame that Dynamo is through with
+            self.spans.flush()
+            return
+        if name in recording.captured_ahead:  # such a record ends each part of it; how it went is told elsewhere
             self.spans.flush()
             return
         if not name:

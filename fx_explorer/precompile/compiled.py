@@ -12,6 +12,8 @@ import torch
 from torch._dynamo import convert_frame
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
+from fx_explorer.capture import ahead
+from fx_explorer.capture.unrecorded import aside
 from fx_explorer.capture.versions import runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError
@@ -60,16 +62,17 @@ class Captured:
 
     def traced_again(self) -> Any:
         """What Dynamo makes of the model in the state that torch is in now."""
-        return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
+        with aside():
+            return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
     @contextlib.contextmanager
-    def compiling(self, phase: str) -> Iterator[None]:
-        """The state that torch's phases after Dynamo look for."""
+    def compiling(self, phase: str, compiler: str = "") -> Iterator[None]:
+        """The state that torch's phases after Dynamo look for. ``compiler``: who compiles, empty where nobody does."""
         source = self.output.backend_input
         context = TracingContext(source.fake_mode)
         context.tensor_to_context = source.tensor_to_context
         compile_id = source.graph_module.meta.get("dynamo_compile_id")
-        with compile_context(CompileContext(compile_id)), tracing(context), measured(phase):
+        with compile_context(CompileContext(compile_id)), tracing(context), ahead.phase(compiler), measured(phase):
             with torch.inference_mode(False), torch.set_grad_enabled(self.is_grad_enabled):
                 yield
 

@@ -13,6 +13,8 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
+from fx_explorer.capture.inspecting import building
+from fx_explorer.capture.unrecorded import aside
 from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, guards_of_file, part, runtime_env
 from fx_explorer.precompile import compilers
 from fx_explorer.precompile.compiled import CompiledFunction, as_arguments, bound
@@ -43,7 +45,9 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     if torch._inductor.config.force_disable_caches:
         raise SaveError("torch saves out of Inductor's caches, and force_disable_caches is on: turn it off")
     try:
-        _artifacts(compiled_fn).save_compiled_function(str(path))
+        with aside():
+            saved = _artifacts(compiled_fn)
+        saved.save_compiled_function(str(path))
     except OSError as error:
         raise SaveError(f"{path} cannot be written: {error}") from error
     except MissingInTorch as error:
@@ -62,7 +66,8 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
     function = convert_frame.get_traced_fn(captured.model)[0]
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
         # An entry of AOTAutograd's cache may be older than the classes that it names, so none is used; built kernels are.
-        with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex):
+        # While it is inspected, nothing of the program is built; what goes into a file must be.
+        with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex), building():
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")
@@ -177,4 +182,5 @@ class _Loaded:
     def _traced(self, inputs: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         if self._model is None:
             raise PrecompileError("the file has no function to trace: Precompile.load(path, model)")
-        return captured_or_broken(self._model, *without_inference_tensors((inputs, kwargs)), dynamic=None)
+        with aside():
+            return captured_or_broken(self._model, *without_inference_tensors((inputs, kwargs)), dynamic=None)

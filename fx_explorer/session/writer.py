@@ -123,6 +123,15 @@ class SessionWriter:
             for row_type in _OF_AN_ATTEMPT:
                 self._db.execute(f"UPDATE {schema.TABLES[row_type]} SET compilation=? WHERE compilation=?", (new, old))
 
+    def remove_guards(self, compilation: int) -> None:
+        """Forget its guards, which are told anew."""
+        with self.transaction():
+            for row_type in (model.Guard, model.GuardCheck):
+                self._db.execute(f"DELETE FROM {schema.TABLES[row_type]} WHERE compilation=?", (compilation,))
+            tables = schema.TABLES[model.Artifact], schema.TABLES[model.Metric]
+            self._db.execute(f"DELETE FROM {tables[0]} WHERE compilation=? AND kind='guard_tree'", (compilation,))
+            self._db.execute(f"DELETE FROM {tables[1]} WHERE compilation=? AND name='guard_check_ns'", (compilation,))
+
     def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:
         """Append a graph with its nodes; ``edges`` are (producer, consumer) positions in ``nodes``.
 

@@ -11,7 +11,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,12 +26,10 @@ from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.driving.ways import KeptSegment, Settings, Way
 from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.sources import Sources
+from fx_explorer.capture.unrecorded import unrecorded
 from fx_explorer.capture.versions import options_there
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Failure, Measured, Measurement
-from fx_explorer.session import SessionWriter
 
 WARM_UP_RUNS = 3
 MEASURE_S = 1.0
@@ -73,7 +71,7 @@ def measure(steering: Steering, name: str) -> str:
     built_with = _settings(steering, way)
     inputs = [_real(value, way) for value in kept.inputs]
     try:
-        with _unrecorded(recording), building():
+        with unrecorded(recording), building():
             found = _measured(steering, kept, way, built_with, inputs)
     except Exception as error:
         message = one_line(f"[{way.row.name}] could not be measured: {type(error).__name__}: {error}")
@@ -100,21 +98,6 @@ def _real(value: Any, way: Way) -> Any:
     if isinstance(value, FakeTensor):
         raise UsageError(f"[{way.row.name}] was captured with fake tensors, which cannot be computed with.")
     return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
-
-
-@contextlib.contextmanager
-def _unrecorded(recording: Recording) -> Iterator[None]:
-    """Inside the block everything is recorded into a session that is thrown away, and nobody hears of it."""
-    recording.flush()
-    before = recording.writer, recording.sources, recording.notify, recording.request
-    with SessionWriter(":memory:") as scratch:
-        recording.writer, recording.sources = scratch, Sources(scratch)
-        recording.notify, recording.request = lambda notice: None, replace(recording.request, build=True)
-        try:
-            yield
-        finally:
-            recording.flush()
-            recording.writer, recording.sources, recording.notify, recording.request = before
 
 
 def _measured(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings, inputs: list[Any]) -> Figures:

@@ -17,7 +17,7 @@ from fx_explorer.capture.recorder import recording
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.writer import finish_session
+from fx_explorer.session.descriptors import high_numbers
 
 
 @contextlib.contextmanager
@@ -58,8 +58,7 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
             writer.set_meta("outcome", outcome.to_json())
             writer.set_meta("finished", round(time.monotonic() - started, 3))
     finally:
-        writer.close()
-        finish_session(path)
+        writer.finish()
 
 
 def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
@@ -70,7 +69,8 @@ def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
         raise FileExistsError(f"{path} is there already; record into a new file, or remove it first") from None
     except OSError as error:
         raise SessionWriteError(f"cannot create the session file {path}: {error.strerror}") from error
-    writer = SessionWriter(path)
+    with high_numbers():
+        writer = SessionWriter(path)
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("request", asdict(request))
     writer.set_meta("started", datetime.now(timezone.utc).isoformat(timespec="seconds"))

@@ -44,6 +44,7 @@ from fx_explorer.model import (
     SymbolEvent,
 )
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
 
 if TYPE_CHECKING:
     from fx_explorer.capture.driving.steering import Steering
@@ -329,7 +330,7 @@ class Recording:
             self.add_failure("recorder", stage, error, f"could not record {what}: {error}")
 
     def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
-        text = "".join(traceback.format_exception(error))
+        text = shortened("".join(traceback.format_exception(error)), MAX_TRACEBACK)
         with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
             row = Failure(0, self.way_id(), where, stage, type(error).__name__, message, self.writer.text(text))
             self.writer.add(row)
@@ -340,7 +341,8 @@ class Recording:
         if (view, reason) in self._told_unavailable:
             return
         self._told_unavailable.add((view, reason))
-        self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
+        with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
+            self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
 
 
 def _is_a_frame(name: str) -> bool:

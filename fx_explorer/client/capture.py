@@ -23,9 +23,13 @@ from fx_explorer.client.process import GRACE_S, WorkerProcess
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
+from fx_explorer.model.checked import checked
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import mark_as_captured_here
 from fx_explorer.session.writer import finish_session
+
+MAX_SHOWN = 200
+"""Bytes of a line that is no notice."""
 
 
 class Capture:
@@ -145,10 +149,16 @@ class Capture:
             reason = f"cannot start {self.python}: {error.strerror or error}. Choose a Python interpreter with --python."
             self.outcome = Outcome("not_started", reason, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)
+        except Exception as error:  # noqa: BLE001 - ours; what was captured is put in its place all the same
+            failed = (
+                f"fx-explorer itself failed while it followed the program: {type(error).__name__}: {error}. Please report it."
+            )
+            self.outcome = Outcome("incomplete", failed, 4)
+            await asyncio.to_thread(self._complete, self.outcome, None)
         else:
             await asyncio.to_thread(self._end, returncode)
         finally:
-            outcome = self.outcome or Outcome("cancelled", "fx-explorer itself was stopped")
+            self.outcome = outcome = self.outcome or Outcome("cancelled", "fx-explorer itself was stopped")
             self._notices.put_nowait(Notice("outcome", text=outcome.message, seconds=time.monotonic() - self._began))
             self._notices.put_nowait(None)
 
@@ -169,11 +179,12 @@ class Capture:
     # what it says
 
     async def _read_notices(self, reader: asyncio.StreamReader) -> None:
-        while line := await reader.readline():
+        """To the end of the pipe, whatever comes: a worker whose notices nobody takes waits for ever."""
+        while line := await _next_line(reader):
             try:
-                notice = Notice.from_json(line.decode())
-            except (ValueError, TypeError):
-                self._console.add("", [f"a notice of the worker could not be read: {line!r}"])
+                notice = checked(Notice.from_json(line.decode()))
+            except (ValueError, TypeError, RecursionError):
+                self._console.add("", [f"a notice of the worker could not be read: {line[:MAX_SHOWN]!r}"])
                 continue
             if notice.kind == "outcome":
                 self._last_words = notice.text
@@ -211,10 +222,11 @@ class Capture:
 
     def _end(self, returncode: int) -> None:
         stacks = _read_if_there(self._directory / "stacks.txt")
+        last_words = self._last_words or _read_if_there(self._directory / "outcome.json")
         said = self._last_output.decode(errors="backslashreplace").strip().splitlines()
         remains = Remains(
             returncode,
-            self._last_words,
+            last_words,
             self._activity,
             stacks,
             self._worker.stopped,
@@ -273,6 +285,14 @@ class Capture:
         with SessionWriter(self.session_path) as writer:
             self._write_end(writer, outcome, remains)
         finish_session(self.session_path)
+
+
+async def _next_line(reader: asyncio.StreamReader) -> bytes:
+    """Empty at the end of the pipe. A line that is too long comes in pieces, of which none is a notice."""
+    try:
+        return await reader.readline()
+    except ValueError:  # asyncio has dropped what it had of the line
+        return b"(a line that is too long)\n"
 
 
 def _temporary_directory() -> Path:

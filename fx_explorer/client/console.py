@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable
 
 from fx_explorer.errors import SessionWriteError
@@ -16,7 +17,11 @@ MAX_LINE = 10_000
 """Characters of one row; a longer line goes on in the next row."""
 
 MAX_LINES = 200_000
-"""Rows kept of one capture. A program that prints for ever must not fill the disk."""
+MAX_CHARACTERS = 30_000_000
+"""Kept of one capture from its beginning. A program that prints for ever must not fill the disk."""
+
+MAX_LAST_LINES = 1_000
+"""Kept of its end where it prints more: what a program says last is what one looks for first."""
 
 FLUSH_S = 0.1
 WAITING_LINES = 20_000
@@ -65,8 +70,12 @@ class Console:
         self._listener = listener
         self._started = time.monotonic()
         self._rows: list[ConsoleLine] = []
-        self._kept = 0
-        self._dropped = 0
+        self._lines_left = MAX_LINES
+        self._characters_left = MAX_CHARACTERS
+        self._late = 0
+        """Lines that came when no room was left."""
+        self._last: deque[ConsoleLine] = deque(maxlen=MAX_LAST_LINES)
+        """The last ones of these."""
         self._room = asyncio.Event()
         self._room.set()
 
@@ -83,11 +92,16 @@ class Console:
             self.add(stream, splitter.end())
 
     def add(self, stream: str, lines: list[str]) -> None:
-        room = MAX_LINES - self._kept
-        self._dropped += max(0, len(lines) - room)
         now = time.monotonic() - self._started
-        self._rows += [ConsoleLine(0, stream, line, now) for line in lines[:room]]
-        self._kept += len(lines[:room])
+        for line in lines:
+            row = ConsoleLine(0, stream, line, now)
+            if self._lines_left > 0 and self._characters_left > 0:
+                self._rows.append(row)
+                self._lines_left -= 1
+                self._characters_left -= len(line)
+            else:
+                self._last.append(row)
+                self._late += 1
         if len(self._rows) > WAITING_LINES:
             self._room.clear()
 
@@ -101,10 +115,12 @@ class Console:
 
     def finish(self, writer: SessionWriter) -> None:
         """Write what is left. Raises SessionWriteError, and can then be tried again with another writer."""
-        if self._dropped:
-            text = f"{self._dropped} more lines were printed and are not kept (the session holds {MAX_LINES})"
+        if dropped := self._late - len(self._last):
+            text = f"{dropped:,} lines that were printed here are not kept: the session holds the beginning and the end"
             self._rows.append(ConsoleLine(0, "", text, time.monotonic() - self._started))
-            self._dropped = 0
+        self._rows += self._last
+        self._late = 0
+        self._last.clear()
         self._flush(writer)
 
     def _flush(self, writer: SessionWriter) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TextIO
 
+from fx_explorer.client.console import LineSplitter
 from fx_explorer.highlight import printable
 from fx_explorer.model import STAGES, Notice, Stage
 
@@ -44,7 +45,8 @@ class Progress:
         self._began = time.monotonic()
         self._shown = ""
         self._doing = ""
-        self._partial = b""
+        self._splitters: dict[str, LineSplitter] = {}
+        """By stream: a long line is shown in pieces, before it ends."""
 
     def show(self, notice: Notice) -> None:
         if notice.kind == "worker":
@@ -64,9 +66,8 @@ class Progress:
             target.write(chunk)
             target.flush()
             return
-        *lines, self._partial = (self._partial + chunk).split(b"\n")
-        for line in lines:
-            self._out.write(f"  | {printable(line.decode(errors='backslashreplace'))}\n")
+        for line in self._splitters.setdefault(stream, LineSplitter()).feed(chunk):
+            self._out.write(f"  | {printable(line)}\n")
         self._redraw()
 
     def tell(self, text: str) -> None:
@@ -81,9 +82,8 @@ class Progress:
         """No live line from here on."""
         self._clear()
         self._is_live = False
-        if self._partial:
-            self._out.write(f"  | {printable(self._partial.decode(errors='backslashreplace'))}\n")
-            self._partial = b""
+        for line in (line for splitter in self._splitters.values() for line in splitter.end()):
+            self._out.write(f"  | {printable(line)}\n")
 
     def tick(self) -> None:
         """Time has passed: the live line shows it."""

@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from fx_explorer import model
+from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
 
 RowT = TypeVar("RowT")
 
@@ -183,8 +184,9 @@ def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
             if is_id:
                 value = value or None
             elif is_json and value is not None:
-                value = _to_json(value)
-            values.append(storable(value) if isinstance(value, str) else value)
+                values.append(storable(_to_short_json(value)))
+                continue
+            values.append(storable(shortened(value, MAX_FIELD)) if isinstance(value, str) else value)
         return tuple(values)
 
     return encode
@@ -224,6 +226,12 @@ def _make_decoder(row_type: type) -> Callable[[tuple[Any, ...]], Any]:
 
 def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _to_short_json(value: object) -> str:
+    """The same, with every text in it shortened where the whole is long."""
+    whole = _to_json(value)
+    return whole if len(whole) <= MAX_FIELD else _to_json(bounded(value))
 
 
 def _from_json(text: str, declared: str) -> object:

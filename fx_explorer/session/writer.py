@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import sqlite3
 import threading
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,8 +21,15 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.session import schema
+from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
+from fx_explorer.session.descriptors import Descriptor, never_freed, open_numbers, opened_since
 
 BUSY_TIMEOUT_MS = 10_000
+
+DESCRIPTORS_CLOSED = (
+    "the program closed descriptors that are not its own (os.closerange, as daemons do), and among them those of the session. "
+    "What was captured before is kept; leave those from 3 on open to have it all."
+)
 
 _OF_AN_ATTEMPT = (
     *(model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol, model.SymbolEvent),
@@ -29,16 +38,26 @@ _OF_AN_ATTEMPT = (
 """What belongs to one attempt at a compilation."""
 
 
+_WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
+"""Those that a forked child inherits."""
+
+
 class SessionWriter:
     """Appends rows to the session at ``path``, creating it when it is missing or empty.
 
-    Raises SessionWriteError when the file cannot be written (read-only directory, full disk).
+    Raises SessionWriteError when the file cannot be written (read-only directory, full disk), when the program has closed the
+    descriptors that it is written through, and in a process that was forked.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._depth = 0
+        self._owner = os.getpid()
+        self._descriptors: tuple[Descriptor, ...] = ()
+        """Those that SQLite opened: the file, its write-ahead log, and the index of that."""
+        self._is_abandoned = False
+        before = open_numbers()
         with self._explained("create"):
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
             if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
@@ -49,6 +68,13 @@ class SessionWriter:
             with self.transaction():
                 if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                     self._create()
+        if self._path_is_a_file:
+            self._descriptors = opened_since(before, (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm")))
+        _WRITERS.add(self)
+
+    @property
+    def _path_is_a_file(self) -> bool:
+        return str(self.path) != ":memory:"
 
     def _create(self) -> None:
         # executescript() would commit the transaction, and a killed writer could leave half a schema.
@@ -61,36 +87,63 @@ class SessionWriter:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing: what is added inside appears to readers together. May be nested."""
+        self._check_process()  # before the lock, which a thread may have held when the process was forked
         with self._lock, self._explained("write"):
             if self._depth == 0:
+                self._check_descriptors()
                 self._db.execute("BEGIN IMMEDIATE")
             self._depth += 1
             try:
                 yield
             except BaseException:
                 self._depth -= 1
-                if self._depth == 0 and self._db.in_transaction:
+                if self._depth == 0 and self._is_intact() and self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
             self._depth -= 1
             if self._depth == 0:
+                self._check_descriptors()  # the block may have run the program's own code
                 self._db.execute("COMMIT")
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._owner:
+            # SQLite connections must not be used across a fork (sqlite.org/howtocorrupt.html, "carrying an open database").
+            self._abandon()
+            raise SessionWriteError("what a forked child compiles is not recorded")
+
+    def _check_descriptors(self) -> None:
+        if not self._is_intact():
+            raise SessionWriteError(f"{DESCRIPTORS_CLOSED} Nothing was written to what the program has opened since.")
+
+    def _is_intact(self) -> bool:
+        """Whether SQLite still writes into the session, and not into a file that got the number of a closed descriptor."""
+        if self._is_abandoned or os.getpid() != self._owner or not all(one.is_ours for one in self._descriptors):
+            self._abandon()
+        return not self._is_abandoned
+
+    def _abandon(self) -> None:
+        """Never touch the connection again: to roll back, to close or to free it is to write to its descriptors."""
+        if not self._is_abandoned:
+            self._is_abandoned = True
+            never_freed(self._db)
 
     @contextlib.contextmanager
     def _explained(self, verb: str) -> Iterator[None]:
         try:
             yield
+        except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError):
+            raise  # one row that cannot be stored: a fault of ours, and the next one can
         except sqlite3.Error as error:
             raise SessionWriteError(
-                f"cannot {verb} the session file {self.path}: {error}. "
-                "Free some space or choose another place with -o FILE; what was captured before is still in the file."
+                f"cannot {verb} the session file {self.path}: {error}. Is there room, and may it be written to? While a "
+                "capture runs, its session is in a temporary directory, which TMPDIR chooses. What was captured before is kept."
             ) from error
 
     def set_meta(self, key: str, value: object) -> None:
         with self.transaction():
             self._db.execute(
                 "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
-                (key, schema.storable(json.dumps(value, ensure_ascii=False, default=str))),
+                (key, schema.storable(json.dumps(_bounded_meta(key, value), ensure_ascii=False, default=str))),
             )
 
     def add(self, row: schema.Row) -> int:
@@ -156,7 +209,7 @@ class SessionWriter:
 
     def text(self, body: str) -> int:
         """Store a text and return its id; an equal text stored before is not stored again."""
-        raw = body.encode("utf-8", "surrogatepass")
+        raw = shortened(body, MAX_TEXT).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         with self.transaction():
             found = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,)).fetchone()
@@ -168,14 +221,38 @@ class SessionWriter:
 
     def close(self) -> None:
         """Close this writer's connection. The last one to close folds the WAL into the file."""
+        if os.getpid() != self._owner:
+            self._abandon()
+            return
         with self._lock:
-            self._db.close()
+            if self._is_intact():
+                self._db.close()
+
+    def finish(self) -> None:
+        """Close it, and make the session one plain file. What was abandoned is left as it is: SQLite shares its descriptors
+        among all connections of a process."""
+        self.close()
+        if not self._is_abandoned:
+            finish_session(self.path)
 
     def __enter__(self) -> SessionWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _bounded_meta(key: str, value: object) -> object:
+    """The request is the user's own, and a capture is repeated from it: it is kept as it is."""
+    return value if key == "request" else bounded(value)
+
+
+def _abandon_in_child() -> None:
+    for writer in list(_WRITERS):
+        writer._abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_in_child)
 
 
 def finish_session(path: str | Path) -> None:

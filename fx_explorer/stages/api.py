@@ -43,7 +43,6 @@ from fx_explorer.model import (
 )
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
-from fx_explorer.session.writer import finish_session
 from fx_explorer.stages.views import StageName, StageView
 from fx_explorer.worker.calling import call_target
 from fx_explorer.worker.inputs import Arguments
@@ -265,10 +264,9 @@ class Stages:
     def close(self) -> None:
         """Complete the session, one plain file. Nothing can be compiled afterwards; what was returned can still be read."""
         self._is_closed = True
-        self._writer.close()
         self._reader.close()
         try:
-            finish_session(self.session)
+            self._writer.finish()
         finally:
             self._reader.reopen()
 

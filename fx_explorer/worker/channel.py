@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import json
 import os
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
+from fx_explorer.session.bounds import shortened
+from fx_explorer.session.descriptors import Descriptor, moved_up
+
+LAST_WORDS_FILE = "outcome.json"
+"""Beside the session: how the capture ended, where the pipe is gone."""
+
+MAX_NOTICE = 20_000
+MAX_MESSAGE = 4_000
+"""Characters of a text that the client is sent; the whole is in the session. JSON may make it 14 times as long, and the client
+reads lines up to 1 MiB."""
 
 MAX_SHOWN = 200
 """Characters of a line that is no command."""
@@ -19,8 +32,10 @@ class Channel:
     """Talks to the client. Usable from any thread; silent in forked children, who are not the worker."""
 
     def __init__(self, notices: int, commands: int) -> None:
-        self._notices = notices
-        self._commands = commands
+        self._notices: Descriptor | None = moved_up(notices)
+        self._commands: Descriptor | None = moved_up(commands)
+        """Either is None once the program has closed it."""
+        self._last_words: Path | None = None
         self._lock = threading.Lock()
         self._unread = b""
         self.give: Callable[[Command], bool] = lambda command: False
@@ -30,23 +45,33 @@ class Channel:
     def send(self, notice: Notice) -> None:
         """Write one line. A pipe that is gone (the program closed every descriptor, or the client died) is not our program's
         trouble: the client notices by itself."""
-        line = notice.to_json().encode() + b"\n"
+        self._is_sent(notice)
+
+    def _is_sent(self, notice: Notice) -> bool:
+        line = replace(notice, text=shortened(notice.text, MAX_NOTICE)).to_json().encode() + b"\n"
         with self._lock:
             try:
-                while line and self._notices >= 0:
-                    line = line[os.write(self._notices, line) :]
+                while line and self._notices and self._notices.is_ours:
+                    line = line[os.write(self._notices.number, line) :]
             except OSError:
-                self._notices = -1
+                self._notices = None
+        return not line
 
     def send_outcome(self, outcome: Outcome) -> None:
-        self.send(Notice("outcome", text=json.dumps(outcome.to_json())))
+        """Through the pipe, or through a file beside the session when the program has closed that."""
+        told = json.dumps(replace(outcome, message=shortened(outcome.message, MAX_MESSAGE)).to_json())
+        if not self._is_sent(Notice("outcome", text=told)) and self._last_words:
+            with contextlib.suppress(OSError):  # no room, or the directory is gone: the client tells it from our status
+                self._last_words.write_text(told)
 
     def read_request(self) -> CaptureRequest:
         """The first line the client sends. Raises EOFError when it went away before."""
         line = self._read_line()
         if not line:
             raise EOFError("the client closed the command pipe before it sent a request")
-        return CaptureRequest.from_json(line.decode())
+        request = CaptureRequest.from_json(line.decode())
+        self._last_words = Path(request.session).with_name(LAST_WORDS_FILE)
+        return request
 
     def obey(self) -> None:
         """From now on follow commands, in a thread that does not show up among the program's own (``threading``)."""
@@ -68,17 +93,19 @@ class Channel:
                 end_group()
             else:
                 self.send(Notice("refused", text="The worker is at no gate now: it compiles, or runs the program."))
-        if self._commands >= 0:
+        if self._commands:
             end_group()  # the client is gone: nobody is left to stop us later
 
     def _read_line(self) -> bytes:
         """The next line, empty at the end of the pipe."""
         while b"\n" not in self._unread:
             try:
-                chunk = os.read(self._commands, 65536)
+                chunk = os.read(self._commands.number, 65536) if self._commands and self._commands.is_ours else None
             except OSError:
+                chunk = None
+            if chunk is None:
                 # The program closed descriptors that are not its own (a daemon does); go on without commands.
-                self._commands = -1
+                self._commands = None
                 return b""
             if not chunk:
                 return b""
@@ -89,9 +116,9 @@ class Channel:
     def _close_in_child(self) -> None:
         """A forked child must not hold the pipes: their end is how each side learns that the other is gone."""
         for descriptor in (self._notices, self._commands):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._notices = self._commands = -1
+            if descriptor and descriptor.is_ours:
+                os.close(descriptor.number)
+        self._notices = self._commands = None
         self._lock = threading.Lock()  # another thread may have held it when the fork happened
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from fx_explorer.session.descriptors import moved_up
+
 STACKS_FILE = "stacks.txt"
 """Beside the session: Python stacks of all threads, written by a crash or a SIGTERM even while C code runs."""
 
@@ -26,7 +28,7 @@ def watch(session: Path) -> None:
 
     A program that sets its own SIGTERM handler keeps it; the client then kills the process after a grace period.
     """
-    stacks = session.with_name(STACKS_FILE).open("w")
+    stacks = moved_up(os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o666)).number
     faulthandler.enable(stacks)
     signal.signal(signal.SIGTERM, _cancel)
     faulthandler.register(signal.SIGTERM, stacks, all_threads=True, chain=True)
@@ -53,7 +55,8 @@ def ignore_cancel() -> None:
 def exit_code(leaving: SystemExit) -> int:
     """The status ``python`` ends with for this SystemExit; text goes to stderr, as ``python`` does it."""
     if not isinstance(leaving.code, int | None):
-        print(leaving.code, file=sys.stderr)
+        with contextlib.suppress(Exception):  # as Python does: what cannot be printed is left out
+            print(leaving.code, file=sys.stderr)
     return status(leaving)
 
 

@@ -9,6 +9,13 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
+from fx_explorer.worker.ending import Cancelled
+
+MAX_LINE = 2_000
+MAX_NAME = 200
+"""Characters of a message in one line, and of the name of a class."""
+
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
@@ -25,19 +32,41 @@ def print_traceback(error: BaseException) -> None:
 
 def one_line(error: BaseException) -> str:
     """``ValueError: first line of the message``, and the line it announces when it ends with a colon."""
-    try:
-        message = str(error).strip()
-    except Exception:  # noqa: BLE001 - a message that cannot be made is shown as missing
-        message = "(its message cannot be shown: str() of it fails)"
+    name = shortened(type(error).__name__, MAX_NAME)
+    message = _message(error).strip()
     if not message:
-        return type(error).__name__
+        return name
     first, *rest = (line.strip() for line in message.splitlines() if line.strip())
     announced = f" {rest[0]}" if rest and first.endswith(":") else ""
-    return f"{type(error).__name__}: {first}{announced}"
+    return f"{name}: {shortened(f'{first}{announced}', MAX_LINE)}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Cancelled:
+        raise
+    except BaseException:  # noqa: BLE001 - whatever the program raises there: the message is shown as missing
+        return "(its message cannot be shown: str() of it fails)"
+
+
+def shown(value: object) -> str:
+    """``repr(value)`` of an object of the program's, which may be huge or fail."""
+    try:
+        return shortened(repr(value), MAX_LINE)
+    except Cancelled:
+        raise
+    except BaseException:  # noqa: BLE001 - whatever the program raises there
+        return f"(a {shortened(type(value).__name__, MAX_NAME)}, whose repr() fails)"
 
 
 def whole_text(error: BaseException) -> str:
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    """The traceback; of one that is very long, its beginning and its end."""
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except RecursionError:  # causes of causes of causes
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))
+    return shortened(text, MAX_TRACEBACK)
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

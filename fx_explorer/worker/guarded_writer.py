@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,9 @@ from pathlib import Path
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Failure
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.descriptors import high_numbers
 from fx_explorer.session.schema import TABLES
 from fx_explorer.worker.children import describe_process, new_session
-
-_inherited: list[sqlite3.Connection] = []
-"""Kept, so that nobody closes them."""
 
 
 class GuardedWriter(SessionWriter):
@@ -26,13 +23,17 @@ class GuardedWriter(SessionWriter):
         """``children``: where processes that are forked write theirs; without it nothing of them is kept."""
         self.failure: SessionWriteError | None = None
         self.children = children
-        self._owner = os.getpid()
-        super().__init__(path)
+        with high_numbers():
+            super().__init__(path)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
+        """As ever; but a write that failed is the last one. To try again would be to wait again, for a lock or a disk, with
+        each artefact of a program that compiles thousands."""
         if os.getpid() != self._owner:
             self._move_to_child()
+        if self.failure:
+            raise self.failure
         try:
             with super().transaction():
                 yield
@@ -45,9 +46,10 @@ class GuardedWriter(SessionWriter):
         database"). The child's own file is made when the first row comes: most children never write one."""
         if self.children is None:
             raise SessionWriteError("what a forked child compiles is not recorded")
-        _inherited.append(self._db)
-        self.failure, self._owner = None, os.getpid()
-        super().__init__(new_session(self.children))
+        self._abandon()
+        self.failure = None
+        with high_numbers():
+            super().__init__(new_session(self.children))
         describe_process(self, "forked")
 
     def set_meta(self, key: str, value: object) -> None:
@@ -62,7 +64,8 @@ class GuardedWriter(SessionWriter):
 
     def count(self, row_type: type) -> int:
         """How many rows of this type there are."""
-        return int(self._db.execute(f"SELECT count(*) FROM {TABLES[row_type]}").fetchone()[0])
+        with self.transaction():
+            return int(self._db.execute(f"SELECT count(*) FROM {TABLES[row_type]}").fetchone()[0])
 
     def close(self) -> None:
         with contextlib.suppress(SessionWriteError):

@@ -85,6 +85,8 @@ class Job:
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except (UsageError, WorkerError) as error:
             return Outcome("not_started", str(error), error.exit_code)
+        except SessionWriteError as error:  # nobody's fault; why the session is not complete is told by ``checked``
+            return self._outcomes.program or Outcome("not_started", str(error), error.exit_code)
         except BaseException as error:  # noqa: BLE001 - ours, since what the program raises is an outcome already
             return self._outcomes.of_fault(error)
 
@@ -106,10 +108,16 @@ class Job:
                 # It came back from the program's code.
                 ending.leave(outcome.exit_code)
         went_well = outcome.kind in ("finished", "exited") and outcome.exit_code == 0
-        if went_well and not (self._outcomes.problem or self._progress.writer.count(Compilation)):
+        if went_well and self._compiled_nothing():
             told = (outcome.message, recorded.why_nothing_compiled(outcome))
             return replace(outcome, message="; ".join(filter(None, told)))
         return outcome
+
+    def _compiled_nothing(self) -> bool:
+        """Not so where that is not known, because the session cannot be asked any more."""
+        with contextlib.suppress(SessionWriteError):
+            return not (self._outcomes.problem or self._progress.writer.count(Compilation))
+        return False
 
     def _virtual_gpu(self) -> VirtualGpu | None:
         """The one that code is to be made for. Before torch is imported."""

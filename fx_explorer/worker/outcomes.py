@@ -9,7 +9,7 @@ from fx_explorer.capture.driving.gates import Left
 from fx_explorer.errors import TargetError
 from fx_explorer.model import Failure, Outcome
 from fx_explorer.worker import ending
-from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, whole_text, without_our_frames
+from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, shown, whole_text, without_our_frames
 from fx_explorer.worker.leaving_early import left_early
 from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.refusals import in_plain_words
@@ -80,7 +80,7 @@ class Outcomes:
             file, line = left_early(without_our_frames(leaving.__traceback__))
         is_early = bool(file) or not is_script
         where = f" at {file}:{line}, before its end," if file else ""
-        told = f"the program called sys.exit({leaving.code!r}){where} while {self._progress.activity}"
+        told = f"the program called sys.exit({shown(leaving.code)}){where} while {self._progress.activity}"
         return Outcome("exited", told, code, is_early, file, line)
 
     def _raised(self, error: BaseException) -> Outcome:

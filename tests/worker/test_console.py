@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from fx_explorer.client.console import MAX_LINE, Console, LineSplitter
+from fx_explorer.commands.progress import Progress
 from fx_explorer.model import ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -48,13 +50,40 @@ def test_a_huge_line_goes_on_in_further_rows() -> None:
 
 async def test_more_lines_than_are_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fx_explorer.client.console.MAX_LINES", 3)
+    monkeypatch.setattr("fx_explorer.client.console.MAX_LAST_LINES", 2)
     with SessionWriter(tmp_path / "s.fxs") as writer:
         console = Console(writer)
         console.add("stdout", ["a", "b"])
-        console.add("stderr", ["c", "d", "e"])
+        console.add("stderr", ["c", "d", "e", "f"])
+        console.add("stdout", ["g"])
+        console.finish(writer)
         console.finish(writer)
     with SessionReader(tmp_path / "s.fxs") as reader:
-        rows = reader.rows(ConsoleLine)
-    assert [(row.stream, row.text) for row in rows[:3]] == [("stdout", "a"), ("stdout", "b"), ("stderr", "c")]
-    assert rows[3].stream == ""
-    assert rows[3].text.startswith("2 more lines")
+        rows = [(row.stream, row.text) for row in reader.rows(ConsoleLine)]
+    told = "2 lines that were printed here are not kept: the session holds the beginning and the end"
+    kept = [("stdout", "a"), ("stdout", "b"), ("stderr", "c"), ("", told), ("stderr", "f"), ("stdout", "g")]
+    assert rows == kept, "the end is what one looks for first"
+
+
+async def test_long_lines_are_kept_to_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fx_explorer.client.console.MAX_CHARACTERS", 100)
+    monkeypatch.setattr("fx_explorer.client.console.MAX_LAST_LINES", 1)
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        console = Console(writer)
+        console.add("stdout", ["x" * 60] * 9)
+        console.finish(writer)
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert [row.text[:1] for row in reader.rows(ConsoleLine)] == ["x", "x", "6", "x"]
+
+
+def test_a_line_without_an_end_is_shown_while_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is held back is one piece of it: 200 MB on one line were joined anew with every 64 KB."""
+    out = io.StringIO()
+    progress = Progress(out, pass_through=False)
+    for _ in range(10):
+        progress.program_output("stdout", b"x" * MAX_LINE)
+    assert out.getvalue().count("x") >= 9 * MAX_LINE
+    progress.program_output("stderr", b"another stream\n")
+    progress.end()
+    assert out.getvalue().count("x") == 10 * MAX_LINE
+    assert "  | another stream\n" in out.getvalue()

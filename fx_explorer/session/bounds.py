@@ -1,0 +1,34 @@
+"""Limits of what a program can put into a session: whatever it names, prints or raises, the session stays small and opens.
+
+What is longer keeps its beginning and its end, and says how much is left out between them.
+"""
+
+from __future__ import annotations
+
+MAX_FIELD = 100_000
+"""Characters of one field of a row: a name, a message, a repr."""
+
+MAX_TEXT = 32_000_000
+"""Characters of one text: a graph, generated code, a traceback, a source file."""
+
+MAX_TRACEBACK = 400_000
+
+
+def shortened(text: str, most: int) -> str:
+    """``text`` with at most about ``most`` characters."""
+    cut = len(text) - most
+    if cut <= 0:
+        return text
+    end = most // 3
+    return f"{text[: most - end]} … ({cut:,} characters are left out here) … {text[-end:]}"
+
+
+def bounded(value: object) -> object:
+    """A value for JSON with every text in it shortened, the keys of dictionaries too."""
+    if isinstance(value, str):
+        return shortened(value, MAX_FIELD)
+    if isinstance(value, dict):
+        return {bounded(key): bounded(content) for key, content in value.items()}
+    if isinstance(value, list | tuple):
+        return [bounded(one) for one in value]
+    return value

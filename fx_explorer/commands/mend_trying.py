@@ -65,6 +65,8 @@ async def apply(found: Found, mend: Mend, arguments: argparse.Namespace) -> int:
     """1 when it is not written."""
     if not mend.path:
         return _set_by_hand(mend)
+    if _cannot_be_written(mend):  # before a trial of minutes
+        return 1
     sys.stdout.write(printable_text(mend.diff))
     tried = await trial(found, mend, arguments)
     print(told(tried))
@@ -81,6 +83,8 @@ def written(mend: Mend, tried: Trial) -> int:
     if tried.verdict == "refused":
         print("not written: a mend that fails or changes results is not applied (--diff N prints it)")
         return 1
+    if _cannot_be_written(mend):
+        return 1
     files = ", ".join(place(edit.path, edit.line) if edit.line else str(relative(edit.path)) for edit in mend.edits)
     if not _agreed(f"Write this to {files}? [y/N] "):
         print("not written")
@@ -90,6 +94,16 @@ def written(mend: Mend, tried: Trial) -> int:
     if mend.settings:
         print(f"set this in your program too:\n{mend.instruction}")
     return 0
+
+
+def _cannot_be_written(mend: Mend) -> bool:
+    """Says why, when it is so."""
+    from fx_explorer.mending import why_not_accepted
+
+    reason = why_not_accepted(mend)
+    if reason:
+        print(f"not written: {printable(reason)}")
+    return bool(reason)
 
 
 def _set_by_hand(mend: Mend) -> int:

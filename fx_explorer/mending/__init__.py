@@ -5,7 +5,7 @@ all that a session has for one break. Source is read and changed by its syntax t
 torch, is imported here.
 """
 
-from fx_explorer.mending.accepting import accept, accept_all
+from fx_explorer.mending.accepting import accept, accept_all, why_not_accepted
 from fx_explorer.mending.marking import try_any
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.offers import Offer, TryMend, all_proposals, offer
@@ -34,4 +34,5 @@ __all__ = [
     "try_mend",
     "unknown_yet",
     "why_none",
+    "why_not_accepted",
 ]

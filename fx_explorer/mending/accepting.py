@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import tempfile
 from difflib import SequenceMatcher
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
+from fx_explorer.mending.in_place import NewContent, write_all
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.on_disk import SourceOnDisk, changed_on_disk, read
 
 
 def accept_all(mend: Mend) -> list[Path]:
-    """Write it to each file that it edits, and return the backups. Nothing is written unless all of them can be."""
-    prepared = [_prepared(edit, Path(edit.path)) for edit in mend.edits]
-    return [_written(file, content) for file, content in prepared]
+    """Write it to each file that it edits, and return the backups. Nothing is written unless all of them are.
+
+    Raises UsageError when a file is no longer what it was when captured, or cannot be written.
+    """
+    return write_all([_prepared(edit, Path(edit.path)) for edit in mend.edits])
 
 
 def accept(mend: Mend, path: str | Path = "") -> Path:
-    """Write the edit to the mend's file (or ``path``, the same file elsewhere) and return the backup.
-
-    Raises UsageError, and writes nothing, when the file is no longer what it was when captured, or cannot be written.
-    """
+    """Write the edit to the mend's file (or ``path``, the same file elsewhere) and return the backup. Raises as above."""
     if not mend.path:
         raise UsageError(f"this mend changes no file. Set it in your program: {mend.instruction.splitlines()[0]}")
-    return _written(*_prepared(mend, Path(path or mend.path)))
+    (backup,) = write_all([_prepared(mend, Path(path or mend.path))])
+    return backup
 
 
-def _prepared(mend: Mend, file: Path) -> tuple[Path, bytes]:
-    """(the file, its new content)."""
+def why_not_accepted(mend: Mend) -> str:
+    """What is in the way of writing it; empty when nothing is. To be told before somebody is asked, or waits for a trial."""
+    try:
+        for edit in mend.edits:
+            _prepared(edit, Path(edit.path))
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _prepared(mend: Mend, file: Path) -> NewContent:
     change = changed_on_disk(mend, str(file))
     if change:
         raise UsageError(change)
@@ -40,21 +48,17 @@ def _prepared(mend: Mend, file: Path) -> tuple[Path, bytes]:
         raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff.")
     if _is_read_only(target.parent):
         raise UsageError(f"the folder of {file} is read-only, and the backup stands beside the file. Copy the diff instead.")
-    return target, _encoded(mend, read(str(target)), file)
+    try:
+        os.close(os.open(target, os.O_RDWR))  # not of an immutable file, whatever its mode says
+        before = target.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror or error}. Copy the diff instead.") from error
+    return NewContent(target, before, _encoded(mend, read(str(target)), file))
 
 
 def _is_read_only(path: Path) -> bool:
     """By its mode too: root may write everything."""
     return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
-
-
-def _written(file: Path, content: bytes) -> Path:
-    try:
-        backup = _back_up(file)
-        _replace(file, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror or error}. It is as it was; copy the diff instead.") from error
-    return backup
 
 
 def _encoded(mend: Mend, now: SourceOnDisk, file: Path) -> bytes:
@@ -83,30 +87,3 @@ def _with_ends(mend: Mend, now: SourceOnDisk) -> list[str]:
 
 def _end_of(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :]
-
-
-def _back_up(file: Path) -> Path:
-    """``model.py.orig``; ``model.py.orig2`` when there is one, and so on: a backup is never written over."""
-    number = 1
-    while True:
-        backup = file.with_name(f"{file.name}.orig{number if number > 1 else ''}")
-        try:
-            os.close(os.open(backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            number += 1
-            continue
-        shutil.copy2(file, backup)
-        return backup
-
-
-def _replace(file: Path, content: bytes) -> None:
-    """All of it or nothing, with the mode of the file that was there."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as written:
-            written.write(content)
-        shutil.copymode(file, name)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise

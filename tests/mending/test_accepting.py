@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import errno
+import os
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.mending import Mend, accept
+from fx_explorer.mending import Mend, accept, accept_all, why_not_accepted
 
 BEFORE = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n"
 AFTER = "import torch\n\n\ndef f(x):\n    return x\n"
@@ -138,3 +141,86 @@ def test_the_diff_is_one_that_patch_takes(tmp_path: Path, monkeypatch: pytest.Mo
     file = written(tmp_path / "model.py", BEFORE.encode())
     subprocess.run(["git", "apply", "-"], input=a_mend(file).diff.encode(), check=True)
     assert file.read_text() == AFTER
+
+
+# what the file is beyond its content
+
+
+def test_hard_links_stay_one_file_with_its_owner_and_attributes(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    (tmp_path / "same.py").hardlink_to(file)
+    if os.geteuid() == 0:
+        os.chown(file, 1234, 5678)
+    attributes = {"user.kept": b"yes"} if _can_hold_attributes(file) else {}
+    before = file.stat()
+    accept(a_mend(file))
+    after = file.stat()
+    assert (after.st_ino, after.st_nlink, after.st_uid, after.st_gid) == (before.st_ino, 2, before.st_uid, before.st_gid)
+    assert (tmp_path / "same.py").read_text() == AFTER
+    assert {name: os.getxattr(file, name) for name in attributes} == attributes
+
+
+def _can_hold_attributes(file: Path) -> bool:
+    try:
+        os.setxattr(file, "user.kept", b"yes")
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def test_no_copy_is_setuid_and_the_file_keeps_its_mode(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    file.chmod(0o4755)
+    backup = accept(a_mend(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o4755
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 2])
+def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    """0: the backup of the second file; 1: its content half written; 2: the room ends when all is written."""
+    files = [written(tmp_path / name, BEFORE.encode()) for name in ("one.py", "two.py")]
+    longer = AFTER + "# much longer\n" * 1000
+    both = replace(a_mend(files[0]), also=(a_mend(files[1], after=longer),))
+    write, calls = os.write, [0]
+
+    def full(descriptor: int, content: bytes) -> int:
+        calls[0] += 1
+        if calls[0] == 3 + min(fails_at, 1):  # a backup and a file, twice
+            written_half = write(descriptor, content[: len(content) // 2]) if fails_at == 1 else 0
+            if fails_at < 2:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), written_half)
+        return write(descriptor, content)
+
+    def no_room(descriptor: int) -> None:
+        if fails_at == 2 and calls[0] == 4:
+            calls[0] += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("fx_explorer.mending.in_place.os.write", full)
+    monkeypatch.setattr("fx_explorer.mending.in_place.os.fsync", no_room)
+    with pytest.raises(UsageError, match=r"cannot write .*two\.py: No space left"):
+        accept_all(both)
+    assert [file.read_text() for file in files] == [BEFORE, BEFORE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.py", "two.py"], "no backup of what was not changed"
+
+
+def test_a_file_that_changes_in_the_last_moment_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    monkeypatch.setattr("fx_explorer.mending.in_place.shutil.copystat", lambda *_: file.write_text("an editor saved"))
+    with pytest.raises(UsageError, match="has changed while it was being written"):
+        accept(a_mend(file))
+    assert file.read_text() == "an editor saved"
+    assert (tmp_path / "model.py.orig").read_text() == BEFORE, "what was read is nowhere else now"
+
+
+def test_what_cannot_be_written_is_known_before_anybody_is_asked(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.py", BEFORE.encode())
+    assert why_not_accepted(a_mend(file)) == ""
+    file.chmod(0o444)
+    assert "read-only" in why_not_accepted(a_mend(file))
+    file.unlink()
+    os.mkfifo(file)
+    assert "is no file any more" in why_not_accepted(a_mend(file))

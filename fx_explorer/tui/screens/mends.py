@@ -28,6 +28,7 @@ from fx_explorer.mending import (
     next_to_try,
     together,
     unknown_yet,
+    why_not_accepted,
 )
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
@@ -194,7 +195,7 @@ class MendScreen(ModalScreen[None]):
     async def action_accept(self) -> None:
         mend = self._mend
         trial = self._trial_of(mend)
-        reason = why_not_written(mend, trial)
+        reason = why_not_written(mend, trial) or why_not_accepted(mend)
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "mend": "propose changes that take graph breaks away, try them, write them to your file",
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
+    "recover": "get back, or remove, the sessions of captures that were interrupted with fx-explorer itself",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }

@@ -8,15 +8,16 @@ import datetime
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from fx_explorer import __version__
+from fx_explorer.client import leftovers
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
+from fx_explorer.client.descendants import in_words
 from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
 from fx_explorer.client.placing import files_of, place_session, session_file
 from fx_explorer.client.process import GRACE_S, WorkerProcess
@@ -67,7 +68,7 @@ class Capture:
         self.python = python
         self.timeout = timeout
         self._on_output = on_output
-        self._directory = _temporary_directory()
+        self._directory, self._lock = leftovers.new_directory()
         self.session_path = self._directory / "session.fxs"
         remember_own(self.session_path)
         self.request = replace(request, session=str(self.session_path))
@@ -84,6 +85,9 @@ class Capture:
         """What the worker waited for the user at gates; that is no time of the program's."""
         self._is_dismissed = False
         self._is_kept = False
+        self._last_note = ""
+        self.left_behind = ""
+        """What of the program runs on when its capture is over, in words."""
 
     async def start(self) -> None:
         """Create the session and start the worker. Raises SessionWriteError when there is no room for either."""
@@ -132,6 +136,7 @@ class Capture:
         tells where."""
         if not self._is_kept:
             shutil.rmtree(self._directory, ignore_errors=True)
+        self._lock.release()
 
     def _create_session(self) -> SessionWriter:
         writer = SessionWriter(self.session_path)
@@ -158,6 +163,8 @@ class Capture:
         else:
             await asyncio.to_thread(self._end, returncode)
         finally:
+            if self._last_note:
+                self._notices.put_nowait(Notice("note", text=self._last_note))
             self.outcome = outcome = self.outcome or Outcome("cancelled", "fx-explorer itself was stopped")
             self._notices.put_nowait(Notice("outcome", text=outcome.message, seconds=time.monotonic() - self._began))
             self._notices.put_nowait(None)
@@ -234,11 +241,22 @@ class Capture:
             self.python,
             said[-1] if said else "",
         )
-        if self._worker.left_output_open:
+        if self._worker.left_the_group:
+            self._console.add("", [self._left_in_words()])
+        elif self._worker.left_output_open:
             text = "a process that the program started, and that left its process group, still holds its output"
             self._console.add("", [text])
         self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or judge(remains)
         self._complete(self.outcome, remains)
+
+    def _left_in_words(self) -> str:
+        """Also a note: whoever looks at no console has to know what runs on."""
+        what = in_words(self._worker.left_the_group)
+        told = f"the program started processes that left its process group: {what}."
+        self.left_behind = "" if self._worker.stopped else f"{told} They run on, as without fx-explorer."
+        text = self.left_behind or f"{told} They were ended with it."
+        self._last_note = text
+        return text
 
     def _outcome_of_program(self) -> Outcome | None:
         """What a worker that stayed has written before it waited."""
@@ -267,6 +285,7 @@ class Capture:
             except SessionWriteError as error:
                 problem = str(error)
                 self._is_kept = self.session_path.exists()
+                leftovers.note_told(self._directory)
         if problem:
             self.outcome = with_problem(outcome, problem)
 
@@ -293,15 +312,6 @@ async def _next_line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except ValueError:  # asyncio has dropped what it had of the line
         return b"(a line that is too long)\n"
-
-
-def _temporary_directory() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="fx-explorer-"))
-    except OSError as error:
-        raise SessionWriteError(
-            f"cannot make a temporary directory in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR to one with room."
-        ) from error
 
 
 def _read_if_there(file: Path) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
 from fx_explorer.client.children import without_mark
+from fx_explorer.client.descendants import MARK, Descendant, descendants, end_descendants
 from fx_explorer.client.judging import StopReason
 from fx_explorer.client.patience import Patience
+from fx_explorer.client.watchdog import watched
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 
@@ -34,11 +37,15 @@ class WorkerProcess:
         """``environment``: variables beside our own. ``job``: the module of worker/ that does the work."""
         self.python = python
         self._job = job
-        self._environment = {**without_mark(os.environ), **(environment or {})}
+        self._mark = secrets.token_hex(8)
+        self._environment = {**without_mark(os.environ), **(environment or {}), MARK: self._mark}
         self.stopped: StopReason = ""
         """Why we ended it; empty when we did not."""
         self.left_output_open = False
         """Whether a process that left the group still held its output at the end."""
+        self.left_the_group: list[Descendant] = []
+        """Processes that the program started and that left its group. When the worker was stopped they were ended, otherwise
+        they run on, as they would without us."""
         self.patience = Patience(None, self._time_out)
         """``--timeout``; held while the worker waits for the user."""
         self._process: asyncio.subprocess.Process | None = None
@@ -65,6 +72,7 @@ class WorkerProcess:
                 for descriptor in (notices_fd, stdout_fd, stderr_fd, commands_fd):
                     os.close(descriptor)
             stack.callback(self._kill_group)
+            await stack.enter_async_context(watched(process.pid))
             if self.stopped:  # while it was being started
                 self._kill_group()
             self._commands = commands
@@ -77,6 +85,7 @@ class WorkerProcess:
             await process.wait()
             self.patience.hold()
             self._kill_group()
+            self.left_the_group = await asyncio.to_thread(end_descendants if self.stopped else descendants, self._mark)
             await self._drain(tasks)
             assert process.returncode is not None
             return process.returncode

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fx_explorer.client import Capture
+from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.capture_options import request_from
 from fx_explorer.commands.following import interrupts
@@ -48,6 +48,9 @@ async def capture_first(
     finally:
         progress.end()
         if keep:
+            leftovers.note_told(capture.session_path.parent)
             progress.tell(f"session kept in: {capture.session_path}")
         else:
             capture.discard()
+        for line in leftovers.news():
+            progress.tell(line)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fx_explorer.client import Capture
+from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.progress import Progress
 from fx_explorer.model import CaptureRequest, ChildProcess, Compilation, Outcome
@@ -45,6 +45,8 @@ async def _follow(
         progress.tell(outcome.message)
     else:
         progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
+    for line in leftovers.news():
+        progress.tell(line)
     code = exit_code(outcome, as_script=request.as_script)
     if request.as_script and outcome.kind in SCRIPT_ENDED:
         progress.tell(f"exit code {code}, the script's own")

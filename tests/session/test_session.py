@@ -246,5 +246,5 @@ def test_an_older_session_is_read_with_defaults_for_what_it_lacks(tmp_path: Path
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SessionWriteError, match=r"cannot create the session file .*-o FILE"):
+    with pytest.raises(SessionWriteError, match=r"cannot create the session file .*TMPDIR"):
         SessionWriter(tmp_path / "missing" / "s.fxs")

@@ -1,0 +1,149 @@
+"""Sessions in temporary directories: made for each capture, and found again when whoever made them was killed.
+
+A directory is in use while its maker holds a lock on it, which the system releases however the maker ends. One that nobody
+holds and that has something in it is told once, at the next start, and stays until ``fx-explorer recover`` takes it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.errors import SessionError, SessionWriteError
+from fx_explorer.model import Compilation, ConsoleLine
+from fx_explorer.session import SessionReader
+
+PREFIX = "fx-explorer-run-"
+
+SESSION = "session.fxs"
+
+TOLD = "told"
+"""A file in a directory that the user knows of."""
+
+SETTLED_S = 60
+"""A directory without a lock that is younger than this may be about to be locked."""
+
+
+class Lock:
+    """Holds a directory as long as this process lives, or until it is released."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises OSError when somebody else holds it, or it cannot be locked."""
+        self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What a capture left that nobody holds any more."""
+
+    directory: Path
+    target: str
+    started: str
+    compilations: int
+    size_bytes: int
+    problem: str = ""
+    """Why the session cannot be read; empty when it can."""
+
+    @property
+    def session(self) -> Path:
+        return self.directory / SESSION
+
+    @property
+    def is_told(self) -> bool:
+        return (self.directory / TOLD).exists()
+
+    def __str__(self) -> str:
+        what = f"{self.compilations} compilation{'' if self.compilations == 1 else 's'}"
+        return f"{self.target}, {self.started}, {self.problem or what}, {self.size_bytes / 1e6:.1f} MB: {self.session}"
+
+
+def new_directory() -> tuple[Path, Lock]:
+    """Raises SessionWriteError when there is no room for it."""
+    try:
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        return directory, Lock(directory)
+    except OSError as error:
+        raise SessionWriteError(
+            f"cannot make a temporary directory in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR to one with room."
+        ) from error
+
+
+def note_told(directory: Path) -> None:
+    with contextlib.suppress(OSError):  # no room: it is told once more
+        (directory / TOLD).touch()
+
+
+def leftovers() -> list[Leftover]:
+    """All of this user's, the oldest first. Those in which nothing was captured are removed."""
+    found = []
+    for directory in sorted(_directories(), key=lambda one: one.stat().st_mtime):
+        with contextlib.suppress(OSError):  # held, or gone meanwhile
+            lock = Lock(directory)
+            try:
+                is_settled = time.time() - directory.stat().st_mtime > SETTLED_S  # to read it makes files in it
+                leftover = _read(directory)
+                if leftover:
+                    found.append(leftover)
+                elif is_settled:
+                    shutil.rmtree(directory, ignore_errors=True)
+            finally:
+                lock.release()
+    return found
+
+
+def news() -> list[str]:
+    """A line for each leftover that was not told yet; it counts as told from now on."""
+    lines = []
+    for one in leftovers():
+        if not one.is_told:
+            note_told(one.directory)
+            lines.append(f"a capture was interrupted, and what it found is kept ({one}). Get or remove it: fx-explorer recover")
+    return lines
+
+
+def remove(leftover: Leftover) -> None:
+    shutil.rmtree(leftover.directory, ignore_errors=True)
+
+
+def _directories() -> Iterator[Path]:
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                        yield Path(entry.path)
+
+
+def _read(directory: Path) -> Leftover | None:
+    """None when nothing was captured."""
+    session = directory / SESSION
+    if not session.is_file() or session.is_symlink():
+        return None
+    size = sum(file.stat().st_size for file in directory.glob(f"{SESSION}*"))
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(session.stat().st_mtime))
+    try:
+        with SessionReader(session) as reader:
+            compilations = reader.count(Compilation)
+            request = reader.request()
+            if not compilations and not reader.count(ConsoleLine):
+                return None
+            return Leftover(directory, request.target if request else "unknown", started, compilations, size)
+    except (SessionError, ValueError, TypeError, KeyError) as error:
+        return Leftover(directory, "unknown", started, 0, size, f"cannot be read ({error})")

@@ -1,0 +1,64 @@
+"""``fx-explorer recover``: sessions that a killed capture left in a temporary directory, listed, taken out or removed."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from fx_explorer.client.leftovers import Leftover, leftovers, note_told, remove
+from fx_explorer.client.placing import place_session, session_file
+from fx_explorer.commands.capture import default_output
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.output_file import never_ours
+
+EPILOG = """\
+While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed (kill -9, a machine that runs
+out of memory), the session stays there; the next start says so, and this command gets it out.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("number", metavar="N", nargs="?", type=int, help="which one, as listed; without it, list them")
+    parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
+    parser.add_argument("--remove", action="store_true", help="remove it instead; without N, remove all of them")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = leftovers()
+    if arguments.number is not None and not 1 <= arguments.number <= len(found):
+        raise UsageError(f"there is no {arguments.number} in the list of what was left: it has {len(found)}")
+    chosen = found if arguments.number is None else [found[arguments.number - 1]]
+    if arguments.remove:
+        for leftover in chosen:
+            remove(leftover)
+            print(f"removed {printable(str(leftover.session))}")
+    elif arguments.number is None:
+        _list(found)
+    else:
+        _recover(chosen[0], arguments.output or Path(default_output(chosen[0].target)))
+    return 0
+
+
+def _list(found: list[Leftover]) -> None:
+    for number, leftover in enumerate(found, 1):
+        note_told(leftover.directory)
+        print(f"{number:>3}  {printable(str(leftover))}")
+    if found:
+        print("\nget one: fx-explorer recover N [-o FILE]   remove one, or all: fx-explorer recover [N] --remove")
+    else:
+        print("no capture was interrupted: nothing is left")
+
+
+def _recover(leftover: Leftover, output: Path) -> None:
+    """Only to a free name: an older session of the same target is not exchanged for half of a new one."""
+    place = replace(session_file(output), is_ours=never_ours)
+    try:
+        place.check()
+        place_session(leftover.session, place)
+    except UsageError as error:
+        raise UsageError(f"{error}. It is still in {leftover.session}") from error
+    remove(leftover)
+    print(f"recovered {printable(str(output))} (look at it with: fx-explorer {printable(str(output))})")

@@ -13,8 +13,7 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.unrecorded import aside
+from fx_explorer.capture.unrecorded import aside, recordings
 from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, guards_of_file, part, runtime_env
 from fx_explorer.precompile import compilers
 from fx_explorer.precompile.compiled import CompiledFunction, as_arguments, bound
@@ -42,16 +41,20 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
             f"torch cannot save what the compiler {name} returned: it serialises what Inductor and regional_inductor make. "
             "Compile with one of these, or compile again in each process."
         )
+    if recordings():
+        raise SaveError(
+            "a compiled function cannot be saved while fx-explorer records: torch saves out of caches that are off then"
+        )
     if torch._inductor.config.force_disable_caches:
         raise SaveError("torch saves out of Inductor's caches, and force_disable_caches is on: turn it off")
     try:
-        with aside():
-            saved = _artifacts(compiled_fn)
-        saved.save_compiled_function(str(path))
+        _artifacts(compiled_fn).save_compiled_function(str(path))
     except OSError as error:
         raise SaveError(f"{path} cannot be written: {error}") from error
     except MissingInTorch as error:
         raise SaveError(f"this torch cannot save a compiled function: {error}") from error
+    except SaveError:
+        raise
     except Exception as error:
         raise SaveError(f"torch cannot serialise {compiled_fn!r}: {type(error).__name__}: {error}") from error
     return path
@@ -66,8 +69,7 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
     function = convert_frame.get_traced_fn(captured.model)[0]
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
         # An entry of AOTAutograd's cache may be older than the classes that it names, so none is used; built kernels are.
-        # While it is inspected, nothing of the program is built; what goes into a file must be.
-        with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex), building():
+        with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex):
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")

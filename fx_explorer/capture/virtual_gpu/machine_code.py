@@ -17,7 +17,9 @@ from pathlib import Path
 
 from fx_explorer.capture.built_texts import spilled_bytes, spills_told
 from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
-from fx_explorer.capture.virtual_gpu.places import cache_home
+from fx_explorer.capture.virtual_gpu.places import cache_home, made
+from fx_explorer.capture.virtual_gpu.private import refuse_untrusted
+from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 from fx_explorer.model.kernel_build import NOT_KNOWN
 
@@ -61,11 +63,15 @@ def disassembled(cubin: bytes) -> str:
     disk: the same machine code in another session takes no time.
     """
     kept = cache_home() / "virtual_gpu" / "sass" / f"{_key(cubin)}.sass"
-    if kept.exists():
+    with contextlib.suppress(OSError, WorkerError):  # not there, or not ours: it is made anew
+        made(kept.parent)
+        refuse_untrusted(kept)
         return kept.read_text()
     with _as_file(cubin) as path:
         text = _run("nvdisasm", "-gi", "-ndf", "-c", path)
-    with contextlib.suppress(OSError):  # it was asked for the text, which is there: a full disk is told by whoever needs it
+    with contextlib.suppress(
+        OSError, WorkerError
+    ):  # it was asked for the text, which is there: a full disk is told by whoever needs it
         _keep(kept, text)
     return text
 
@@ -78,7 +84,7 @@ def _key(cubin: bytes) -> str:
 
 def _keep(path: Path, text: str) -> None:
     """Two processes at once do no harm: each writes a file of its own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="writing_") as apart:
         (Path(apart) / path.name).write_text(text)
         (Path(apart) / path.name).replace(path)

@@ -9,6 +9,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from fx_explorer.capture.virtual_gpu.causes import chain
+from fx_explorer.capture.virtual_gpu.private import made_private
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
@@ -22,15 +23,19 @@ ADVICE = "Free some space, or set XDG_CACHE_HOME to a directory you can write."
 
 
 def cache_home() -> Path:
-    """``$XDG_CACHE_HOME/fx-explorer``, by default under ``~/.cache``; not made yet."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(base) / "fx-explorer"
+    """``$XDG_CACHE_HOME/fx-explorer``, by default under ``~/.cache``; not made yet.
+
+    The XDG Base Directory Specification has a relative path ignored: it would be another place in each working directory.
+    """
+    wanted = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(wanted) if Path(wanted).is_absolute() else Path("~/.cache").expanduser()
+    return base / "fx-explorer"
 
 
 def made(directory: Path) -> Path:
-    """``directory``, which is there now. Raises WorkerError when it cannot be made."""
+    """``directory`` in our cache, which is there now, and ours alone. Raises WorkerError when it is not, or cannot be made."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        made_private(directory, cache_home())
     except OSError as error:
         raise cannot_write(directory, error) from error
     return directory

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fx_explorer.capture.virtual_gpu.places import cache_home, cannot_write, made
+from fx_explorer.capture.virtual_gpu.private import refuse_untrusted
 from fx_explorer.errors import WorkerError
 
 SOURCE = Path(__file__).with_name("shim.cpp")
@@ -117,15 +118,20 @@ def place(torch: Path, cxx: Compiler) -> Path:
 
 
 def built(torch: Path, cxx: Compiler) -> Path:
-    """The library for this torch and compiler. Two processes that build it at once do no harm: each builds in its own place."""
+    """The library for this torch and compiler. Two processes that build it at once do no harm: each builds in its own place.
+
+    Raises WorkerError for one that somebody else could have put there.
+    """
     library = place(torch, cxx)
-    if library.exists():
-        return library
     made(library.parent)
+    if os.path.lexists(library):
+        refuse_untrusted(library)
+        return library
     try:
         with tempfile.TemporaryDirectory(dir=library.parent, prefix="building_") as apart:
             output = Path(apart) / library.name
             _compile(cxx, torch, output)
+            output.chmod(0o700)  # whatever the umask is
             output.replace(library)
     except OSError as error:
         raise cannot_write(library.parent, error) from error

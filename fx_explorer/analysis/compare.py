@@ -14,6 +14,7 @@ from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.measured import run_times
 from fx_explorer.analysis.regions import kept_eager
+from fx_explorer.analysis.saved import storage_total
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
 from fx_explorer.analysis.ways import documents_of_way, is_through, kernels_of_way, origin_of, saving_way
 from fx_explorer.analysis.words import listed, seconds, size
@@ -93,7 +94,7 @@ class _Side:
                 self.operations.update(n.target for n in rows_of(reader, document) if n.op.startswith("call_"))
         self.eager = _run_eagerly(reader, way) if way.status == "ok" else 0
         saved = reader.rows(model.SavedTensor, compilation=saving_way(reader, way).id)
-        self.saved_bytes = sum(row.size_bytes for row in saved)
+        self.saved_bytes = storage_total(saved).size_bytes
 
     def count_of(self, language: str) -> str:
         return f"{sum(kernel.language == language for kernel in self.kernels):,}"

@@ -96,10 +96,30 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
 
     A template's other choices, and what is below a source, come with a configuration (``analysis.below.candidates``), not here.
     """
-    found = [graph_document(g, compilation.name) for g in reader.rows(model.Graph, compilation=compilation.id)]
+    graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
+    found = [graph_document(g, compilation.name) for g in graphs]
     artifacts = reader.rows(model.Artifact, compilation=compilation.id)
     found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in _OF_CONFIGURATIONS]
     return sorted(found, key=_stage_order)
+
+
+def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
+    """Nested graphs come right after the graph that calls them: a nested region's joint graph is made before that."""
+    there = {graph.id: graph for graph in graphs}
+
+    def is_root(graph: model.Graph) -> bool:
+        parent = there.get(graph.parent)
+        return parent is None or parent.stage != graph.stage
+
+    inside: dict[int, list[model.Graph]] = {}
+    for graph in graphs:
+        inside.setdefault(0 if is_root(graph) else graph.parent, []).append(graph)
+    ordered, pending = [], inside.get(0, [])[::-1]
+    while pending:
+        graph = pending.pop()
+        ordered.append(graph)
+        pending += inside.get(graph.id, [])[::-1]
+    return ordered
 
 
 def _stage_order(document: Document) -> tuple[int, int]:
@@ -132,13 +152,14 @@ def artifact_document(artifact: model.Artifact, owner: str = "") -> Document:
 
 
 def graph_title(graph: model.Graph) -> str:
-    """``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0``."""
+    """``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0``, ``Joint graph · Block.forward``."""
     title = GRAPH_TITLES.get(graph.stage, graph.stage)
     if graph.stage == "post_grad":
         title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
     elif graph.stage == "forward" and graph.direction == "inference":
         title = "Inference graph"
-    return f"{title} · {graph.name}" if graph.name else title
+    name = graph.label or graph.name
+    return f"{title} · {name}" if name else title
 
 
 def artifact_title(artifact: model.Artifact) -> str:

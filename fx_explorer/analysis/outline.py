@@ -18,6 +18,7 @@ from fx_explorer.analysis.documents import (
     place_of_path,
     read_sources,
 )
+from fx_explorer.analysis.nested_regions import calls_of
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
 
@@ -116,7 +117,10 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
-    entries += map(_document, shown, _nested(shown, parents))
+    calls = {graph: calls_of(reader, reader.get(model.Graph, graph)) for graph in parents}
+    entries += (
+        _document(d, is_nested, calls.get(d.id, 0)) for d, is_nested in zip(shown, _nested(shown, parents), strict=True)
+    )
     texts = {document.id: document for document in every if document.kind == "artifact"}
     entries += _kernels(reader.rows(model.Kernel, compilation=compilation.id), texts)
     missing = compilation.missing_stages or {}
@@ -136,9 +140,12 @@ def _nested(shown: Sequence[Document], parents: Mapping[int, int]) -> Iterable[b
             below = document.id if document.kind == "graph" else 0
 
 
-def _document(document: Document, is_nested: bool) -> OutlineEntry:
-    noun = "node" if document.kind == "graph" else "line"
-    return OutlineEntry(2 if is_nested else 1, document.title, counted(document.line_count, noun), "ok", Place(document))
+def _document(document: Document, is_nested: bool, calls: int) -> OutlineEntry:
+    """``calls``: of a nested graph, by the graph around it."""
+    is_graph = document.kind == "graph"
+    called = f", called {counted(calls, 'time')}" if is_graph and calls > 1 else ""
+    detail = f"{counted(document.line_count, 'node' if is_graph else 'line')}{called}"
+    return OutlineEntry(2 if is_nested else 1, document.title, detail, "ok", Place(document))
 
 
 def _kernels(kernels: list[model.Kernel], texts: dict[int, Document]) -> Iterable[OutlineEntry]:

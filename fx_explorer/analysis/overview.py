@@ -19,10 +19,11 @@ from fx_explorer.analysis.ending import run_facts
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.fallbacks import left_to_python
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
+from fx_explorer.analysis.nested_regions import nested_region_facts
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regional_facts import regional_facts
-from fx_explorer.analysis.saved import saved_total, saved_values
+from fx_explorer.analysis.saved import COMPUTED, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
 from fx_explorer.analysis.virtual_gpu import virtual_gpu_facts
@@ -45,6 +46,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *virtual_gpu_facts(reader),
         *_graphs(reader, figures),
         *children_facts(reader),
+        *nested_region_facts(reader),
         *_changed_by_hand(reader),
         *_other_ways(reader),
         *_breaks(reader),
@@ -219,18 +221,19 @@ def plain_library(name: str) -> str:
 
 
 def _memory(reader: SessionReader) -> Iterator[Fact]:
-    every, activations = saved_total(reader), saved_total(reader, kind="activation")
+    every, computed, copies = saved_total(reader), saved_total(reader, *COMPUTED), saved_total(reader, "copy")
     if not every.count:
         return
     biggest = saved_values(reader)[0]
-    detail = (
-        f"biggest: {biggest.saved.name} {tensor(biggest.saved.dtype, biggest.saved.shape)} {size(biggest.saved.size_bytes)}"
-    )
+    saved = biggest.saved
+    detail = f"biggest: {saved.name} {tensor(saved.dtype, saved.shape)} {size(kept_bytes(saved) or 0)}"
+    if copies.count:
+        detail += f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
     if every.unknown_sizes:
         detail += f"; {counted(every.unknown_sizes, 'size')} not known"
-    computed = f"{size(activations.size_bytes)} it computed ({counted(activations.count, 'tensor')})"
-    text = f"For the backward the forward keeps {computed if activations.count else 'nothing it computed'}"
-    others = every.size_bytes - activations.size_bytes
+    kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
+    text = f"For the backward the forward keeps {kept if computed.count else 'nothing it computed'}"
+    others = every.size_bytes - computed.size_bytes
     text += f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
     yield Fact("memory", "good", text, detail, biggest.place, "memory")
 

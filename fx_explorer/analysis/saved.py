@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
@@ -25,15 +26,23 @@ class SavedValue:
     line: int
     consumers: tuple[str, ...]
     """Names of the backward nodes that take it."""
+    shares_with: str = ""
+    """The value before this one that lies in the same storage, which is counted there; empty for the first."""
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
-    """Of the ways in use, biggest first; sizes that are not known come last."""
+    """Of the ways in use, by the storage they keep, biggest first; sizes that are not known come last."""
     names = compilation_names(reader)
     paths = dict(reader.query("SELECT id, path FROM source_file"))
-    rows = sorted(_rows(reader), key=lambda row: -row.size_bytes)
+    rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))
     producers = {node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))}
-    return [_value(reader, row, producers.get(row.producer), names, paths) for row in rows]
+    first: dict[tuple[int, str], str] = {}
+    found = []
+    for row in rows:
+        shares_with = first.setdefault(storage_of(row), row.name)
+        value = _value(reader, row, producers.get(row.producer), names, paths)
+        found.append(value if shares_with == row.name else replace(value, shares_with=shares_with))
+    return found
 
 
 def _rows(reader: SessionReader) -> list[model.SavedTensor]:
@@ -59,12 +68,35 @@ def _value(
 @dataclass(frozen=True, slots=True)
 class SavedTotal:
     count: int
+    """Storages: values that are views of one are kept as one."""
     size_bytes: int
     """Of those whose size is known."""
     unknown_sizes: int
 
 
-def saved_total(reader: SessionReader, *, kind: str | None = None) -> SavedTotal:
-    """All saved tensors, or those of one kind (``activation``, ``parameter`` …)."""
-    rows = [row for row in _rows(reader) if kind in (None, row.kind)]
-    return SavedTotal(len(rows), sum(row.size_bytes for row in rows), sum(not row.size_bytes for row in rows))
+COMPUTED = ("activation", "copy")
+"""Kinds of what is kept only for the backward; the others are there anyway."""
+
+
+def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
+    """What all saved values keep, or those of some kinds (``activation``, ``parameter`` …)."""
+    return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
+
+
+def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
+    """What these values keep: every storage once, and whole. Numbers are in no storage."""
+    sizes = {storage_of(row): kept_bytes(row) for row in rows if row.kind != "number"}
+    known = [size for size in sizes.values() if size is not None]
+    return SavedTotal(len(sizes), sum(known), len(sizes) - len(known))
+
+
+def storage_of(row: model.SavedTensor) -> tuple[int, str]:
+    """What tells storages apart; in a session of an earlier version each value stands for itself."""
+    return row.compilation, row.storage or f"the row {row.id}"
+
+
+def kept_bytes(row: model.SavedTensor) -> int | None:
+    """Bytes of the whole storage that a value keeps; None when they are not known."""
+    if row.storage:
+        return row.storage_bytes if row.storage_bytes >= 0 else None
+    return row.size_bytes or None

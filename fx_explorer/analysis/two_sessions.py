@@ -8,6 +8,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.compare import LANGUAGES, Figure
 from fx_explorer.analysis.kernels import kernel_uses
+from fx_explorer.analysis.saved import saved_total
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import seconds, size
 from fx_explorer.session import SessionReader
@@ -25,7 +26,7 @@ def session_figures(left: SessionReader, right: SessionReader) -> list[Figure]:
 def _figures(reader: SessionReader) -> dict[str, str]:
     counted = totals(reader)
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
-    saved = sum(row.size_bytes for row in reader.rows(model.SavedTensor))
+    saved = saved_total(reader).size_bytes
     return {
         "compilations": f"{counted.compilations:,}",
         "graphs": f"{counted.graphs:,}",

@@ -171,9 +171,11 @@ def root_name(name: str) -> str:
 
 
 def saving_way(reader: SessionReader, way: model.Compilation) -> model.Compilation:
-    """The way whose partition decided what is saved."""
+    """The way that partitioned the graph, or lowered the forward again: that decided what is saved."""
     origin = origin_of(reader, way)
     if origin is None or way.branch_from is None or not is_through(way.branch_from, "backward"):
+        return way
+    if reader.count(model.SavedTensor, compilation=way.id):
         return way
     return saving_way(reader, origin)
 

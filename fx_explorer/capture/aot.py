@@ -18,13 +18,14 @@ from torch._dynamo.backends import common
 from fx_explorer.capture.driving.at_gate import at_gate
 from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.driving.steering import Steering
-from fx_explorer.capture.graphs import describe_value, node_value, short_dtype, sizes
 from fx_explorer.capture.links import copied_links, traced_links
+from fx_explorer.capture.nested_regions import partition_region
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.regional import traced_region
-from fx_explorer.capture.segments import RecordedGraph, Segment
-from fx_explorer.model import Direction, SavedTensor
+from fx_explorer.capture.saved_tensors import add_saved_tensors
+from fx_explorer.capture.segments import Segment
+from fx_explorer.model import Direction
 
 _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 
@@ -121,6 +122,8 @@ def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphMo
 def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(partition)
     def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        if recording.partitions_regions:
+            return partition_region(recording, joint, lambda: partition(joint, *args, **kwargs))
         with recording.noting("the joint graph", "joint"):
             if segment.joint is None:
                 segment.joint = recording.add_graph(joint, "joint")
@@ -131,7 +134,7 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
         with recording.noting("the forward and backward graphs", "forward"):
             _add_aot_graph(recording, segment, forward, "forward")
             _add_aot_graph(recording, segment, backward, "backward")
-            _add_saved_tensors(recording, segment)
+            add_saved_tensors(recording, segment)
         return forward, backward
 
     return partition_and_record
@@ -152,55 +155,3 @@ def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: C
         steering.keep(("partition", ""), (snapshot(forward), snapshot(backward)))
         return forward, backward
     return snapshot(known[0]), snapshot(known[1])
-
-
-def _add_saved_tensors(recording: Recording, segment: Segment) -> None:
-    """The partitioner gives a saved value's backward placeholder the name of the forward node it is."""
-    forward, backward = segment.aot["forward"], segment.aot["backward"]
-    output = next(node for node in forward.ids if node.op == "output")
-    returned = {node.name: node for node in output.all_input_nodes}
-    rows = [
-        _saved_tensor(recording, segment, returned[node.name], forward, row)
-        for node, row in backward.ids.items()
-        if node.op == "placeholder" and node.name in returned
-    ]
-    recording.writer.add_all(rows)
-
-
-def _saved_tensor(
-    recording: Recording, segment: Segment, node: torch.fx.Node, forward: RecordedGraph, placeholder: int
-) -> SavedTensor:
-    value = node_value(node)
-    is_tensor = isinstance(value, torch.Tensor)
-    return SavedTensor(
-        id=0,
-        compilation=recording.way_id(),
-        name=node.name,
-        kind=_kind(segment, node),
-        shape=sizes(value.shape) if is_tensor else (),
-        dtype=short_dtype(value.dtype) if is_tensor else describe_value(value),
-        size_bytes=_size_bytes(value) if is_tensor else 0,
-        producer=forward.ids[node],
-        consumer=placeholder,
-    )
-
-
-def _kind(segment: Segment, node: torch.fx.Node) -> str:
-    if node.op == "get_attr":
-        return "constant"
-    if node.op != "placeholder":
-        return "activation"
-    inputs = [n for n in segment.traced.ids if n.op == "placeholder"] if segment.traced else []
-    index = getattr(node.meta.get("desc"), "idx", None)
-    if index is None or index >= len(inputs):
-        return "input"
-    return "parameter" if isinstance(node_value(inputs[index]), torch.nn.Parameter) else "input"
-
-
-def _size_bytes(value: torch.Tensor) -> int:
-    """Bytes of the elements; 0 when a size is symbolic and has no hint."""
-    elements = value.numel()
-    if isinstance(elements, torch.SymInt):
-        hint = elements.node.hint
-        return 0 if hint is None else int(hint) * value.element_size()
-    return int(elements) * value.element_size()

@@ -218,12 +218,34 @@ def edges(graph: torch.fx.Graph) -> Iterator[tuple[int, int]]:
             yield position[producer], i
 
 
-def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[str, torch.fx.GraphModule]]:
-    """(attribute name, graph) of each subgraph that a higher-order op of ``module`` calls, in order, once each."""
+def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str, torch.fx.GraphModule]]:
+    """(first call, attribute name, graph) of each subgraph that a higher-order op of ``module`` calls, in order, once each."""
     seen: set[str] = set()
     for node in module.graph.nodes:
         for name in subgraph_names(node):
             inner = getattr(module, name, None)
             if isinstance(inner, torch.fx.GraphModule) and name not in seen:
                 seen.add(name)
-                yield name, inner
+                yield node, name, inner
+
+
+def is_region_call(node: torch.fx.Node) -> bool:
+    """Whether a node calls a nested compile region."""
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() == "invoke_subgraph"
+
+
+def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sources) -> str:
+    """The user's function that the region ``inner`` is: the first one that its nodes' stacks have beyond that of the call."""
+    if not is_region_call(call):
+        return ""
+    depth = len(sources.parse(call.meta.get("stack_trace") or ""))
+    stacks = (sources.parse(node.meta.get("stack_trace") or "") for node in inner.graph.nodes)
+    function = next((frames[depth].function for frames in stacks if len(frames) > depth), "")
+    _, module_type = module_of(call)
+    owner = _class_of_module(call)
+    return f"{module_type}.{function}" if function and hasattr(owner, function) else function
+
+
+def _class_of_module(node: torch.fx.Node) -> object:
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    return list(stack.values())[-1][1] if stack else None

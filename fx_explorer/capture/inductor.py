@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._inductor import compile_fx, scheduler
+from torch._inductor.virtualized import V
 
 from fx_explorer.capture import ir
 from fx_explorer.capture.driving.at_gate import at_gate
@@ -25,6 +26,7 @@ from fx_explorer.capture.links import copied_links
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.regional import as_traced
+from fx_explorer.capture.saved_tensors import settle_saved_tensors
 from fx_explorer.capture.segments import RecordedGraph
 from fx_explorer.model import ArtifactKind, Gate, LineNode
 
@@ -136,9 +138,12 @@ def _gate(recording: Recording, gate: Gate) -> None:
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
     text, line_nodes = ir.describe(nodes)
     direction, segment = recording.direction, recording.segment()
-    title = f"{title} {segment.subgraph}".strip()
-    artifact = recording.add_artifact(kind, "schedule", text, title=title, language="ir", direction=direction)
-    graph = segment.post_grad.get(direction)
+    whole = segment.post_grad.get(direction)
+    graph = whole and (whole.find(V.graph.module) or whole)
+    part = graph.graph.label or graph.graph.name if graph else segment.subgraph
+    artifact = recording.add_artifact(
+        kind, "schedule", text, title=f"{title} {part}".strip(), language="ir", direction=direction
+    )
     if graph is not None:
         recording.writer.add_all(_ir_lines(artifact, line_nodes, graph))
 
@@ -152,5 +157,10 @@ def _ir_lines(artifact: int, line_nodes: Iterable[tuple[int, str]], graph: Recor
 def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
     with recording.noting("generated code", "output_code"):
         add_lowered(recording, lowered)
+    segment = recording.segment()
+    is_forward = not (lowered.is_backward or lowered.is_inference or lowered.subgraph or segment.subgraph)
+    if is_forward and lowered.outputs and segment.saved:
+        with recording.noting("what the lowered forward saves", "output_code"):
+            settle_saved_tensors(recording, segment, lowered.outputs)
     if not lowered.subgraph and not lowered.error:
         _gate(recording, "output_code")

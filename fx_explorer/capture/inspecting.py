@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.graphs import is_region_call
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.versions import options_there
 
@@ -132,7 +133,7 @@ def runnable_copy(module: torch.fx.GraphModule) -> Callable[..., Any]:
 def _runnable_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A nested compile region becomes a plain call: the op itself has no eager backward (invoke_subgraph.py, ``backward``)."""
     copied = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
-    regions = [node for node in copied.graph.nodes if _is_region(node.target)]
+    regions = [node for node in copied.graph.nodes if is_region_call(node)]
     for node in regions:
         name = node.args[0].target
         setattr(copied, name, _runnable_module(getattr(module, name)))
@@ -140,10 +141,6 @@ def _runnable_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     if regions:
         copied.recompile()
     return copied
-
-
-def _is_region(target: object) -> bool:
-    return isinstance(target, torch._ops.HigherOrderOperator) and target.name() == "invoke_subgraph"
 
 
 def call_region(subgraph: Callable[..., Any], identifier: str, *operands: Any) -> Any:

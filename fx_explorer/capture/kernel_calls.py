@@ -15,6 +15,7 @@ from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.origins import buffers, extern_name, extern_origins, origins
 from fx_explorer.capture.own_kernels import Copied, calling_nodes, copied_lines, is_own_kernel
+from fx_explorer.capture.stored_outputs import stored_outputs
 from fx_explorer.capture.template_choices import choices_for
 from fx_explorer.capture.without_kernel import without_kernel
 
@@ -171,6 +172,7 @@ class LoweringInProgress:
             without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
+            outputs=() if self.error else stored_outputs(self.lowering),
         )
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:

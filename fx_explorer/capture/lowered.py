@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from fx_explorer.capture.own_kernels import CopiedLines
+from fx_explorer.capture.stored_outputs import StoredOutput
 from fx_explorer.capture.template_choices import TemplateChoice
 from fx_explorer.model.kernel import KernelLanguage
 
@@ -76,3 +77,5 @@ class LoweredKernels:
     """First line of what stopped code generation; the kernels are those generated before it."""
     problems: tuple[str, ...] = ()
     """What this recording could not find out, and why."""
+    outputs: tuple[StoredOutput, ...] = ()
+    """What the graph returns, in order; empty when code generation failed."""

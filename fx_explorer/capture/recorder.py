@@ -33,6 +33,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Inductor's IR": ("inductor", "fusion_hook"),
     "kernels": ("inductor", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot", "aot_hooks"),
+    "graphs of nested compile regions": ("nested_regions", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo", "graph_hook"),
     "functions captured ahead of any call": ("ahead", "capture_hook"),
     "bytecode": ("bytecode", "bytecode_hook"),

@@ -66,6 +66,8 @@ class _ThisThread(threading.local):
     """For a region of a graph: its own."""
     aot_depth = 0
     """How often AOTAutograd was entered."""
+    is_in_regions = False
+    """Whether AOTAutograd partitions the regions of a graph."""
 
 
 class Recording:
@@ -263,6 +265,19 @@ class Recording:
         finally:
             self._here.aot_depth -= 1
 
+    @property
+    def partitions_regions(self) -> bool:
+        """Whether what is partitioned in this thread is a nested compile region, and not the graph around it."""
+        return self._here.is_in_regions
+
+    @contextlib.contextmanager
+    def in_regions(self) -> Iterator[None]:
+        before, self._here.is_in_regions = self._here.is_in_regions, True
+        try:
+            yield
+        finally:
+            self._here.is_in_regions = before
+
     @contextlib.contextmanager
     def compiling(self, direction: Direction) -> Iterator[None]:
         before, self._here.direction = self._here.direction, direction
@@ -277,21 +292,46 @@ class Recording:
     # adding
 
     def add_graph(
-        self, module: torch.fx.GraphModule, stage: Stage, direction: Direction = "", *, name: str = "", parent: int = 0
+        self,
+        module: torch.fx.GraphModule,
+        stage: Stage,
+        direction: Direction = "",
+        *,
+        name: str = "",
+        parent: int = 0,
+        label: str = "",
     ) -> RecordedGraph:
-        """Store a graph and, as graphs of their own, the nested graphs of its higher-order ops."""
+        """Store a graph and, as graphs of their own, the nested graphs of its higher-order ops.
+
+        A nested compile region of a joint graph is there already: as the joint graph of its own.
+        """
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
-        graph = Graph(0, self.way_id(), stage, direction, name, parent, call_count=calls)
+        graph = Graph(0, self.way_id(), stage, direction, name, parent, call_count=calls, label=label)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
-        for inner_name, inner in graphs.nested_graphs(module):
+        for call, inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
-            recorded.nested[inner_name] = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id)
+            label = graphs.region_label(call, inner, self.sources)
+            region = self.segment().region_of(inner) if stage == "joint" else None
+            if region is None:
+                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=label)
+            else:
+                inside = self._place_region(region, full_name, placed.id, label)
+            recorded.nested[inner_name] = inside
         self.saw(stage)
         return recorded
+
+    def _place_region(self, region: RecordedGraph, name: str, parent: int, label: str) -> RecordedGraph:
+        """The joint graph of a region, now that it is known what calls it; forward and backward share it."""
+        if not region.graph.parent:
+            region.graph = replace(region.graph, parent=parent, label=label)
+            for one in region.whole():
+                one.graph = replace(one.graph, name=f"{name}.{one.graph.name}".strip("."))
+                self.writer.update(one.graph)
+        return region
 
     def add_option(self, row: OptionInForce) -> None:
         """One more value that an option has; the same again is left out."""

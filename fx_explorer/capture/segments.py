@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 
-from fx_explorer.model import Direction, Gate, Graph, Stage
+from fx_explorer.model import Direction, Gate, Graph, SavedTensor, Stage
 from fx_explorer.model.link import How
 
 
@@ -22,9 +23,13 @@ class RecordedGraph:
 
     def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
         """This graph or the nested one that was recorded from ``module``."""
-        if self.module is module:
-            return self
-        return next((found for inner in self.nested.values() if (found := inner.find(module))), None)
+        return next((one for one in self.whole() if one.module is module), None)
+
+    def whole(self) -> Iterator[RecordedGraph]:
+        """This graph, then those nested in it, outer ones first."""
+        yield self
+        for inner in self.nested.values():
+            yield from inner.whole()
 
 
 @dataclass
@@ -40,6 +45,8 @@ class Segment:
     """Graphs that were edited at a gate, as they were before."""
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
+    regions: list[tuple[torch.fx.GraphModule, RecordedGraph]] = field(default_factory=list)
+    """Forward and backward of each nested compile region, with the joint graph that it was cut from."""
     subgraph: str = ""
     """torch's name of the region (regional.py) these graphs are of; then ``dynamo`` is the part of the forward or backward
     graph that was cut out, and ``aot`` the graph traced of it: rows of neither are added. Empty for the whole."""
@@ -61,6 +68,13 @@ class Segment:
             self.post_grad[direction] = graph
         else:
             setattr(self, stage, graph)
+
+    saved: dict[int, SavedTensor] = field(default_factory=dict)
+    """Rows, by the place of the value among the outputs of the forward graph, counted from the end: -1 is the last."""
+
+    def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
+        """The joint graph of the region whose forward or backward ``part`` is."""
+        return next((joint for module, joint in self.regions if module is part), None)
 
     @property
     def traced(self) -> RecordedGraph | None:

@@ -176,3 +176,14 @@ def fitting_triton() -> str:
         if pinned := re.match(r"triton==([\d.]+\d)", requirement):
             return pinned[1]
     return _TRITON_OF_TORCH.get(".".join(torch.__version__.split(".")[:2]), "")
+
+
+# sizes (torch/_inductor/sizevars.py)
+
+
+def size_hint_of(sizes: Any, size: Any) -> int | None:
+    """The value of a size that Inductor counts with, without a guard on it; None where only the data tells. Up to 2.12 it is
+    asked for as ``size_hint``."""
+    ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
+    hint = int(ask(size, fallback=-1))
+    return None if hint < 0 else hint

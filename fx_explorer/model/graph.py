@@ -55,6 +55,8 @@ class Graph:
     node_count: int = 0
     call_count: int = 0
     """Nodes that compute or select something: call_function, call_method, call_module."""
+    label: str = ""
+    """For a nested compile region: the user's function, ``Block.forward`` or ``gate``."""
 
 
 @dataclass(frozen=True, slots=True)

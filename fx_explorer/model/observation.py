@@ -101,6 +101,11 @@ class Symbol:
     """Of Dynamo, when it restarted: only the last one counts."""
 
 
+SavedKind = Literal["activation", "copy", "parameter", "buffer", "input", "constant", "number"]
+"""Whose storage a saved value lies in. ``activation``: one that the forward computed. ``copy``: one that the compiler made of a
+parameter, buffer or input, with other strides. ``number``: a size, in no storage."""
+
+
 @dataclass(frozen=True, slots=True)
 class SavedTensor:
     """A value the forward keeps for the backward."""
@@ -108,16 +113,19 @@ class SavedTensor:
     id: int
     compilation: int
     name: str
-    kind: str
-    """activation, parameter, input or constant."""
+    kind: SavedKind
     shape: tuple[str, ...]
     dtype: str
     size_bytes: int
-    """0 when the size is symbolic and has no hint."""
+    """Of its elements; 0 when the size is symbolic and has no hint."""
     producer: int
     """Node of the forward graph."""
     consumer: int
     """Placeholder of the backward graph."""
+    storage: str = ""
+    """Rows of a compilation that have the same lie in one storage, which is kept whole; empty when it is not known."""
+    storage_bytes: int = -1
+    """Of the storage; -1 when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

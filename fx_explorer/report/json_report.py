@@ -25,7 +25,7 @@ from fx_explorer.analysis.options import console_options
 from fx_explorer.analysis.own_kernels import definition
 from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.regions import Lowering, Region, regions
-from fx_explorer.analysis.saved import SavedValue, saved_values
+from fx_explorer.analysis.saved import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
@@ -306,6 +306,8 @@ def _saved_tensor(one: SavedValue) -> Json:
         "shape": [int(dim) if dim.isdecimal() else dim for dim in saved.shape],
         "dtype": saved.dtype,
         "bytes": saved.size_bytes,
+        "storage": saved.storage or None,
+        "storage_bytes": kept_bytes(saved),
         "producer": one.producer or None,
         "file": one.file or None,
         "line": one.line or None,

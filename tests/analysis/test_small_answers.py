@@ -21,8 +21,8 @@ from tests.sessions import Written
 def test_a_saved_tensor_knows_who_makes_and_who_takes_it(step: SessionReader) -> None:
     (value,) = saved_values(step)
     assert (value.producer, value.file, value.line, value.consumers) == ("aten.addmm.default", "/p/mlp.py", 7, ("mm",))
-    assert saved_total(step, kind="activation").size_bytes == 128
-    assert saved_total(step, kind="parameter").count == 0
+    assert saved_total(step, "activation").size_bytes == 128
+    assert saved_total(step, "parameter").count == 0
 
 
 def test_a_saved_tensor_of_unknown_size_comes_last_and_is_counted(written: Written) -> None:

@@ -282,7 +282,7 @@ def test_a_fault_of_the_recorder_is_shown_and_does_not_reach_the_compile(
     def fail(*_: object) -> None:
         raise KeyError("no such thing")
 
-    monkeypatch.setattr("fx_explorer.capture.aot._add_saved_tensors", fail)
+    monkeypatch.setattr("fx_explorer.capture.aot.add_saved_tensors", fail)
     reader, notices = record_with_notices(tmp_path / "x.fxs", train_mlp)
     (failure,) = failures(reader)
     assert failure.where == "recorder"

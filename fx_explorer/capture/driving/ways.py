@@ -229,6 +229,8 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         post_grad=post_grad,
         seq_parents=dict(segment.seq_parents) if reached("joint") else {},
         unedited={},
+        regions=list(segment.regions) if reached("joint") else [],
+        saved=dict(segment.saved) if reached("partition") else {},
     )
     for (of_gate, of), graph in segment.unedited.items():
         if of_gate == gate and (not direction or of in ("", direction)):  # it begins with the graph before the edits there

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.cut_tensors import NO_TENSORS
-from fx_explorer.analysis.saved import SavedValue, saved_total, saved_values
+from fx_explorer.analysis.saved import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.words import counted, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
@@ -26,7 +26,7 @@ COLUMNS = (
 
 def memory_table(reader: SessionReader) -> Table:
     values = saved_values(reader)
-    whole = sum(value.saved.size_bytes for value in values)
+    whole = saved_total(reader).size_bytes
     return Table(
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
@@ -40,9 +40,10 @@ def memory_table(reader: SessionReader) -> Table:
 def _row(value: SavedValue, whole: int) -> Row:
     saved = value.saved
     where = f"{PurePath(value.file).name}:{value.line}" if value.file else ""
+    kept = kept_bytes(saved)
     cells = (
-        size(saved.size_bytes) if saved.size_bytes else "unknown",
-        share(saved.size_bytes, whole),
+        _kept(value),
+        "" if value.shares_with else share(kept or 0, whole),
         saved.kind,
         saved.name,
         tensor(saved.dtype, saved.shape),
@@ -53,10 +54,31 @@ def _row(value: SavedValue, whole: int) -> Row:
     return Row(cells, value.place, lambda: Detail(_text(value)))
 
 
+def _kept(value: SavedValue) -> str:
+    """Bytes of its storage, which is kept whole; said once where several values lie in it."""
+    kept = kept_bytes(value.saved)
+    if value.saved.kind == "number":
+        return "none"
+    return "shared" if value.shares_with else "unknown" if kept is None else size(kept)
+
+
+def _storage(value: SavedValue) -> list[str]:
+    saved = value.saved
+    if value.shares_with:
+        return [f"storage    that of {value.shares_with}: it is counted there"]
+    if saved.kind == "copy":
+        return ["storage    a copy that the compiler made, with other strides; the original is there as well"]
+    kept = kept_bytes(saved)
+    if kept is not None and kept > saved.size_bytes > 0:
+        return [f"storage    {size(kept)}: a view keeps all of the storage that it looks into"]
+    return []
+
+
 def _text(value: SavedValue) -> str:
     saved = value.saved
     lines = [
         f"{saved.name} · {tensor(saved.dtype, saved.shape)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
+        *_storage(value),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {value.file}:{value.line}" if value.file else "on line    not known",
         f"needed by  {', '.join(value.consumers) or 'nothing in the backward graph'}",
@@ -65,11 +87,12 @@ def _text(value: SavedValue) -> str:
 
 
 def _notice(reader: SessionReader) -> str:
-    whole, activations = saved_total(reader), saved_total(reader, kind="activation")
+    whole, computed = saved_total(reader), saved_total(reader, *COMPUTED)
     if not whole.count:
         return ""
     words = (
-        f"{counted(whole.count, 'value')}, {size(whole.size_bytes)}; of these {size(activations.size_bytes)} are activations."
+        f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these {size(computed.size_bytes)} were computed, "
+        "the rest is there anyway."
     )
     unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
     return f"{words}{unknown}{_twice(reader)}"

@@ -1,0 +1,220 @@
+"""Nested compile regions and other operations that hold graphs: each graph is shown as its own, and links never cross."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._inductor import compile_fx
+
+from fx_explorer.analysis.nested_regions import region_uses
+from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.overview import overview
+from fx_explorer.model import Artifact, Graph, LineNode, Node, SavedTensor
+from fx_explorer.session import SessionReader
+from tests.capture.recorded import Compile, failures, record
+
+region = torch.compiler.nested_compile_region
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    @region
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.fc2(F.gelu(self.fc1(x)))
+
+
+class Net(nn.Module):
+    """One call of the region has an input that needs no gradient, two are alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.head = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return F.gelu(self.head(x) + x)
+
+
+@region
+def gate(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(x @ w) * F.gelu(x)
+
+
+@region
+def other(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x @ w).relu() + F.gelu(x)
+
+
+def two_regions(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    for _ in range(2):
+        x = gate(x, w)
+        x = other(x, w)
+    return (x + F.gelu(x)).sum()
+
+
+@region
+def inner(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() * x.cos()
+
+
+@region
+def outer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return inner(inner(x) @ w).cos()
+
+
+def region_in_region(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (outer(outer(x, w), w).sin() + 1).sum()
+
+
+def branches(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.cond(x.sum() > 0, lambda a, b: F.gelu(a @ b) + a.sin(), lambda a, b: (a @ b).cos() * F.gelu(a), (x, w)).sum()
+
+
+def checkpointed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    from torch.utils.checkpoint import checkpoint
+
+    y: torch.Tensor = checkpoint(lambda a: F.gelu(a @ w).sin(), x, use_reentrant=False)
+    return (y + F.gelu(x)).sum()
+
+
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, w)
+        return F.gelu(x @ w)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:  # type: ignore[override]
+        x, w = ctx.saved_tensors
+        return g @ w.t() + F.gelu(g), x.t() @ g
+
+
+def own_function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = Own.apply(x, w)
+    return (result + F.gelu(x)).sum()
+
+
+Torchs = list[tuple[list[str], list[str], list[str]]]
+
+
+@pytest.fixture
+def partitioned(monkeypatch: pytest.MonkeyPatch) -> Torchs:
+    """What torch partitions while the test runs: (joint, forward, backward), each as lines of code; the whole graph last."""
+    found: Torchs = []
+    original = compile_fx.partition_fn
+
+    def partition_fn(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        before = _lines(joint)
+        forward, backward = original(joint, *args, **kwargs)
+        found.append((before, _lines(forward), _lines(backward)))
+        return forward, backward
+
+    monkeypatch.setattr(compile_fx, "partition_fn", partition_fn)
+    return found
+
+
+def _lines(module: torch.fx.GraphModule) -> list[str]:
+    return [f"{node.name} {node.op} {node.target}" for node in module.graph.nodes]
+
+
+def _recorded(reader: SessionReader, graph: Graph) -> list[tuple[str, str]]:
+    return [(node.name, node.op) for node in reader.nodes(graph)]
+
+
+def _names(lines: list[str]) -> list[tuple[str, str]]:
+    return [(line.split(" ")[0], line.split(" ")[1]) for line in lines]
+
+
+def step(make: Callable[[Compile], Any]) -> Callable[[Compile], None]:
+    return lambda compile_: make(compile_).sum().backward()
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_each_region_has_its_own_graphs_and_the_graph_around_it_its_own(
+    tmp_path: Path, partitioned: Torchs, dynamic: bool | None
+) -> None:
+    reader = record(tmp_path / "r.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))), dynamic=dynamic)
+    assert not failures(reader)
+    assert len(partitioned) == 2  # the region, then the whole
+    for names, is_whole in zip(partitioned, (False, True), strict=True):
+        for lines, stage in zip(names, ("joint", "forward", "backward"), strict=True):
+            (graph,) = (g for g in reader.rows(Graph, stage=stage) if (not g.parent) is is_whole)
+            assert _recorded(reader, graph) == _names(lines)
+            assert graph.label == ("" if is_whole else "Block.forward")
+    # What the whole one keeps: values of its own forward graph that its own backward graph takes.
+    (_, forward, backward) = partitioned[1]
+    kept = {name for name, op in _names(backward) if op == "placeholder"} & {name for name, _ in _names(forward)}
+    assert {row.name for row in reader.rows(SavedTensor)} == kept
+
+
+def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(tmp_path: Path) -> None:
+    reader = record(tmp_path / "n.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
+    (use,) = region_uses(reader)
+    assert (use.label, use.calls, use.compiled, use.inlined) == ("Block.forward", 3, 1, 1)
+    (told,) = [fact.text for fact in overview(reader) if "nested region" in fact.text]
+    assert told == (
+        "The nested region Block.forward is called 3 times and compiled once; torch put 1 call into the graph around it."
+    )
+    entries = [(entry.title, entry.detail, entry.depth) for entry in outline(reader) if entry.title.startswith("Joint graph")]
+    assert [(title, depth) for title, _, depth in entries] == [("Joint graph", 1), ("Joint graph · Block.forward", 2)]
+    assert entries[1][1].endswith("called 2 times")
+    for direction in ("forward", "backward"):
+        graphs = {g.id: g.label for g in reader.rows(Graph, stage="post_grad", direction=direction)}
+        for artifact in reader.rows(Artifact, stage="schedule", direction=direction):
+            nodes = reader.by_ids(Node, {row.node for row in reader.rows(LineNode, artifact=artifact.id)})
+            (label,) = {graphs[node.graph] for node in nodes}
+            assert artifact.title.endswith(label or "fusion")
+
+
+PROGRAMS = [two_regions, region_in_region, branches, checkpointed, own_function]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_node_is_linked_to_the_line_it_came_from(tmp_path: Path, program: Callable[..., torch.Tensor]) -> None:
+    reader = record(tmp_path / "l.fxs", lambda compile_: compile_(program)(*inputs()).backward())
+    assert not failures(reader)
+    rows = {node.id: node for graph in reader.rows(Graph) for node in reader.nodes(graph)}
+    stages = {graph.id: graph for graph in reader.rows(Graph)}
+    checked = 0
+    for node in rows.values():
+        if stages[node.graph].stage == "dynamo" or not node.op.startswith("call_"):
+            continue
+        parents = [rows[link.parent] for link in reader.parents([node.id])]
+        assert parents, f"{node.name} of {stages[node.graph]} is linked to nothing"
+        where = {(parent.file, parent.line) for parent in parents if parent.file}
+        # The user's stack of a node is torch's own account of where it came from.
+        assert not node.file or not where or (node.file, node.line) in where, (node, parents)
+        checked += 1
+    assert checked > 60
+
+
+def test_two_regions_with_the_same_operations_are_told_apart(tmp_path: Path, partitioned: Torchs) -> None:
+    reader = record(tmp_path / "t.fxs", lambda compile_: compile_(two_regions)(*inputs()).backward())
+    assert sorted((use.label, use.calls) for use in region_uses(reader)) == [("gate", 2), ("other", 2)]
+    joints = {g.label: g for g in reader.rows(Graph, stage="joint")}
+    assert set(joints) == {"", "gate", "other"}
+    for label, function in (("gate", gate), ("other", other)):
+        first = function.__wrapped__.__code__.co_firstlineno if hasattr(function, "__wrapped__") else 0
+        lines = {node.line for node in reader.nodes(joints[label]) if node.line}
+        assert len(lines) == 1
+        assert not first or lines == {first + 2}
+        dynamo = [g.id for g in reader.rows(Graph, stage="dynamo") if g.label == label]
+        level = [node.id for node in reader.nodes(joints[label]) if node.op == "call_function"]
+        while (nodes := reader.by_ids(Node, level)) and nodes[0].graph not in dynamo:
+            level = [link.parent for link in reader.parents(level)]
+        assert {node.graph for node in nodes} <= set(dynamo)

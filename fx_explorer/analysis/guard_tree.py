@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
 
@@ -73,14 +72,12 @@ def _key(item: tuple[tuple[int, str], object]) -> tuple[int, str]:
 
 
 def explained_checks(reader: SessionReader, compilation: int | None = None) -> Iterator[ExplainedCheck]:
-    """In the order torch checks them."""
-    only = {} if compilation is None else {"compilation": compilation}
-    names = compilation_names(reader)
-    functions = dict(reader.query("SELECT id, function FROM compilation"))
-    kinds = dict(reader.query("SELECT id, kind FROM guard"))
-    for check in reader.rows(model.GuardCheck, **only):
-        resumed = str(functions.get(check.compilation, "")).startswith("torch_dynamo_resume_in")
-        yield explained(check, names.get(check.compilation, ""), kinds.get(check.guard, ""), resumed)
+    """Compilation by compilation, in the order torch checks them."""
+    for owner in reader.rows(model.Compilation) if compilation is None else reader.by_ids(model.Compilation, [compilation]):
+        kinds = dict(reader.query("SELECT id, kind FROM guard WHERE compilation=?", (owner.id,)))
+        is_resumed = owner.function.startswith("torch_dynamo_resume_in")
+        for check in reader.rows(model.GuardCheck, compilation=owner.id):
+            yield explained(check, owner.name, kinds.get(check.guard, ""), is_resumed)
 
 
 def explained(check: model.GuardCheck, compilation: str = "", guard_kind: str = "", is_resumed: bool = False) -> ExplainedCheck:

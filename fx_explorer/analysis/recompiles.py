@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from fx_explorer import model
 from fx_explorer.analysis.changes import Change, change_of
@@ -15,10 +17,12 @@ from fx_explorer.analysis.remedies import remedy
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
+KeyT = TypeVar("KeyT")
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRecompile:
-    """One guard that failed. A recompile has one for each compilation of the function that did not fit, the latest first."""
+    """One thing that did not fit. A recompile has one for each, that of the function's latest compilation first."""
 
     compilation: str
     of: str
@@ -40,6 +44,8 @@ class ExplainedRecompile:
     """How the graph differs from the one of ``of``, in words; empty when there is none to compare."""
     remedy: str
     """What avoids it; empty when nothing general can be said."""
+    times: int = 1
+    """How many compilations of the function did not fit because of it."""
     is_cause: bool = False
     """Whether this is why it was compiled: the first of its recompile to a value that no compilation of the function had
     before. The others did not fit either."""
@@ -75,7 +81,7 @@ class LimitHit:
 
 
 def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
-    """One entry for each guard that failed, in the order of the file."""
+    """One entry for each thing that did not fit, in the order of the file."""
     session = _Compilations(reader)
     by_compilation: dict[str, list[ExplainedRecompile]] = {}
     for row in reader.rows(model.Recompile):
@@ -134,17 +140,25 @@ class _Compilations:
     def _by_id(self) -> dict[int, model.Compilation]:
         return {row.id: row for row in self.rows}
 
+    @cached_property
+    def _by_name(self) -> dict[str, list[model.Compilation]]:
+        return _grouped(self.rows, lambda row: row.name.partition("#")[0])
+
+    @cached_property
+    def _by_frame(self) -> dict[int, list[model.Compilation]]:
+        return _grouped(self.rows, lambda row: row.frame)
+
     def of_recompile(self, row: model.Recompile) -> model.Compilation | None:
         return self._by_id.get(row.compilation)
 
     def before(self, row: model.Recompile) -> model.Compilation | None:
         """The compilation whose guard failed: the latest of that name before."""
-        named = [one for one in self.rows if one.id < row.compilation and one.name.partition("#")[0] == row.of]
+        named = [one for one in self._by_name.get(row.of, ()) if one.id < row.compilation]
         return named[-1] if named else None
 
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
         """All compilations of the same function up to this one, since the last reset."""
-        same = [one for one in self.rows if one.frame == compilation.frame and one.id <= compilation.id]
+        same = [one for one in self._by_frame[compilation.frame] if one.id <= compilation.id]
         first = max((i for i, one in enumerate(same) if one.recompile == 0), default=0)
         return same[first:]
 
@@ -153,6 +167,13 @@ class _Compilations:
         if compilation is None or compilation.function:
             return compilation
         return next((one for one in self.siblings(compilation) if one.function), compilation)
+
+
+def _grouped(rows: list[model.Compilation], key: Callable[[model.Compilation], KeyT]) -> dict[KeyT, list[model.Compilation]]:
+    groups: dict[KeyT, list[model.Compilation]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _explained(reader: SessionReader, session: _Compilations, row: model.Recompile) -> ExplainedRecompile:
@@ -175,6 +196,7 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
         called_from=_caller(reader, compilation),
         graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
         remedy=remedy(change, row.reason, became_dynamic=_became_dynamic(reader, compilation, change)),
+        times=row.times,
     )
 
 

@@ -100,12 +100,16 @@ def _add(recording: Recording, rows: list[Guard]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One condition of a leaf."""
+    """What of a leaf is told as one check: all its conditions, or one of the relations between sizes."""
 
     leaf: Leaf
-    code: str
+    conditions: tuple[str, ...]
     note: str
     is_first: bool
+
+    @property
+    def code(self) -> str:
+        return " and ".join(self.conditions)
 
 
 def _parts(leaf: Leaf) -> Iterator[_Part]:
@@ -113,9 +117,9 @@ def _parts(leaf: Leaf) -> Iterator[_Part]:
     split = [_without_note(part) for part in leaf.parts]
     if not leaf.source or leaf.kind == "SYMBOLIC_SHAPE_GUARD":
         for position, (code, note) in enumerate(split):
-            yield _Part(leaf, code, note, position == 0)
+            yield _Part(leaf, (code,), note, position == 0)
     else:
-        yield _Part(leaf, " and ".join(dict.fromkeys(code for code, _ in split)), split[0][1] if split else "", True)
+        yield _Part(leaf, tuple(dict.fromkeys(code for code, _ in split)), split[0][1] if split else "", True)
 
 
 def _without_note(text: str) -> tuple[str, str]:
@@ -143,10 +147,9 @@ class _Owners:
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__")
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
-        first = part.code.partition(" and ")[0]
         candidates = (
             self._by_code.get(part.code, -1),
-            self._by_code.get(first, -1),
+            self._by_code.get(part.conditions[0], -1) if part.conditions else -1,
             self._by_kind.get((kind, source), -1),
             self._by_source.get(source, -1) if callable(leaf.check) else -1,
             # Relations are checked last; those that bound one size on both sides stand in one condition there, not in two.
@@ -167,15 +170,14 @@ def source_name(guard: Any) -> str:
 
 
 def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Part]) -> Guard:
-    checked = [part.code for part in parts]
+    checked = [condition for part in parts for condition in part.conditions]
     codes = guard.code_list or checked if guard.create_fn_name() == SHAPES else (*checked, *(guard.code_list or ()))
     code = " and ".join(dict.fromkeys(codes))
-    row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), source_name(guard), code, code)
+    row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), source_name(guard), code, "")
     user = _user_frame(recording, list(guard.user_stack or ()))
     if user is None:
         return row
-    verbose = f"{code}  # {user.line}".strip() if user.line else code
-    return replace(row, verbose=verbose, file=user.filename, line=user.lineno or 0)
+    return replace(row, verbose=f"# {user.line}" if user.line else "", file=user.filename, line=user.lineno or 0)
 
 
 def _user_frame(recording: Recording, stack: list[Any]) -> Any:

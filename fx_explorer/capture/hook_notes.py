@@ -27,6 +27,16 @@ class GuardedValue:
     new: str = ""
 
 
+@dataclass(slots=True)
+class FailedGuard:
+    """A guard that failed before a recompile, in torch's words for the latest compilation it failed in."""
+
+    reason: str
+    value: GuardedValue
+    times: int = 1
+    """In how many compilations of the function."""
+
+
 class CallAgain(Protocol):
     """Calls what was captured once more."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 
-from fx_explorer.capture.hook_notes import GuardedValue
+from fx_explorer.capture.hook_notes import FailedGuard, GuardedValue
+from fx_explorer.capture.recompiles import count_failed
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.model import Recompile
@@ -12,8 +14,20 @@ from fx_explorer.model import Recompile
 _USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
 
 
-def add_recompile(recording: Recording, name: str, reason: str) -> None:
+def add_recompiles(recording: Recording, name: str, payload: str) -> None:
+    """What the hook noted (recompiles.py); without it what torch reports, a text or a list of texts."""
+    noted = recording.failed_guards.pop(name, None)
+    if noted is None:
+        noted = {}
+        for reason in json.loads(payload) if payload.startswith("[") else [payload]:
+            count_failed(noted, str(reason), GuardedValue)
+    for failed in noted.values():
+        _add(recording, name, failed)
+
+
+def _add(recording: Recording, name: str, found: FailedGuard) -> None:
     """``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user stack below (torch/_dynamo/guards.py)."""
+    reason, value = found.reason, found.value
     of, _, failed = reason.partition(": ")
     first, _, below = failed.partition("\n")
     where = _USER_LINE.search(first)
@@ -25,5 +39,5 @@ def add_recompile(recording: Recording, name: str, reason: str) -> None:
         file, line = user.file, user.line
     else:
         file, line = (sources.complete(where["file"]), int(where["line"])) if where else ("", 0)
-    found = recording.guarded_values.pop((name, of), GuardedValue())
-    recording.writer.add(Recompile(0, compilation, of, reason, guard, file, line, found.source, found.old, found.new))
+    row = Recompile(0, compilation, of, reason, guard, file, line, value.source, value.old, value.new, found.times)
+    recording.writer.add(row)

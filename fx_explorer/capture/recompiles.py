@@ -20,7 +20,7 @@ import torch
 from torch._dynamo import guards
 
 from fx_explorer.capture.graphs import short_dtype
-from fx_explorer.capture.hook_notes import GuardedValue
+from fx_explorer.capture.hook_notes import FailedGuard, GuardedValue
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 
@@ -33,15 +33,48 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], compile_id: Any, *args: Any) -> Any:
+        def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], *args: Any) -> Any:
+            reason = original(manager, code, f_locals, *args)
             with recording.noting("what changed before a recompile", "dynamo"):
-                recording.recompiled[recording.compilation_name()] = code
-                recording.guarded_values[recording.compilation_name(), str(compile_id)] = guarded_value(manager, f_locals)
-            return original(manager, code, f_locals, compile_id, *args)
+                name = recording.compilation_name()
+                if name:  # none: a stance asks, under which nothing is compiled
+                    recording.recompiled[name] = code
+                    failed = recording.failed_guards.setdefault(name, {})
+                    count_failed(failed, str(reason), lambda: guarded_value(manager, f_locals))
+            return reason
 
         return get_guard_fail_reason
 
     return patched(guards, "get_guard_fail_reason", make)
+
+
+def count_failed(failed: dict[str, FailedGuard], reason: str, look: Callable[[], GuardedValue]) -> None:
+    """A function with n compilations fails in all of them before the next: so a value is looked at once a recompile."""
+    about = what_failed(reason)
+    if about in failed:
+        failed[about].times += 1
+    elif len(failed) < MOST_KEPT:
+        failed[about] = FailedGuard(reason, look())
+    elif OTHERS in failed:
+        failed[OTHERS].times += 1
+    else:
+        failed[OTHERS] = FailedGuard(OTHERS, GuardedValue())
+
+
+MOST_KEPT = 16
+"""Different things that did not fit in one recompile; the compilations that failed on others are counted."""
+
+OTHERS = ": other things, of which only the number is kept"
+"""In place of torch's words, for all that is beyond that."""
+
+_ABOUT = re.compile(r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)")
+
+
+def what_failed(reason: str) -> str:
+    """``tensor 'x' size mismatch at index 0``, ``___check_obj_id(g.__code__``, ``k`` of ``0/3: k == 2  # …``: equal for guards
+    that failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation of a function."""
+    found = _ABOUT.match(reason)
+    return found["about"] if found else reason
 
 
 def qualified_name(code: types.CodeType) -> str:

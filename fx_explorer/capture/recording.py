@@ -21,7 +21,7 @@ from torch._guards import CompileContext
 
 from fx_explorer.capture import graphs
 from fx_explorer.capture.error_lines import one_line
-from fx_explorer.capture.hook_notes import BackendError, CallAgain, GuardedValue
+from fx_explorer.capture.hook_notes import BackendError, CallAgain, FailedGuard
 from fx_explorer.capture.live_guards import LiveGuards
 from fx_explorer.capture.made_code import MadeCode
 from fx_explorer.capture.segments import RecordedGraph, Segment
@@ -121,8 +121,8 @@ class Recording:
         self.made_code = MadeCode()
         self.recompiled: dict[str, types.CodeType] = {}
         """The function of each compilation that is made again, until it ends."""
-        self.guarded_values: dict[tuple[str, str], GuardedValue] = {}
-        """What failed guards looked at, until torch reports them: by (compilation, the one whose guard it is)."""
+        self.failed_guards: dict[str, dict[str, FailedGuard]] = {}
+        """The guards that failed before each compilation, by what they are about, until torch reports them."""
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were lowered here."""
         self.counters: dict[str, Counter[str]] = {}

@@ -19,7 +19,7 @@ from fx_explorer.capture import stages
 from fx_explorer.capture.break_rows import add_break
 from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.fallbacks import callers
-from fx_explorer.capture.recompile_rows import add_recompile
+from fx_explorer.capture.recompile_rows import add_recompiles
 from fx_explorer.capture.recompiles import qualified_name
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
@@ -37,6 +37,12 @@ LARGE_METRICS = (
     "graph_node_shapes",
     "dynamo_config",
     "inductor_config",
+    "functorch_config",
+    "compiler_config",
+    "recompile_reason",
+    "recompile_user_contexts",
+    "python_version",
+    "pytorch_version",
 )
 """Fields of compilation_metrics that repeat at length what is recorded better elsewhere."""
 
@@ -178,7 +184,7 @@ class _Handler(logging.Handler):
         return "broke" if self._recording.broke.get(name) else "ok"
 
     def _metrics(self, name: str, content: dict[str, Any], _: str) -> None:
-        kept = {k: v for k, v in content.items() if v not in (None, [], "") and k not in LARGE_METRICS}
+        kept = {k: v for k, v in content.items() if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS}
         label = "compilation_metrics" if content.get("is_forward") is not False else "bwd_compilation_metrics"
         self._recording.writer.add(Metric(0, self._recording.compilation_id(name), label, json.dumps(kept, default=str)))
 
@@ -188,9 +194,7 @@ class _Handler(logging.Handler):
         known = self._recording.compilations.get(name)
         if known is not None and known.status != "running":
             self._recording.begin_again(name)
-        reasons = json.loads(payload) if payload.startswith("[") else [payload]
-        for reason in reasons:
-            add_recompile(self._recording, name, str(reason))
+        add_recompiles(self._recording, name, payload)
 
     def _guard_tree(self, name: str, _: Any, payload: str) -> None:
         if name:
@@ -257,6 +261,11 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
         Frame(str(names.get(entry["filename"], entry["filename"])), entry["line"], entry["name"], entry.get("loc") or "")
         for entry in stack
     )
+
+
+def _is_zero(value: object) -> bool:
+    """A count or a time of nothing: of torch's hundred figures a compilation has some twenty."""
+    return type(value) in (int, float) and not value
 
 
 def _first_line(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fx_explorer.model.repeated import RepeatedText
+
 Origin = Literal["argument", "module", "closure", "global", "library", "state", "shapes"]
 """Where the checked value comes from.
 
@@ -31,7 +33,7 @@ class GuardCheck:
     source: str
     """``L['x']``, ``G['F'].gelu``; empty for state and shapes."""
     origin: Origin
-    code: str
+    code: RepeatedText
     value_type: str = ""
     """Of the example input: ``torch.Tensor``, ``int``."""
     value: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fx_explorer.model.repeated import RepeatedText
 from fx_explorer.model.stage import Stage
 
 
@@ -50,20 +51,22 @@ class Guard:
     """torch's guard type: ``TENSOR_MATCH``, ``ID_MATCH``, ``SHAPE_ENV`` …; empty when torch does not tell."""
     source: str
     """What is guarded: ``L['x']``, ``G['F'].gelu``."""
-    code: str
+    code: RepeatedText
     verbose: str
+    """torch's remark: the user's line, as a comment."""
     file: str = ""
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """Why a frame that was compiled already had to be compiled again."""
+    """Why a frame that was compiled already had to be compiled again: one row for each thing that did not fit, however many
+    compilations of the frame it did not fit in (``times``)."""
 
     id: int
     compilation: int
     of: str
-    """Name of the compilation whose guard failed first (``0/0``)."""
+    """Name of the compilation whose guard failed (``0/0``); the latest, when several failed on the same."""
     reason: str
     guard: str
     file: str
@@ -74,6 +77,8 @@ class Recompile:
     """What it was, where ``guard`` does not say; values are shortened, and a tensor is only its dtype and shape."""
     new: str = ""
     """What it is now; empty when it is not known."""
+    times: int = 1
+    """How many compilations of the frame failed on this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,7 @@ def _recompile(one: ExplainedRecompile) -> Json:
         "compilation": one.compilation,
         "of": one.of,
         "is_cause": one.is_cause,
+        "times": one.times,
         "reason": one.reason,
         "in_words": one.in_words,
         "guard": one.guard,

@@ -9,7 +9,7 @@ import contextlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,19 +119,28 @@ class SessionReader:
         table = schema.TABLES[row_type]
         order = " ORDER BY id" if schema.has_id(row_type) else ""
         found = self._query(f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset))
-        decode = schema.decoder(row_type)
+        decode = self._decoder(row_type)
         return [decode(row) for row in found]
+
+    def _decoder(self, row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:
+        known: type = row_type
+        decode, repeated = schema.decoder(row_type), schema.repeated_columns(known)
+        return (lambda row: decode(self._with_texts(row, repeated))) if repeated else decode
+
+    def _with_texts(self, row: tuple[Any, ...], repeated: tuple[int, ...]) -> tuple[Any, ...]:
+        """A row whose texts that many rows have alike are there, instead of their numbers."""
+        return tuple(self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row))
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
         """The row with this id. Raises KeyError when there is none."""
         found = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not found:
             raise KeyError(f"no {row_type.__name__} {row_id} in {self.path}")
-        return schema.decoder(row_type)(found[0])
+        return self._decoder(row_type)(found[0])
 
     def by_ids(self, row_type: type[RowT], ids: Iterable[int]) -> list[RowT]:
         """Rows with these ids, in the order of the ids in the file; unknown ids are left out."""
-        decode = schema.decoder(row_type)
+        decode = self._decoder(row_type)
         table = schema.TABLES[row_type]
         return [decode(row) for row in self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids)]
 

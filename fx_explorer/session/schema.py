@@ -133,7 +133,7 @@ def columns(row_type: type) -> tuple[Column, ...]:
 def _column(field: dataclasses.Field[object]) -> Column:
     declared = str(field.type)
     is_json = declared.startswith(("tuple", "dict"))
-    sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}.get(declared, "TEXT")
+    sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL", "RepeatedText": ""}.get(declared, "TEXT")
     default = None if field.default is dataclasses.MISSING else field.default
     return Column(field.name, sql_type, is_json, default)
 
@@ -190,6 +190,16 @@ def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
         return tuple(values)
 
     return encode
+
+
+@cache
+def repeated_columns(row_type: type[Any]) -> tuple[int, ...]:
+    """Positions of the texts that many rows have alike: what is long is a number there, of a row of ``text``."""
+    return tuple(i for i, field in enumerate(dataclasses.fields(row_type)) if str(field.type) == "RepeatedText")
+
+
+SHORT_TEXT = 100
+"""Characters that are stored in the row itself: a row of ``text`` takes as much."""
 
 
 def storable(text: str) -> str:

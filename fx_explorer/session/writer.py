@@ -150,7 +150,7 @@ class SessionWriter:
         """Append ``row`` and return its id (0 for rows without one)."""
         row_type = type(row)
         with self.transaction():
-            cursor = self._db.execute(schema.insert_sql(row_type), schema.encoder(row_type)(row))
+            cursor = self._db.execute(schema.insert_sql(row_type), self._values(row))
             return int(cursor.lastrowid or 0) if schema.has_id(row_type) else 0
 
     def add_all(self, rows: Iterable[schema.Row]) -> None:
@@ -158,17 +158,27 @@ class SessionWriter:
         batch = list(rows)
         if not batch:
             return
-        encode = schema.encoder(type(batch[0]))
         with self.transaction():
-            self._db.executemany(schema.insert_sql(type(batch[0])), map(encode, batch))
+            self._db.executemany(schema.insert_sql(type(batch[0])), map(self._values, batch))
 
     def update(self, row: schema.Row) -> None:
         """Replace the row that has the same id, e.g. a Compilation when it ends."""
         table = schema.TABLES[type(row)]
         names = ", ".join(f'"{c.name}"=?' for c in schema.columns(type(row)))
-        values = schema.encoder(type(row))(row)
         with self.transaction():
+            values = self._values(row)
             self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
+
+    def _values(self, row: schema.Row) -> tuple[object, ...]:
+        """As they stand in the file: of a long text that many rows have, the number of the text."""
+        encoded = schema.encoder(type(row))(row)
+        repeated = schema.repeated_columns(type(row))
+        if not repeated:
+            return encoded
+        return tuple(self._repeated(value) if i in repeated else value for i, value in enumerate(encoded))
+
+    def _repeated(self, value: object) -> object:
+        return self.text(value) if isinstance(value, str) and len(value) > schema.SHORT_TEXT else value
 
     def move_compilation(self, old: int, new: int) -> None:
         """Give everything that was captured for compilation ``old`` so far to ``new``."""

@@ -38,11 +38,11 @@ def _add(recording: Recording, way: Way, codes: list[str]) -> None:
     code = " and ".join(codes)
     known = None if way.row.branch_of else recording.shape_guards.get(way.row.name)
     if known is None:
-        guard = Guard(0, way.row.id, 0, SHAPES, "", code, code)
+        guard = Guard(0, way.row.id, 0, SHAPES, "", code, "")
         add_late_checks(recording, replace(guard, id=recording.writer.add(guard)), codes)
         return
     both = " and ".join(filter(None, (known.code, code)))
-    recording.shape_guards[way.row.name] = guard = replace(known, code=both, verbose=known.verbose.replace(known.code, both))
+    recording.shape_guards[way.row.name] = guard = replace(known, code=both)
     recording.writer.update(guard)
     add_late_checks(recording, guard, codes)
 

@@ -95,13 +95,21 @@ def _recompile_text(found: ExplainedRecompile) -> str:
         f"[{found.compilation}] {found.function} was compiled again because {found.in_words}.",
         "",
         *told,
-        f"The code compiled as [{found.of}] could not be reused: its guard failed.",
+        f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
         f"  {found.guard}",
         "",
         "torch's own words",
         f"  {found.reason}",
     ]
     return "\n".join(parts)
+
+
+def _others(found: ExplainedRecompile) -> str:
+    others = found.times - 1
+    if not others:
+        return ""
+    was = "was" if others == 1 else "were"
+    return f" {counted(others, 'earlier version').capitalize()} {was} refused for the same."
 
 
 def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[ExplainedRecompile]) -> str:

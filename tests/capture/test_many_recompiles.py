@@ -1,0 +1,232 @@
+"""A function that is compiled very often: what is kept grows with the recompiles, not with their square."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+
+from fx_explorer import model
+from fx_explorer.analysis.guard_tree import explained_checks
+from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.recompiles import causes, recompiles
+from fx_explorer.capture import recompiles as capture
+from fx_explorer.report.json_report import json_report
+from fx_explorer.session import SessionReader, schema
+from fx_explorer.tui.views.guards import guards_table
+from tests.capture.recorded import Compile, failures, record
+
+Program = Callable[[Compile], None]
+
+
+def function(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    space: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {}
+    exec(f"def f{number}(x): return x + {number}", space)
+    return space[f"f{number}"]
+
+
+def calling(x: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    return function(x) * 2
+
+
+def named(x: torch.Tensor, name: str) -> torch.Tensor:
+    return x + len(name)
+
+
+def chosen(x: torch.Tensor, table: dict[str, float], key: str) -> torch.Tensor:
+    return x * table[key]
+
+
+def functions(count: int) -> Program:
+    def program(compile_: Compile) -> None:
+        compiled, kept = compile_(calling), [function(number) for number in range(count)]
+        for one in kept:
+            compiled(torch.ones(4), one)
+
+    return program
+
+
+def shapes(count: int) -> Program:
+    def program(compile_: Compile) -> None:
+        compiled = torch.compile(calling, backend="eager", dynamic=False)
+        for size in range(count):
+            compiled(torch.ones(size + 2), torch.sin)
+
+    return program
+
+
+def keys(count: int) -> Program:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(chosen)
+        for number in range(count):
+            compiled(torch.ones(4), {f"k{number}": 1.0, "b": 2.0}, f"k{number}")
+
+    return program
+
+
+def texts(count: int) -> Program:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(named)
+        for number in range(count):
+            compiled(torch.ones(4), "a" * number)
+
+    return program
+
+
+@pytest.fixture(autouse=True)
+def no_limit() -> object:
+    with torch._dynamo.config.patch(recompile_limit=10_000, accumulated_recompile_limit=10_000):
+        yield
+
+
+def rows(reader: SessionReader) -> int:
+    """All but times, of which a pause of Python's garbage collector is one."""
+    counted = (row_type for row_type in schema.TABLES if row_type is not model.Span)
+    return sum(reader.count(row_type) for row_type in counted)
+
+
+@pytest.mark.parametrize("program", [functions, shapes, keys, texts])
+def test_twice_as_many_recompiles_are_twice_as_many_rows(tmp_path: Path, program: Callable[[int], Program]) -> None:
+    few, some, many = (record(tmp_path / f"{n}.fxs", program(n), backend="eager") for n in (12, 24, 48))
+    assert many.count(model.Compilation) == 48
+    assert many.count(model.Recompile) == 47
+    assert rows(many) - rows(some) == pytest.approx(2 * (rows(some) - rows(few)), rel=0.02)
+    assert [row.times for row in many.rows(model.Recompile)] == list(range(1, 48))  # all that were compiled before
+    assert [one.of for one in causes(many)] == [f"0/{n}" for n in range(47)]
+    assert failures(many) == []
+
+
+def test_a_value_is_looked_at_once_a_recompile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    look = capture.guarded_value
+    monkeypatch.setattr(capture, "guarded_value", lambda *given: looked.append(given) or look(*given))
+    record(tmp_path / "s.fxs", functions(20), backend="eager").close()
+    assert len(looked) == 19
+
+
+def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path) -> None:
+    """2,000 are to stay below 20 MB."""
+    sizes = []
+    for count in (20, 80):
+        record(tmp_path / f"{count}.fxs", functions(count), backend="eager").close()
+        sizes.append((tmp_path / f"{count}.fxs").stat().st_size)
+    assert (sizes[1] - sizes[0]) / 60 < 10_000
+
+
+def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(tmp_path: Path) -> None:
+    """Nineteen versions fail on the name, which is not new; the first of all has that name, and fails on the dtype."""
+
+    def program(compile_: Compile) -> None:
+        compiled = compile_(named)
+        for number in range(20):
+            compiled(torch.ones(4), chr(ord("a") + number))
+        compiled(torch.ones(4, dtype=torch.float64), "a")
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    *_, last = causes(reader)
+    assert last.compilation == "0/20"
+    kinds = {one.change.kind: one.times for one in recompiles(reader) if one.compilation == "0/20"}
+    assert sum(kinds.values()) == 20
+    assert kinds["value"] > capture.MOST_KEPT
+    assert last.in_words == "the dtype of x was float32 and now is float64"
+
+
+def test_beyond_what_is_kept_versions_are_counted() -> None:
+    failed: dict[str, capture.FailedGuard] = {}
+    for number in range(40):
+        for _ in range(3):
+            capture.count_failed(failed, f"0/{number}: key{number} == 3  # a line", capture.GuardedValue)
+    *kept, others = failed.values()
+    assert [one.times for one in kept] == [3] * capture.MOST_KEPT
+    assert (others.reason, others.times) == (capture.OTHERS, 3 * (40 - capture.MOST_KEPT))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("0/3: k == 2  # f.py:3 in f", "0/2: k == 5  # f.py:3 in f", True),
+        ("0/3: k == 2", "0/3: n == 2", False),
+        ("0/0: d['a'] == 2", "0/0: d['b'] == 2", False),
+        ("0/0: d['a'] == 'x == y'", "0/1: d['a'] == 'z'", True),
+        (
+            "0/0: tensor 'x' size mismatch at index 0. expected 4, actual 6",
+            "0/1: tensor 'x' size mismatch at index 0. expected 5, actual 6",
+            True,
+        ),
+        (
+            "0/0: tensor 'x' size mismatch at index 0. expected 4, actual 6",
+            "0/0: tensor 'x' size mismatch at index 1. expected 4, actual 6",
+            False,
+        ),
+        (
+            "0/0: ___check_obj_id(g.__code__, 139878729909936), type=<class 'code'>",
+            "0/1: ___check_obj_id(g.__code__, 77777777)",
+            True,
+        ),
+        ("0/0: 2 <= x.size()[0]  # s77", "0/0: 2 <= y.size()[0]  # s27", False),
+        ("!0/1/0: len(xs) == 2", "!0/1/1: len(xs) == 3", True),
+        ("0/0: list(dict.keys(d)) == ['a']", "0/1: list(dict.keys(d)) == ['b']", True),
+        ("0/0: GLOBAL_STATE changed: grad_mode ", "0/0: GLOBAL_STATE changed: num_threads ", False),
+    ],
+)
+def test_guards_that_failed_on_the_same_are_known_by_torchs_words(one: str, other: str, is_same: bool) -> None:
+    assert (capture.what_failed(one) == capture.what_failed(other)) is is_same
+
+
+def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", functions(10), backend="eager")
+    states = [check.code for check in reader.rows(model.GuardCheck, kind="GLOBAL_STATE")]
+    assert len(states) == 10
+    assert all('"grad_mode":true' in code for code in states)
+    stored = [row[0] for row in reader.query("SELECT code FROM guard_check WHERE kind='GLOBAL_STATE'")]
+    assert len(set(stored)) == 1
+    assert isinstance(stored[0], int)
+
+
+def as_before(db: sqlite3.Connection, codes: list[str]) -> None:
+    """Makes of a file what schema 4 was: a row for each version that did not fit, and every condition in its row."""
+    db.execute("ALTER TABLE recompile DROP COLUMN times")
+    db.execute(
+        "INSERT INTO recompile SELECT NULL, compilation, '0/0', reason, guard, file, line, source, old, new FROM recompile"
+    )
+    db.execute("ALTER TABLE guard_check ADD COLUMN whole TEXT")
+    db.executemany("UPDATE guard_check SET whole=? WHERE id=?", [(code, i) for i, code in enumerate(codes, 1)])
+    db.execute("ALTER TABLE guard_check DROP COLUMN code")
+    db.execute("ALTER TABLE guard_check RENAME COLUMN whole TO code")
+    db.execute("UPDATE meta SET value='4' WHERE key='schema_version'")
+
+
+def test_a_session_of_before_is_read_in_which_each_version_has_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "s.fxs"
+    with closing(record(path, texts(4), backend="eager")) as reader:
+        codes = [check.code for check in reader.rows(model.GuardCheck)]
+    with closing(sqlite3.connect(path)) as db:
+        as_before(db, codes)
+        db.commit()
+    with closing(SessionReader(path)) as reader:
+        assert [row.code for row in reader.rows(model.GuardCheck)] == codes
+        assert {one.times for one in recompiles(reader)} == {1}
+        assert (len(recompiles(reader)), len(causes(reader))) == (6, 3)
+        assert overview(reader)
+        assert json_report(reader)["recompiles"]
+
+
+def test_the_guards_of_every_version_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view of 2,000 versions took a minute: for each of them the guards of all were read."""
+    reader = record(tmp_path / "s.fxs", functions(20), backend="eager")
+    read = 0
+    query = reader._query
+
+    def counting(sql: str, values: object = ()) -> object:
+        nonlocal read
+        found = query(sql, values)  # type: ignore[arg-type]
+        read += len(found)
+        return found
+
+    monkeypatch.setattr(reader, "_query", counting)
+    table = guards_table(reader)
+    checks = sum(1 for _ in explained_checks(reader))
+    assert len(table.rows) > checks
+    assert read < 12 * checks

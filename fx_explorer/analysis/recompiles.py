@@ -13,7 +13,8 @@ from fx_explorer.analysis.changes import Change, change_of
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.graph_changes import graphs_in_words
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.remedies import remedy
+from fx_explorer.analysis.remedies import NO_REMEDY, remedy
+from fx_explorer.analysis.sizes_then import local_source, sizes_then
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -43,7 +44,7 @@ class ExplainedRecompile:
     graphs: str
     """How the graph differs from the one of ``of``, in words; empty when there is none to compare."""
     remedy: str
-    """What avoids it; empty when nothing general can be said."""
+    """What avoids it, or that we know nothing that does."""
     times: int = 1
     """How many compilations of the function did not fit because of it."""
     is_cause: bool = False
@@ -195,7 +196,7 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
         change=change,
         called_from=_caller(reader, compilation),
         graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
-        remedy=remedy(change, row.reason, became_dynamic=_became_dynamic(reader, compilation, change)),
+        remedy=remedy(change, row.reason, sizes_then(reader, change, before, compilation)) or NO_REMEDY,
         times=row.times,
     )
 
@@ -209,29 +210,12 @@ def _line_of_guard(
     """torch's reports on tensors have no line; the guards of the compilation do, by what they guard."""
     if before is None or not change.name:
         return "", 0
-    source = _SIZE_OF.sub("", row.source) or _local(change.name)
+    source = _SIZE_OF.sub("", row.source.partition(", ")[0]) or local_source(change.name)
     found = reader.query(
         "SELECT file, line FROM guard WHERE compilation=? AND source=? AND line>0 ORDER BY kind != 'TENSOR_MATCH' LIMIT 1",
         (before.id, source),
     )
     return found[0] if found else ("", 0)
-
-
-def _local(name: str) -> str:
-    """``batch['ids']`` → ``L['batch']['ids']``, as the sessions of before have no source."""
-    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
-
-
-def _global(name: str) -> str:
-    return re.sub(r"^\w+", lambda first: f"G['{first[0]}']", name)
-
-
-def _became_dynamic(reader: SessionReader, compilation: model.Compilation | None, change: Change) -> bool:
-    if compilation is None or change.kind not in ("size", "number"):
-        return False
-    source = _global(change.name) if change.where == "global" else _local(change.name)
-    symbols = reader.rows(model.Symbol, compilation=compilation.id)
-    return (source if change.kind == "number" else f"{source}.size()[{change.index}]") in {symbol.source for symbol in symbols}
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:

@@ -19,7 +19,9 @@ from typing import Any
 import torch
 from torch._dynamo import guards
 
+from fx_explorer.capture.dict_keys import dict_of, keys_change
 from fx_explorer.capture.graphs import short_dtype
+from fx_explorer.capture.guard_leaves import leaves
 from fx_explorer.capture.hook_notes import FailedGuard, GuardedValue
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
@@ -90,6 +92,11 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     failed = parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
     if failed.startswith("GLOBAL_STATE"):
         return _global_state(failed)
+    mapping = dict_of(failed)
+    found = scope.value(mapping).value if mapping else None
+    if isinstance(found, dict | types.MappingProxyType):
+        asked = (part.partition("  # ")[0].rstrip() for leaf in leaves(manager.root) for part in leaf.parts)
+        return keys_change(mapping, found, asked, described)
     source = tensor_source(failed)
     if source:
         return GuardedValue(source, new=_tensor_value(failed, scope.value(source)))
@@ -227,6 +234,8 @@ def described(value: object) -> str:
         return f"{type(value).__name__} of {len(value)}"  # type: ignore[arg-type]
     if isinstance(value, type):
         return f"class {value.__name__}"
+    if isinstance(value, types.CodeType):
+        return f"code of {value.co_name}"
     if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.MethodType):
         return f"function {value.__name__}"
     return f"object of class {type(value).__name__}"

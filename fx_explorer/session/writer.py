@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,7 +150,7 @@ class SessionWriter:
         """Append ``row`` and return its id (0 for rows without one)."""
         row_type = type(row)
         with self.transaction():
-            cursor = self._db.execute(schema.insert_sql(row_type), self._values(row))
+            cursor = self._db.execute(schema.insert_sql(row_type), self._encoder(row_type)(row))
             return int(cursor.lastrowid or 0) if schema.has_id(row_type) else 0
 
     def add_all(self, rows: Iterable[schema.Row]) -> None:
@@ -159,23 +159,22 @@ class SessionWriter:
         if not batch:
             return
         with self.transaction():
-            self._db.executemany(schema.insert_sql(type(batch[0])), map(self._values, batch))
+            self._db.executemany(schema.insert_sql(type(batch[0])), map(self._encoder(type(batch[0])), batch))
 
     def update(self, row: schema.Row) -> None:
         """Replace the row that has the same id, e.g. a Compilation when it ends."""
         table = schema.TABLES[type(row)]
         names = ", ".join(f'"{c.name}"=?' for c in schema.columns(type(row)))
         with self.transaction():
-            values = self._values(row)
+            values = self._encoder(type(row))(row)
             self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
 
-    def _values(self, row: schema.Row) -> tuple[object, ...]:
-        """As they stand in the file: of a long text that many rows have, the number of the text."""
-        encoded = schema.encoder(type(row))(row)
-        repeated = schema.repeated_columns(type(row))
+    def _encoder(self, row_type: type) -> Callable[[schema.Row], tuple[object, ...]]:
+        """Rows as they stand in the file: of a long text that many rows have, the number of the text."""
+        encode, repeated = schema.encoder(row_type), schema.repeated_columns(row_type)
         if not repeated:
-            return encoded
-        return tuple(self._repeated(value) if i in repeated else value for i, value in enumerate(encoded))
+            return encode
+        return lambda row: tuple(self._repeated(value) if i in repeated else value for i, value in enumerate(encode(row)))
 
     def _repeated(self, value: object) -> object:
         return self.text(value) if isinstance(value, str) and len(value) > schema.SHORT_TEXT else value

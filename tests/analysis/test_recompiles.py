@@ -166,7 +166,7 @@ def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> 
         (Change("size", "self.table", "attribute", "4", "6", "", 0), "dynamic=True", "mark_dynamic"),
         (Change("value", "up", "input", "True", "False", ""), "both compilations stay", "outside"),
         (Change("value", "way", "input", "'up'", "'down'", ""), "decide outside", "tensor"),
-        (Change("value", "mode", "global", "'a'", "'b'", ""), "Pass mode as an argument", "both"),
+        (Change("value", "mode", "global", "'a'", "'b'", ""), "Leave mode as it is", "argument"),
         (Change("type", "k", "input", "int", "2.5", ""), "int(k)", "tensor"),
         (Change("type", "k", "input", "my.Own", "2.5", ""), "same type", "("),
         (Change("dtype", "x", "input", "float32", "float64", ""), "x.to(torch.float32)", "int"),

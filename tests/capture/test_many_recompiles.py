@@ -191,10 +191,7 @@ def as_before(db: sqlite3.Connection, codes: list[str]) -> None:
     db.execute(
         "INSERT INTO recompile SELECT NULL, compilation, '0/0', reason, guard, file, line, source, old, new FROM recompile"
     )
-    db.execute("ALTER TABLE guard_check ADD COLUMN whole TEXT")
-    db.executemany("UPDATE guard_check SET whole=? WHERE id=?", [(code, i) for i, code in enumerate(codes, 1)])
-    db.execute("ALTER TABLE guard_check DROP COLUMN code")
-    db.execute("ALTER TABLE guard_check RENAME COLUMN whole TO code")
+    db.executemany("UPDATE guard_check SET code=? WHERE id=?", [(code, i) for i, code in enumerate(codes, 1)])
     db.execute("UPDATE meta SET value='4' WHERE key='schema_version'")
 
 

@@ -146,7 +146,7 @@ class Recording:
         begins a session of its own with the first row."""
         for state in self._by_name:
             state.clear()
-        for known in (self.recompiled, self.guarded_values, self.output_codes, self.counters, self.options_in_force):
+        for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
             known.clear()
         self._resets.clear()
         self._attempts.clear()

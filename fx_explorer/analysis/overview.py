@@ -26,7 +26,7 @@ from fx_explorer.analysis.regional_facts import regional_facts
 from fx_explorer.analysis.saved import COMPUTED, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
-from fx_explorer.analysis.virtual_gpu import virtual_gpu_facts
+from fx_explorer.analysis.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.ways import among, first_ways, in_use
 from fx_explorer.analysis.words import counted, first_line, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
@@ -260,6 +260,8 @@ def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
     if problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
         yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)
+    elif asked := first_question(facts):
+        yield Fact("next", "notice", f"Look first at: {asked.text}", asked.detail, asked.place, asked.view)
     elif reader.count(model.Kernel):
         yield Fact("next", "good", "Nothing is wrong. See which of your lines became which kernel.", view="source")
     elif reader.count(model.Graph):

@@ -9,6 +9,7 @@ from typing import Any
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.words import counted
+from fx_explorer.model import Node, SourceFile
 from fx_explorer.session import SessionReader
 
 SHOWN_AT_MOST = 5
@@ -18,6 +19,11 @@ FED = {
     "fake": "What was on the GPU had shapes and no content",
 }
 """By how the program was fed."""
+
+AS_ON_THE_GPU = "v captures again with everything on the GPU and no content, as --no-weights does: the answer is yes then."
+
+_MADE_ON_THE_CPU = "lift_fresh_copy"
+_COPIES = ("prims.device_put.default", "aten._to_copy.default")
 
 NOT_KNOWN = (
     "What only the device decides is not known: which candidate autotuning picks, whether a matmul is padded, how long "
@@ -44,6 +50,25 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
     if choices := reader.meta("virtual_gpu_choices"):
         yield _untimed(choices)
     yield from _questions(reader, told.get("questions", []))
+    yield from _constants(reader)
+
+
+def first_question(facts: list[Fact]) -> Fact | None:
+    """Of the overview: what makes the code another than the GPU's, and can be had right."""
+    return next((fact for fact in facts if fact.detail.endswith(AS_ON_THE_GPU)), None)
+
+
+def _constants(reader: SessionReader) -> Iterator[Fact]:
+    """``torch.tensor`` of Python numbers in a graph: torch makes it on a GPU that is there, else on the CPU, and copies it."""
+    copied = [node for target in _COPIES for node in reader.rows(Node, target=target)]
+    lines = {(node.file, node.line): node for node in copied if node.arguments.startswith(_MADE_ON_THE_CPU)}
+    for (file, line), _ in list(lines.items())[:1]:
+        path = reader.get(SourceFile, file).path if file else ""
+        where = f"{PurePath(path).name}:{line} makes" if path else "The program makes"
+        others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
+        text = f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that is there has it at once."
+        detail = f"Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute is the same.{others}"
+        yield Fact("kernels", "notice", text, detail, place_of_path(reader, path, line) if path else None, "kernels")
 
 
 def _untimed(choices: list[dict[str, Any]]) -> Fact:
@@ -57,7 +82,7 @@ def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterat
     for one in questions[:SHOWN_AT_MOST]:
         asked = f"{PurePath(one['file']).name}:{one['line']} asks {one['what']}"
         text = f"{asked}: on the GPU it may take another branch than the one that was captured."
-        detail = "The program ran on the CPU, where the answer is no. With --no-weights, or .cuda() in the program, it is yes."
+        detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
         yield Fact("run", "notice", text, detail, place_of_path(reader, one["file"], one["line"]), "source")
     if len(questions) > SHOWN_AT_MOST:
         more = counted(len(questions) - SHOWN_AT_MOST, "more such question")

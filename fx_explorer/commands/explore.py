@@ -95,8 +95,13 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     def make_capture() -> Capture:
         return Capture(request, arguments.python, arguments.timeout, output=output, force=arguments.force)
 
+    def make_without_weights() -> Capture:
+        without = replace(request, no_weights=True)
+        return Capture(without, arguments.python, arguments.timeout, output=output, force=arguments.force)
+
     return ExplorerApp(
         make_capture=make_capture,
+        make_without_weights=make_without_weights if request.gpu and not request.no_weights else None,
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,

@@ -88,12 +88,17 @@ def _symbol(one: ExplainedSymbol) -> Json:
     }
 
 
+def _advice(told: Json) -> Json:
+    """What makes the code that of the GPU, where the program asks about the device."""
+    return {"advice": "--no-weights"} if told["questions"] else {}
+
+
 def _environment(reader: SessionReader) -> Json:
     """As recorded. ``gpu`` is the virtual one the capture was made for, null without; ``gpu_present`` the machine's own."""
     recorded: Json = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
-    fed = {"virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}} if told else {}
+    fed = {"virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")} | _advice(told)} if told else {}
     return {**recorded, "gpu": virtual, "gpu_present": present, **fed}
 
 

@@ -77,6 +77,7 @@ class ExplorerApp(BenchingApp):
         *,
         session: Path | None = None,
         make_capture: MakeCapture | None = None,
+        make_without_weights: MakeCapture | None = None,
         target: str = "",
         watched: Iterable[Path] = (),
         config: Config | None = None,
@@ -89,6 +90,7 @@ class ExplorerApp(BenchingApp):
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all its styles once more.
         self.set_reactive(App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme())
         super().__init__(make_capture, self.config.keys, try_mend, measure_breaks, try_dynamic)
+        self._without_weights = make_without_weights
         self._session = session
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
@@ -235,6 +237,16 @@ class ExplorerApp(BenchingApp):
         elif self.captures.is_running:
             self.notify("A capture is running already; escape stops it.")
         else:
+            self.capture()
+
+    def action_capture_without_weights(self) -> None:
+        if self._without_weights is None:
+            self.notify("This holds for a capture with --gpu that feeds the program real tensors, and has its target at hand.")
+        elif self.captures.is_running and not self.captures.waiting:
+            self.notify("A capture is running already; escape stops it.")
+        else:
+            self.captures.make_by(self._without_weights)
+            self._without_weights = None
             self.capture()
 
     def action_watch(self) -> None:

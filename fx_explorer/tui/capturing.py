@@ -27,6 +27,10 @@ class Captures:
         self.incoming: SessionReader | None = None
         """The session of the running capture."""
 
+    def make_by(self, make_capture: MakeCapture) -> None:
+        """From now on captures are made otherwise."""
+        self._make_capture = make_capture
+
     @property
     def can_run(self) -> bool:
         return self._make_capture is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
@@ -59,6 +60,9 @@ class VirtualGpu:
             from fx_explorer.capture.virtual_gpu.questions import read_users_files
 
             read_users_files(self._feeding)
+            for one in list(self._feeding.questions)[:1]:
+                told = f"{Path(one.file).name}:{one.line} asks {one.what}, which is answered otherwise on the GPU"
+                self._progress.note(f"{told}; --no-weights captures it as there")
 
     def in_plain_words(self, error: BaseException) -> str:
         """What to say of an error that the program would not have had on a real GPU; empty for any other."""

@@ -13,6 +13,13 @@ _CAPTURE: tuple[Entry, ...] = (
         "Run: at a gate, go on without pausing again; otherwise capture again.",
     ),
     (
+        "capture.without_weights",
+        "v",
+        "capture_without_weights",
+        "without weights",
+        "With --gpu: capture again with tensors that are on the GPU from the beginning and have no content (--no-weights).",
+    ),
+    (
         "capture.watch",
         "w",
         "watch",

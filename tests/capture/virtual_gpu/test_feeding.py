@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.overview import overview
 from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.questions import conditions
@@ -199,11 +200,32 @@ def test_what_the_program_asks_about_the_device_is_told(for_gpu: ForGpu, file: C
     ended = for_gpu(program, "h100")
     asked = [(one["what"], one["file"], one["line"]) for one in ended.meta["virtual_gpu"]["questions"]]
     assert asked == [("torch.cuda.is_available()", str(program), 2), (".is_cuda", str(program), 5)]
-    texts = [fact.text for fact in overview(opened(ended))]
-    assert (
-        "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
-        in (texts)
-    )
+    facts = overview(opened(ended))
+    told = "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
+    assert told in [fact.text for fact in facts]
+    assert (facts[-1].text, facts[-1].place) == (f"Look first at: {told}", place_of_path(opened(ended), str(program), 2))
+    assert "v captures again" in facts[-1].detail
+    assert json_report(opened(ended))["environment"]["virtual_gpu"]["advice"] == "--no-weights"
+
+
+MAKING_CONSTANTS = """
+import torch
+def model(x):
+    base = torch.tensor(2.5, device=x.device)
+    return base ** torch.arange(1, 9, device=x.device) * x
+example_inputs = (torch.ones(8),)
+"""
+
+
+@needs_triton
+def test_a_constant_that_is_copied_to_the_gpu_is_told_with_its_line(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
+) -> None:
+    session = opened(for_gpu(file(MAKING_CONSTANTS), "h100"))
+    assert any("to_copy" in kernel.name for kernel in session.rows(model.Kernel))
+    (told,) = [fact for fact in overview(session) if "Python numbers" in fact.text]
+    assert told.text.startswith("program.py:4 makes a tensor of Python numbers")
+    assert "_to_copy where the GPU's say lift_fresh" in told.detail
 
 
 @needs_triton

@@ -6,6 +6,7 @@ Nothing is imported before it is needed: ``--help`` answers in a tenth of a seco
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import io
 import os
@@ -43,6 +44,7 @@ exit codes:
   0  fine                               3  your program raised (the session is kept)
   1  a check failed                     4  the worker died or timed out (the session is kept)
   2  bad usage, or target not found     5  the session cannot be read
+  130, 143, 129  ended by Ctrl-C, SIGTERM, a closed terminal (the session is kept)
 
 examples:
   fx-explorer model.py                  look at it
@@ -114,12 +116,30 @@ def _run(name: str, words: list[str]) -> int:
     command.add_arguments(parser)
     # argparse loses what follows "--" when options stand between it and the last positional argument.
     own, script = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    if script and _lacks_target(parser, own):
+        own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash
     arguments = parser.parse_args(own)
     if script:
         if not hasattr(arguments, "arguments"):
             parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")
         arguments.arguments = [*arguments.arguments, *script]
     return command.run(arguments)
+
+
+def _lacks_target(parser: argparse.ArgumentParser, own: list[str]) -> bool:
+    """Whether the words before ``--`` do not name the target that the command needs."""
+    needed = [action for action in parser._actions if not action.option_strings and action.nargs is None]
+    for action in needed:
+        action.required, action.nargs = False, "?"
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            found, _ = parser.parse_known_args(own)
+        return any(getattr(found, action.dest) is None for action in needed)
+    except SystemExit:  # the words are wrong in another way, which is told when they are read
+        return False
+    finally:
+        for action in needed:
+            action.required, action.nargs = True, None
 
 
 def _sentence(words: str) -> str:

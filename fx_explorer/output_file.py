@@ -43,7 +43,7 @@ class OutputFile:
         elif self._is_stream(status):
             return
         else:
-            raise UsageError(f"{self.path} is {_kind(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}")
+            raise UsageError(f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}")
 
     def write_text(self, text: str, errors: str = "strict") -> None:
         """Write all of it or nothing. A terminal, a FIFO or another stream is written to as it is.
@@ -118,7 +118,7 @@ class OutputFile:
         if status is None:
             return
         if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{self.path} is {_kind(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}")
+            raise UsageError(f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}")
         for file in self.never:
             with contextlib.suppress(OSError, ValueError):
                 if os.path.samestat(os.stat(file), status):
@@ -166,7 +166,8 @@ def _same(path: Path, file: Path) -> str:
     return "a file" if same_name else f"the same file as {file}"
 
 
-def _kind(mode: int) -> str:
+def kind_of(mode: int) -> str:
+    """``a FIFO``: what a path is that is no regular file."""
     kinds = (
         (stat.S_ISDIR, "a directory"),
         (stat.S_ISCHR, "a device"),

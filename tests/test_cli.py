@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import pytest
@@ -187,6 +187,17 @@ def test_options_of_ours_may_stand_between_the_script_and_its_own_arguments(monk
     monkeypatch.setattr(run, "run", lambda arguments: seen.append(arguments) or 0)
     assert cli.main(["run", "train.py", "-o", "s.fxs", "--", "--lr", "0.1", "--", "x"]) == 0
     assert [(a.target, str(a.output), a.arguments) for a in seen] == [("train.py", "s.fxs", ["--lr", "0.1", "--", "x"])]
+
+
+@pytest.mark.parametrize("command", ["capture", "report", "run"])
+def test_a_file_whose_name_begins_with_a_dash_stands_after_two(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Namespace] = []
+    monkeypatch.setattr(f"fx_explorer.commands.{command}.run", lambda arguments: seen.append(arguments) or 0)
+    assert cli.main([command, "-o", "s.fxs", "--", "-x.py"]) == 0
+    assert (seen[0].target, str(seen[0].output)) == ("-x.py", "s.fxs")
+    if command == "run":
+        assert cli.main([command, "--", "-x.py", "--lr", "0.1"]) == 0
+        assert (seen[1].target, seen[1].arguments) == ("-x.py", ["--lr", "0.1"])
 
 
 def test_arguments_for_a_script_are_refused_by_commands_that_run_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,6 +86,8 @@ class Capture:
         self._is_dismissed = False
         self._is_kept = False
         self._last_note = ""
+        self.stopped_by = 0
+        """The signal for which whoever follows it has cancelled it."""
         self.left_behind = ""
         """What of the program runs on when its capture is over, in words."""
 
@@ -130,6 +132,15 @@ class Capture:
     def interrupt(self) -> None:
         """What Ctrl-C does to a program that runs alone: KeyboardInterrupt in the user's program, which may handle it."""
         self._worker.signal(signal.SIGINT)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether ``discard`` deletes what was captured: nobody said where to keep it."""
+        return self.output is None
+
+    def keep(self) -> None:
+        """Leave the session where it is: it is told at the next start."""
+        self._is_kept = True
 
     def discard(self) -> None:
         """Delete the temporary session, when it was not moved to its place. One that could not be moved is kept: the outcome

@@ -102,9 +102,12 @@ def _where(stacks: str) -> str:
     return f", in {found['function']} ({found['file']}:{found['line']})" if found else ""
 
 
-def exit_code(outcome: Outcome, *, as_script: bool) -> int:
-    """What the command line ends with. ``run`` ends as the script itself would have under a shell."""
+def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:
+    """What the command line ends with. ``run`` ends as the script itself would have under a shell. ``stopped_by``: the signal
+    for which we cancelled it; 0 for none, which is taken as Ctrl-C."""
     status = outcome.exit_code
+    if outcome.kind == "cancelled" and stopped_by:
+        return 128 + stopped_by
     if as_script and outcome.kind in ("finished", "raised", "exited", "incomplete"):
         return status
     if as_script and outcome.kind == "killed":

@@ -44,7 +44,7 @@ async def capture_first(
             with SessionReader(capture.session_path) as reader:
                 answer(reader)
             keep = keep and exit_code(outcome, as_script=False) != 0
-        return exit_code(outcome, as_script=False)
+        return exit_code(outcome, as_script=False, stopped_by=capture.stopped_by)
     finally:
         progress.end()
         if keep:

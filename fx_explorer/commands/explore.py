@@ -15,6 +15,7 @@ from fx_explorer.commands.given_session import is_session, refuse_gpu
 from fx_explorer.commands.outputs import add_force_argument, session_output
 from fx_explorer.commands.trusting import add_trust_argument
 from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.curtain import curtain
@@ -75,6 +76,8 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     app.trial_worker = (arguments.python, arguments.timeout)
     app.trusts_sessions = arguments.trust
     app.run()
+    if app.left_behind:
+        sys.stderr.write(f"fx-explorer: {printable(app.left_behind)}\n")
     return app.return_code or 0
 
 

@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from fx_explorer.client import Capture, leftovers
@@ -47,7 +48,7 @@ async def _follow(
         progress.tell(closing_words(outcome, capture.session_path, is_complete=capture.session_path == output))
     for line in leftovers.news():
         progress.tell(line)
-    code = exit_code(outcome, as_script=request.as_script)
+    code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
     if request.as_script and outcome.kind in SCRIPT_ENDED:
         progress.tell(f"exit code {code}, the script's own")
     if code or may_be_empty or _has_compiled(capture.session_path):
@@ -94,7 +95,8 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
     pending: set[asyncio.Task[Outcome]] = set()
     interrupted = False
 
-    def stop() -> None:
+    def stop(number: int) -> None:
+        capture.stopped_by = capture.stopped_by or number
         pending.add(loop.create_task(capture.cancel(), name="cancel"))
 
     def on_interrupt() -> None:
@@ -103,9 +105,10 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
             interrupted = True
             capture.interrupt()
         else:
-            stop()
+            stop(signal.SIGINT)
 
-    handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: stop, signal.SIGHUP: stop}
+    handlers: dict[int, Callable[[], None]] = {signal.SIGINT: on_interrupt}
+    handlers |= {number: partial(stop, number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
     try:

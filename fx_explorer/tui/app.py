@@ -22,6 +22,7 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from fx_explorer.analysis.words import counted
+from fx_explorer.client import leftovers
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
@@ -38,6 +39,7 @@ from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.screens.quitting import Quitting
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.watching import FileWatch
 
@@ -51,6 +53,8 @@ TICK_S = 0.1
 
 REST = 4
 """Between two looks at a growing session passes at least this many times what a look costs."""
+
+TERMINATED = 128 + signal.SIGTERM
 
 SETTLED_S = 1.0
 """After the first paint, when nothing waits."""
@@ -99,6 +103,8 @@ class ExplorerApp(BenchingApp):
         self._data_version = -1
         self._next_look = 0.0
         self._watch: FileWatch | None = None
+        self.left_behind = ""
+        """What of the program runs on when the app has ended, in words."""
         self._problem = ""
         """Why the last capture could not be made."""
         self._stop_asked: Waiting | None = None
@@ -126,22 +132,34 @@ class ExplorerApp(BenchingApp):
         self._leave_on_signals()
         self.set_interval(TICK_S, self.look)
         self.look()
+        if not self.is_headless:
+            self._tell_leftovers()
         self.set_timer(SETTLED_S, _settle_memory)
         # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
+
+    @work(name="leftovers", group="leftovers", description="look for captures that were interrupted")
+    async def _tell_leftovers(self) -> None:
+        for line in await asyncio.to_thread(leftovers.news):
+            self.notify(line, title="interrupted capture", severity="warning", timeout=30)
 
     def _leave_on_signals(self) -> None:
         """A closed terminal or a kill ends like ``q``: the worker is stopped, temporary files go."""
         if self.is_headless:
             return
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, lambda: self.call_later(self.action_quit))
+        loop.add_signal_handler(signal.SIGTERM, self._leave_on_sigterm)
         loop.add_signal_handler(signal.SIGHUP, self._leave_without_terminal)
+
+    @work(name="terminate", group="leave", exclusive=True, description="leave: asked to by a signal")
+    async def _leave_on_sigterm(self) -> None:
+        """Nobody can be asked: what is not saved stays in its temporary place, and the next start names it."""
+        await self._leave(TERMINATED, keep_unsaved=True)
 
     @work(name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
     async def _leave_without_terminal(self) -> None:
         await self.close_builds()
-        await self.captures.stop_and_tidy()
+        await self.captures.stop_and_tidy(keep_unsaved=True)
         hangup.leave_at_once()
 
     def _clash_messages(self) -> list[str]:
@@ -294,12 +312,17 @@ class ExplorerApp(BenchingApp):
             return
         name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
         if name:
-            try:
-                path = save_session(reader.path, Path(name).expanduser())
-            except FxExplorerError as error:
-                self.notify(str(error), severity="error", timeout=10)
-            else:
-                self.notify(f"Saved {path}. Open it again with: fx-explorer {path}", timeout=10)
+            self._save(reader.path, name)
+
+    def _save(self, session: Path, name: str) -> bool:
+        try:
+            path = save_session(session, Path(name).expanduser())
+        except FxExplorerError as error:
+            self.notify(str(error), severity="error", timeout=10)
+            return False
+        self.captures.note_saved(session)
+        self.notify(f"Saved {path}. Open it again with: fx-explorer {path}", timeout=10)
+        return True
 
     # commands
 
@@ -359,7 +382,35 @@ class ExplorerApp(BenchingApp):
             self.notify(str(error), severity="warning", timeout=8)
 
     async def action_quit(self) -> None:
-        """No process stays behind: the worker's whole group is ended before we leave."""
-        await self.close_builds()
-        await self.captures.stop_and_tidy()
-        self.exit(0)
+        """No process stays behind: the worker's whole group is ended before we leave. What is not saved is asked about."""
+        if any(isinstance(screen, Quitting) for screen in self.screen_stack):
+            return
+        unsaved = self.captures.count_unsaved()
+        if unsaved:
+            self._ask_and_quit(unsaved)
+        else:
+            await self._leave()
+
+    @work(name="quit", group="quit", exclusive=True, description="ask what to do with a capture that is not saved")
+    async def _ask_and_quit(self, compilations: int) -> None:
+        what = f"The capture of {Path(self._target).name or 'the program'} ({counted(compilations, 'compilation')})"
+        answer = await self.push_screen_wait(Quitting(what))
+        if answer == "discard" or (answer == "save" and await self._save_all()):
+            await self._leave()
+
+    async def _save_all(self) -> bool:
+        """Whether the user named a place and the session is there. What still runs is stopped: a file holds what there is."""
+        name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
+        if not name or self.captures.live is None:
+            return False
+        if self.captures.is_running:
+            await self.captures.stop()
+        return self._save(self.captures.live.session_path, name)
+
+    async def _leave(self, exit_code: int = 0, *, keep_unsaved: bool = False) -> None:
+        """Whatever goes wrong with the worker: the app ends."""
+        try:
+            await self.close_builds()
+            self.left_behind = await self.captures.stop_and_tidy(keep_unsaved=keep_unsaved)
+        finally:
+            self.exit(exit_code, return_code=exit_code)

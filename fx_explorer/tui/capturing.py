@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from fx_explorer.model import Stage
+from fx_explorer.errors import SessionError
+from fx_explorer.model import Compilation, Stage
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.live import CaptureLike, LiveCapture, Waiting
 
@@ -26,6 +28,8 @@ class Captures:
         """The running capture, or the last one."""
         self.incoming: SessionReader | None = None
         """The session of the running capture."""
+        self._saved: tuple[Path, int] | None = None
+        """The session that the user saved last, and how many compilations it had."""
 
     def make_by(self, make_capture: MakeCapture) -> None:
         """From now on captures are made otherwise."""
@@ -87,13 +91,41 @@ class Captures:
         if self.live and not self.live.is_over:
             await self.live.stop(grace_s)
 
-    async def stop_and_tidy(self) -> None:
-        """Leave no process and no temporary file."""
+    def count_unsaved(self) -> int:
+        """Compilations of the last capture that exist in a temporary place only; 0 when there is nothing to lose."""
+        capture = self._made[-1] if self._made else None
+        if capture is None or not capture.is_temporary:
+            return 0
+        count = _compilations(capture.session_path)
+        return 0 if self._saved == (capture.session_path, count) else count
+
+    def note_saved(self, session: Path) -> None:
+        """What is in ``session`` now has been saved elsewhere."""
+        self._saved = (session, _compilations(session))
+
+    async def stop_and_tidy(self, *, keep_unsaved: bool = False) -> str:
+        """Leave no process and no temporary file, but the session that is not saved when that is to be kept.
+
+        Returns what of the program runs on, in words.
+        """
         await self.stop(grace_s=0.0)
         self.live = None
+        if keep_unsaved and self.count_unsaved():
+            self._made[-1].keep()
+        left_behind = self._made[-1].left_behind if self._made else ""
         self._discard(self._made)
+        return left_behind
 
     def _discard(self, captures: list[CaptureLike]) -> None:
         for capture in captures:
             capture.discard()
         self._made = [capture for capture in self._made if capture not in captures]
+
+
+def _compilations(session: Path) -> int:
+    """0 when there is no session that can be read: nobody is asked what to do with it."""
+    try:
+        with SessionReader(session) as reader:
+            return reader.count(Compilation)
+    except SessionError:
+        return 0

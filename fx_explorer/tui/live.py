@@ -20,6 +20,13 @@ class CaptureLike(Protocol):
 
     session_path: Path
     outcome: Outcome | None
+    left_behind: str
+    """What of the program runs on, in words."""
+
+    @property
+    def is_temporary(self) -> bool: ...
+
+    def keep(self) -> None: ...
 
     async def start(self) -> None: ...
 

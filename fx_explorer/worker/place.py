@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.output_file import kind_of
 from fx_explorer.worker.loading import top_level_names
 
 MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
@@ -62,6 +63,8 @@ def check_file(file: Path) -> None:
         raise TargetError(f"{file} is a directory; name a file in it, or package.module:object")
     if not file.exists():
         raise TargetError(f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}")
+    if not file.is_file():  # to read a FIFO is to wait for whoever writes it
+        raise TargetError(f"{file} is {kind_of(file.stat().st_mode)}: write the program to a file first")
 
 
 def _similar(file: Path) -> str:

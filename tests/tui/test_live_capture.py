@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import pytest
+
 from fx_explorer import model
+from fx_explorer.client.placing import is_a_session
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Command, Notice, Outcome
 from fx_explorer.session import SessionWriter
@@ -23,6 +27,10 @@ class FakeCapture:
         self.sent: list[Command] = []
         self.was_cancelled = False
         self.was_discarded = False
+        self.was_kept = False
+        self.left_behind = ""
+        self.is_temporary = False
+        """As with ``-o``: nobody is asked when the app is left."""
         self._write = write
         self._final = outcome or Outcome("finished")
         self._queue: asyncio.Queue[Notice | None] = asyncio.Queue()
@@ -68,6 +76,9 @@ class FakeCapture:
         self.was_cancelled = True
         self._finish(Outcome("cancelled"))
         return await self.wait()
+
+    def keep(self) -> None:
+        self.was_kept = True
 
     def discard(self) -> None:
         self.was_discarded = True
@@ -136,6 +147,99 @@ async def test_quitting_stops_the_capture_and_leaves_no_files(open_app: OpenApp,
         await driver.pilot.press("q")
     assert capture.was_cancelled
     assert capture.was_discarded
+
+
+@pytest.fixture
+def unsaved(tmp_path: Path) -> FakeCapture:
+    """A capture without ``-o``, in which something is compiled as soon as it runs."""
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    capture.is_temporary = True
+    return capture
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_quitting_asks_about_a_capture_that_is_not_saved_and_each_answer_is_one_key(
+    open_app: OpenApp, unsaved: FakeCapture, tmp_path: Path, key: str, size: tuple[int, int]
+) -> None:
+    async with open_app(make_capture=lambda: unsaved, target="mlp.py", size=size) as driver:
+        unsaved.end()
+        await driver.until(lambda: driver.explorer.reader and driver.app.captures.live.is_over)
+        for goes_on in ("escape", key):
+            await driver.press(key)
+            assert "Quit without saving?" in driver.screen
+            assert "The capture of mlp.py (1 compilation) is not saved." in driver.screen
+            assert "s saves · d discards · esc stays" in driver.screen
+            await driver.press(goes_on)
+            assert "Quit without saving?" not in driver.screen
+        assert not unsaved.was_discarded
+        await driver.press(key, "s")
+        await driver.press("escape")
+        assert driver.app.return_code is None, "no place was given: nothing is lost"
+        await driver.press(key, "s")
+        await driver.press("ctrl+u", *str(tmp_path / "mine"), "enter")
+        await driver.until(lambda: driver.app.return_code == 0)
+    assert is_a_session(tmp_path / "mine.fxs")
+    assert unsaved.was_discarded
+
+
+async def test_what_runs_is_stopped_before_it_is_saved_and_a_place_that_is_taken_loses_nothing(
+    open_app: OpenApp, unsaved: FakeCapture, tmp_path: Path
+) -> None:
+    (tmp_path / "taken.fxs").write_text("mine")
+    async with open_app(make_capture=lambda: unsaved, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        step(unsaved.session_path)
+        await driver.press("q", "s")
+        await driver.press("ctrl+u", *str(tmp_path / "taken"), "enter")
+        assert "is there already" in driver.screen
+        assert unsaved.was_cancelled
+        assert not unsaved.was_discarded
+        await driver.press("q", "d")
+        await driver.until(lambda: driver.app.return_code == 0)
+    assert (tmp_path / "taken.fxs").read_text() == "mine"
+    assert unsaved.was_discarded
+
+
+async def test_nothing_is_asked_when_nothing_was_captured_or_everything_is_saved(
+    open_app: OpenApp, unsaved: FakeCapture, tmp_path: Path
+) -> None:
+    async with open_app(make_capture=lambda: unsaved, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        assert driver.app.captures.count_unsaved() == 0
+        unsaved.end()
+        await driver.until(lambda: driver.app.captures.live.is_over)
+        assert driver.app.captures.count_unsaved() == 1
+        await driver.press("s")
+        await driver.press("ctrl+u", *str(tmp_path / "mine"), "enter")
+        await driver.until(lambda: (tmp_path / "mine.fxs").exists())
+        await driver.press("q")
+    assert driver.app.return_code == 0
+
+
+async def test_an_app_that_is_terminated_asks_nobody_and_keeps_what_is_not_saved(
+    open_app: OpenApp, unsaved: FakeCapture
+) -> None:
+    async with open_app(make_capture=lambda: unsaved, target="mlp.py") as driver:
+        unsaved.end()
+        await driver.until(lambda: driver.app.captures.live and driver.app.captures.live.is_over)
+        driver.app._leave_on_sigterm()
+        await driver.until(lambda: driver.app.return_code == 143)
+    assert unsaved.was_kept
+
+
+async def test_quitting_works_whatever_goes_wrong_with_the_worker(open_app: OpenApp, tmp_path: Path) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+
+    async def fail(grace_s: float = 3.0) -> Outcome:
+        raise ZeroDivisionError
+
+    capture.cancel = fail  # type: ignore[method-assign]
+    with contextlib.suppress(ZeroDivisionError):
+        async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+            await driver.until(lambda: driver.explorer.reader)
+            await driver.pilot.press("q")
+    assert driver.app._exit
 
 
 async def test_a_program_that_raises_is_told_and_its_traceback_shown(open_app: OpenApp, tmp_path: Path) -> None:

@@ -46,7 +46,13 @@ _APPLICATION: tuple[Entry, ...] = (
         "help",
         "Show what the focused pane shows and the keys that work in it.",
     ),
-    ("app.quit", "q,ctrl+q", "quit", "quit", "Quit; a running capture is stopped and leaves no process behind."),
+    (
+        "app.quit",
+        "q,ctrl+q,ctrl+c",
+        "quit",
+        "quit",
+        "Quit, after asking about a capture that is not saved; what runs is stopped and leaves no process behind.",
+    ),
 )
 
 CAPTURE_COMMANDS = declared("app", "Capture", *_CAPTURE)

@@ -1,0 +1,65 @@
+"""Signals, from outside and blocked by the program: the capture ends, in time and with the code that shells expect."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.client import Capture
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.session import SessionReader
+
+BLOCKING = """
+import signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
+print("deaf", flush=True)
+while True:
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.usefixtures("warm_workers")
+async def test_a_program_that_blocks_every_signal_can_be_stopped_and_what_it_printed_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "deaf.py").write_text(BLOCKING)
+    heard = asyncio.Event()
+    capture = Capture(
+        CaptureRequest(str(tmp_path / "deaf.py"), "", as_script=True),
+        output=tmp_path / "s.fxs",
+        on_output=lambda stream, chunk: heard.set(),
+    )
+    await capture.start()
+    await heard.wait()
+    capture.interrupt()
+    outcome = await capture.cancel(grace_s=0.1)
+    assert outcome.kind == "cancelled"
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert Outcome.from_json(reader.meta("outcome")) == outcome
+
+
+def test_sigterm_ends_the_command_line_with_143_and_keeps_the_session(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(1000)\n")
+    command = [sys.executable, "-m", "fx_explorer", "run", str(tmp_path / "script.py"), "-o", str(tmp_path / "s.fxs")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"cancelled while running script.py" in said
+    assert (tmp_path / "s.fxs").exists()
+
+
+def test_a_fifo_is_no_target_and_nobody_waits_for_a_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "fifo.py")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["capture", "fifo.py"]) == 2
+    assert "fifo.py is a FIFO" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.children import children, finding_in_words
 from fx_explorer.analysis.fallbacks import left_to_python
+from fx_explorer.analysis.guards import check_count
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.recompiles import causes, limit_hits
 from fx_explorer.analysis.totals import totals
@@ -115,7 +116,7 @@ def _guards(reader: SessionReader, limit: int) -> Check:
     own = [
         (Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
         for one in first_ways(reader)
-        if (size := reader.count(model.Guard, compilation=one.id))
+        if (size := check_count(reader, one.id))
     ]
     there = [
         (Finding(one.file, one.line, f"{plain_function(one.text)} in a child process"), one.count)

@@ -61,6 +61,15 @@ def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[G
     return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in found]
 
 
+def check_count(reader: SessionReader, compilation: int | None = None) -> int:
+    """How many checks torch runs for compiled code: the leaves of its guard trees, each once. A guard that Dynamo asked for may
+    have several, or none of its own; where the tree is not known (a session of old), the guards are counted."""
+    condition, values = ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
+    checks = "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check" + condition + ")"
+    found = int(reader.query(checks, values)[0][0])
+    return found or int(reader.query(f"SELECT count(*) FROM guard{condition}", values)[0][0])
+
+
 def guards_of(reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None) -> list[model.Guard]:
     """One page of a compilation's guards, in the order torch checks them."""
     limit = -1 if stop is None else stop - start

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.compare import Figure
+from fx_explorer.analysis.guards import check_count
 from fx_explorer.analysis.totals import operations_captured, totals
 from fx_explorer.analysis.words import seconds
 from fx_explorer.model import Outcome
@@ -38,7 +39,7 @@ def session_figures(reader: SessionReader) -> SessionFigures:
         counted.graph_break_hits,
         reader.count(model.Compilation, status="skipped"),
         counted.recompiles,
-        reader.count(model.Guard),
+        check_count(reader),
         sum(not row.became for row in reader.rows(model.Symbol) if row.final_range),
         operations_captured(reader),
         counted.kernels,

@@ -18,6 +18,7 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.ending import run_facts
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.fallbacks import left_to_python
+from fx_explorer.analysis.guards import check_count
 from fx_explorer.analysis.kernels import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.nested_regions import nested_region_facts
 from fx_explorer.analysis.outline import plain_function
@@ -50,7 +51,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *_changed_by_hand(reader),
         *_other_ways(reader),
         *_breaks(reader),
-        *_recompiles(reader),
+        *_recompiles(reader, figures),
         *_kernels(reader),
         *regional_facts(reader),
         *_memory(reader),
@@ -153,7 +154,7 @@ def _break(one: DistinctBreak) -> Fact:
     return Fact("breaks", "problem", text, detail, one.place, "breaks")
 
 
-def _recompiles(reader: SessionReader) -> Iterator[Fact]:
+def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     for hit in limit_hits(reader):
         refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
         yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
@@ -165,9 +166,11 @@ def _recompiles(reader: SessionReader) -> Iterator[Fact]:
     if len(found) > SHOWN_AT_MOST:
         more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
-    guards = reader.count(model.Guard)
+    guards = check_count(reader)
     if guards:
-        text = f"The compiled code is used again as long as {counted(guards, 'condition')} hold."
+        times = figures.compilations
+        among = f", {guards:,} in all, each compilation its own" if times > 1 else f": {guards:,}"
+        text = f"The compiled code is used again as long as its guards hold{among}."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.compare import LANGUAGES, Figure
+from fx_explorer.analysis.guards import check_count
 from fx_explorer.analysis.kernels import kernel_uses
 from fx_explorer.analysis.saved import saved_total
 from fx_explorer.analysis.totals import totals
@@ -32,7 +32,7 @@ def _figures(reader: SessionReader) -> dict[str, str]:
         "graphs": f"{counted.graphs:,}",
         "graph breaks": f"{counted.graph_breaks:,}",
         "recompiles": f"{counted.recompiles:,}",
-        "guards": f"{reader.count(model.Guard):,}",
+        "guards": f"{check_count(reader):,}",
         "kernels": f"{counted.kernels:,}",
         **{f"  {LANGUAGES.get(language, language)}": f"{count:,}" for language, count in sorted(languages.items())},
         "kept for the backward": size(saved),

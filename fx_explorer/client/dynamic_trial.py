@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.guards import check_count
 from fx_explorer.client.capture import Capture
 from fx_explorer.client.passing_capture import passing_capture
 from fx_explorer.errors import UsageError
@@ -137,7 +138,7 @@ def _result(reader: SessionReader, way: Way, outcome: Outcome, said: str) -> Dyn
         compilations=len(compiled),
         recompiles=sum(row.recompile > 0 for row in compiled),
         graphs=reader.count(model.Graph, stage="dynamo", parent=0),
-        guards=reader.count(model.Guard),
+        guards=check_count(reader),
         symbols=sum(not row.became for row in symbols),
         specialized=sum(bool(row.became) for row in symbols),
         kernels=reader.count(model.Kernel),

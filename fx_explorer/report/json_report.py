@@ -18,7 +18,7 @@ from fx_explorer.analysis.children import children
 from fx_explorer.analysis.console import ExplainedFailure, failures
 from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.fallbacks import left_to_python
-from fx_explorer.analysis.guards import guard_kinds
+from fx_explorer.analysis.guards import check_count, guard_kinds
 from fx_explorer.analysis.kernels import kernel_nodes
 from fx_explorer.analysis.measured import call_time, measured
 from fx_explorer.analysis.options import console_options
@@ -137,7 +137,7 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "missing_stages": row.missing_stages or {},
         "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=row.id)],
         "kernels": _kernels(reader, row),
-        "guards": reader.count(model.Guard, compilation=row.id),
+        "guards": check_count(reader, row.id),
         "guard_kinds": {one.kind: one.count for one in guard_kinds(reader, row.id)},
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),

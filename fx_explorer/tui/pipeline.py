@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.guards import check_count
 from fx_explorer.analysis.saved import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
@@ -122,7 +123,7 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     whole = totals(reader)
     return {
         "Dynamo": _said(
-            counted(whole.graphs, "graph"), counted(whole.graph_breaks, "break"), counted(reader.count(model.Guard), "guard")
+            counted(whole.graphs, "graph"), counted(whole.graph_breaks, "break"), counted(check_count(reader), "guard")
         ),
         "AOTAutograd": _aot_found(reader),
         "Inductor": _said(_fused(reader)),

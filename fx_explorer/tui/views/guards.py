@@ -20,7 +20,7 @@ from fx_explorer.analysis.guard_tree import (
     guard_groups,
     verdicts,
 )
-from fx_explorer.analysis.guards import KIND_IN_WORDS, guard_kinds
+from fx_explorer.analysis.guards import KIND_IN_WORDS, check_count, guard_kinds
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
@@ -177,7 +177,7 @@ def _guard_text(guard: model.Guard) -> str:
 
 
 def _notice(reader: SessionReader, search: str) -> str:
-    guards, checks = reader.count(model.Guard), reader.count(model.GuardCheck)
+    guards, checks = check_count(reader), reader.count(model.GuardCheck)
     if not guards:
         return ""
     if search:
@@ -185,7 +185,7 @@ def _notice(reader: SessionReader, search: str) -> str:
     if not checks:
         frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
         return f"{counted(guards, 'guard')}; most of them: {frequent}."
-    words = f"{counted(guards, 'guard')}, {counted(checks, 'check')}{_tree_cost(reader)}."
+    words = f"{counted(guards, 'guard')}{_tree_cost(reader)}."
     dear = dearest(one for group in guard_groups(reader) for one in group.checks)
     return f"{words} Dearest: {dear}." if dear else words
 

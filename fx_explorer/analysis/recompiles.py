@@ -182,6 +182,9 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
     function = session.function(compilation) or before
     change = change_of(row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new)
     file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
+    is_shared = _is_shared(compilation, before)
+    if is_shared and compilation and before:
+        change = replace(change, words=_shared_words(before))
     at_function = (function.file, function.line) if function else ("", 0)
     return ExplainedRecompile(
         compilation=compilation.name if compilation else "",
@@ -196,9 +199,29 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
         change=change,
         called_from=_caller(reader, compilation),
         graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
-        remedy=remedy(change, row.reason, sizes_then(reader, change, before, compilation)) or NO_REMEDY,
+        remedy=SHARED
+        if is_shared
+        else remedy(change, row.reason, sizes_then(reader, change, before, compilation)) or NO_REMEDY,
         times=row.times,
     )
+
+
+SHARED = (
+    "Nothing: each of them is compiled once. They count together against torch._dynamo.config.recompile_limit; a function of "
+    "your own around each, given to torch.compile, is counted by itself."
+)
+
+
+def _is_shared(compilation: model.Compilation | None, before: model.Compilation | None) -> bool:
+    """Whether torch put its own function around two callables: it takes the second for a recompile of the first."""
+    if compilation is None or before is None:
+        return False
+    names = compilation.function, before.function
+    return all(names) and names[0] != names[1] and not any("torch_dynamo_resume_in_" in name for name in names)
+
+
+def _shared_words(before: model.Compilation) -> str:
+    return f"torch calls it from a function of its own, from which it called {plain_function(before.function)} before"
 
 
 _SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")

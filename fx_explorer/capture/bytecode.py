@@ -24,6 +24,7 @@ from fx_explorer.capture.jumps import gutter
 from fx_explorer.capture.made_code import KnownCode
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.wrapped import is_wrapper
 from fx_explorer.model import ArtifactKind, LineSource
 
 _UUID = re.compile(r"(?<=__compiled_fn_)(\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
@@ -73,7 +74,9 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
     def hook(original: types.CodeType, modified: types.CodeType) -> None:
         with recording.noting("bytecode", "dynamo"):
             name = recording.compilation_name()
-            recording.change_compilation(name, function=getattr(original, "co_qualname", original.co_name))
+            function = getattr(original, "co_qualname", original.co_name)
+            if not is_wrapper(original.co_filename, function):  # that one has the name of what it was made for
+                recording.change_compilation(name, function=function)
             _add_bytecode(recording, "bytecode_original", original)
             _add_modified(recording, original, modified)
 

@@ -26,6 +26,7 @@ from fx_explorer.capture.live_guards import LiveGuards
 from fx_explorer.capture.made_code import MadeCode
 from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.capture.sources import Sources
+from fx_explorer.capture.wrapped import GivenCallables
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
     STAGES,
@@ -119,6 +120,7 @@ class Recording:
         # what hooks leave for each other
         self.live_guards = LiveGuards()
         self.made_code = MadeCode()
+        self.given = GivenCallables()
         self.recompiled: dict[str, types.CodeType] = {}
         """The function of each compilation that is made again, until it ends."""
         self.failed_guards: dict[str, dict[str, FailedGuard]] = {}

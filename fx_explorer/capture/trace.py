@@ -26,6 +26,7 @@ from fx_explorer.capture.sources import parse_stack
 from fx_explorer.capture.spans import Spans
 from fx_explorer.capture.steady_logger import steady
 from fx_explorer.capture.symbol_rows import RECORDS, add_record
+from fx_explorer.capture.wrapped import being_compiled, is_wrapper
 from fx_explorer.model import Artifact, Failure, Frame, Metric, Status
 
 TRACE_LOGGER = "torch.__trace"
@@ -111,7 +112,7 @@ class _Handler(logging.Handler):
         if known is not None and known.status != "running":
             recording.begin_again(name)
         recording.captured_ahead.discard(name)
-        where = _frames(content["stack"])[-1]
+        where = _of_the_user(recording, _frames(content["stack"])[-1])
         recording.sources.file(where.file)
         recording.change_compilation(
             name,
@@ -225,6 +226,14 @@ class _Handler(logging.Handler):
         self._recording.cache_events.setdefault(name, []).append(content["name"])
         row = Metric(0, self._recording.compilation_id(name), "cache_event", json.dumps(content["name"]))
         self._recording.writer.add(row)
+
+
+def _of_the_user(recording: Recording, where: Frame) -> Frame:
+    """What the user gave to torch.compile, where Dynamo sees torch's function around it."""
+    if not is_wrapper(where.file, where.function):
+        return where
+    given = recording.given.of(being_compiled())
+    return Frame(given.file or where.file, given.line or where.line, given.name, "")
 
 
 _ABOUT_THE_RECORD = frozenset(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -18,8 +19,20 @@ STAGE_IN_WORDS: dict[str, str] = {
     "schedule": "lowering and fusing (Inductor)",
     "output_code": "writing code (Inductor)",
     "kernel": "building kernels",
+    "cache": "loading from torch's cache",
     "": "elsewhere",
 }
+
+FROM_CACHE = "cache"
+"""What stands for a stage where the work of several was done before."""
+
+LOADING = frozenset({"AOTAutogradCache.inductor_load", "PyCodeCache.load_by_key_path"})
+
+_OUTER_EVENTS_OF_A_HIT = {
+    "aotautograd_cache": frozenset({"backend_compile"}),
+    "fx_graph_cache": frozenset({"inductor_compile", "fx_codegen_and_compile"}),
+}
+"""Which surrounding event is the look-up and the loading itself when a cache has what it would make: nothing else is in it."""
 
 STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
     "dynamo": "dynamo",
@@ -50,13 +63,24 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     wanted = {} if compilation is None else {"compilation": compilation}
     ways = set() if compilation is not None else _other_ways(reader)
     spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in ways]
-    exclusive = exclusive_seconds(spans)
+    exclusive = exclusive_seconds(spans, _loading_events(reader))
     by_stage: dict[str, float] = {}
-    for stage in (*model.STAGES, ""):
+    for stage in (*model.STAGES, FROM_CACHE, ""):
         if stage in exclusive:
             by_stage[stage] = exclusive[stage]
     total = compile_seconds(reader, compilation)
     return StageTimes(by_stage, total, max(0.0, total - sum(by_stage.values())))
+
+
+def _loading_events(reader: SessionReader) -> dict[int, frozenset[str]]:
+    """Compilation → events that only loaded something there, since one of torch's caches had it."""
+    found: dict[int, frozenset[str]] = {}
+    for row in reader.rows(model.Metric, name="cache_event"):
+        event = json.loads(row.value)
+        for cache, names in _OUTER_EVENTS_OF_A_HIT.items():
+            if event == f"{cache}_hit":
+                found[row.compilation] = found.get(row.compilation, LOADING) | names
+    return found
 
 
 def _other_ways(reader: SessionReader) -> set[int]:
@@ -74,8 +98,9 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
     return float(found[0][0] or 0.0)
 
 
-def exclusive_seconds(spans: Sequence[model.Span]) -> dict[str, float]:
-    """Seconds by stage, each instant given to the innermost span around it.
+def exclusive_seconds(spans: Sequence[model.Span], loading: Mapping[int, frozenset[str]] | None = None) -> dict[str, float]:
+    """Seconds by stage, each instant given to the innermost span around it. ``loading``: by compilation, events that loaded
+    what a cache had.
 
     A span without a stage of its own belongs to the span around it. Clocks are rounded, so a span that ends a little after the
     one around it is cut there.
@@ -102,7 +127,8 @@ def exclusive_seconds(spans: Sequence[model.Span]) -> dict[str, float]:
         while open_spans and open_spans[-1][0] <= span.start_s:
             open_spans.pop()
         around_end, around_stage = open_spans[-1] if open_spans else (float("inf"), "")
-        stage = span.stage or STAGE_OF_OUTER_EVENT.get(span.name) or around_stage
+        is_loading = span.name in (loading or {}).get(span.compilation, ())
+        stage = FROM_CACHE if is_loading else span.stage or STAGE_OF_OUTER_EVENT.get(span.name) or around_stage
         open_spans.append((min(span.start_s + span.duration_s, around_end), stage))
     advance(max((s.start_s + s.duration_s for s in spans), default=0.0))
     return seconds

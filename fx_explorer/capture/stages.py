@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fx_explorer.capture.graphs import computes_nothing, target_name
 from fx_explorer.model import Stage, Status
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording import Recording
+    from fx_explorer.capture.segments import Segment
 
 STAGE_OF_EVENT: dict[str, Stage] = {
     "bytecode_tracing": "dynamo",
@@ -36,8 +38,13 @@ REGIONAL = "regional_inductor"
 NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
 
 
-def missing(recording: Recording, name: str, status: Status) -> dict[str, str] | None:
-    """Stage → why compilation ``name`` has nothing of it. None when it has all of them."""
+COMPUTES_NOTHING = "the graph computes nothing: it returns its inputs, or parts of them, as they are"
+ONLY_VIEWS = "the graph only makes views or memory without content, which needs no kernel"
+NEEDS_NONE = "the graph needed no kernel"
+
+
+def missing(recording: Recording, name: str, status: Status, error: str = "") -> dict[str, str] | None:
+    """Stage → why compilation ``name`` has nothing of it. None when it has all of them. ``error``: what stopped it."""
     seen = recording.seen_stages.get(name, set())
     absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]
     if status == "left":
@@ -48,6 +55,9 @@ def missing(recording: Recording, name: str, status: Status) -> dict[str, str] |
         return dict.fromkeys(absent, "not compiled so far")
     if name not in recording.segments:
         return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
+    if status == "skipped":
+        why = f": {error}" if error else ""
+        return dict.fromkeys(absent, f"the compiler gave up before it, and the function was left to Python{why}") or None
     reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}
     return {stage: reason for stage, reason in reasons.items() if reason} or None
 
@@ -64,7 +74,14 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
     if stage in _INDUCTOR_STAGES and "output_code" not in seen and backend == REGIONAL:
         return NOTHING_ANNOTATED
     if stage in _INDUCTOR_STAGES and "output_code" not in seen:
-        return f"backend {backend} does not use Inductor"
+        is_inductor = "pre_grad" in seen or "post_grad" in seen
+        return COMPUTES_NOTHING if is_inductor else f"backend {backend} does not use Inductor"
     if stage == "kernel":
-        return "the graph needed no kernel"
+        return _why_no_kernel(recording.segments[name])
     return ""
+
+
+def _why_no_kernel(segment: Segment) -> str:
+    """Of a graph whose code was written."""
+    nodes = [node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids]
+    return ONLY_VIEWS if all(computes_nothing(node, target_name(node)) for node in nodes) else NEEDS_NONE

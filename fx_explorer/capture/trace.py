@@ -153,7 +153,7 @@ class _Handler(logging.Handler):
             restart_reasons=restarts,
             backend=recording.backends.get(name, row.backend),
             duration_s=max(0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s),
-            missing_stages=stages.missing(recording, name, status),
+            missing_stages=stages.missing(recording, name, status, error),
         )
         self.spans.flush()
 

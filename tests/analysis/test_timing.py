@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.timing import compile_seconds, exclusive_seconds, stage_times
+from fx_explorer.analysis.timing import LOADING, compile_seconds, exclusive_seconds, stage_times
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 
 
 def span(name: str, stage: model.Stage | None, start: float, duration: float) -> model.Span:
     return model.Span(0, 1, name, stage, start, duration)
+
+
+def test_what_surrounds_the_stages_is_loading_where_a_cache_had_what_it_makes() -> None:
+    spans = [span("dynamo", None, 0, 10), span("backend_compile", None, 2, 7), span("PyCodeCache.load_by_key_path", None, 4, 3)]
+    assert exclusive_seconds(spans)["pre_grad"] >= 4
+    loading = {spans[0].compilation: LOADING | {"backend_compile"}}
+    assert exclusive_seconds(spans, loading) == {"dynamo": 3, "cache": 7}
 
 
 def test_an_instant_belongs_to_the_innermost_span() -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fx_explorer.analysis.timing import stage_times
 from fx_explorer.capture import recorder
 from fx_explorer.model import (
     Artifact,
@@ -317,6 +318,10 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
 
     first = record(tmp_path / "first.fxs", program, use_caches=True, build=True)
     again = record(tmp_path / "again.fxs", program, use_caches=True, build=True)
+    assert "cache" not in stage_times(first).by_stage
+    loaded = stage_times(again).by_stage
+    assert loaded["cache"] > 0
+    assert not {"pre_grad", "post_grad", "schedule"} & set(loaded)
     (lowered,) = first.rows(Artifact, kind="output_code")
     (cached,) = again.rows(Artifact, kind="output_code")
     assert again.text(cached.text) == first.text(lowered.text)

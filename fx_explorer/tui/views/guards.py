@@ -184,7 +184,7 @@ def _notice(reader: SessionReader, search: str) -> str:
         return f"Only checks with: {search}. L changes it, and shows all when it is empty."
     if not checks:
         frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
-        return f"{counted(guards, 'guard')}; most of them: {frequent}."
+        return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
     words = f"{counted(guards, 'guard')}{_tree_cost(reader)}."
     dear = dearest(one for group in guard_groups(reader) for one in group.checks)
     return f"{words} Dearest: {dear}." if dear else words

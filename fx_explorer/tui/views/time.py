@@ -83,8 +83,9 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
     if not whole.by_stage:
         return ""
     stage, took = max(whole.by_stage.items(), key=lambda entry: entry[1])
-    part = share(took, whole.total_s)
-    words = f"{seconds(whole.total_s)} in all; most of it ({part}) went into {STAGE_IN_WORDS.get(stage, stage)}."
+    part = "most of it" if 2 * took > whole.total_s else "the largest part"
+    where = f"{part} ({share(took, whole.total_s)}) went into {STAGE_IN_WORDS.get(stage, stage)}"
+    words = f"{seconds(whole.total_s)} in all; {where}."
     return words if reader.meta("build") else f"{words} Building kernels is not in it: nothing was built."
 
 

@@ -11,6 +11,7 @@ from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.cut_tensors import CutTensors
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured import break_times
+from fx_explorer.analysis.torch_breaks import TorchsOwn, torchs_own
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
 
@@ -66,11 +67,14 @@ class DistinctBreak:
     resume_functions: tuple[str, ...] = ()
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
+    of_torch: TorchsOwn | None = None
+    """Set where code of torch's own breaks, which the line calls."""
 
     @property
     def in_words(self) -> str:
         """torch's reason, plainly where we know how."""
-        return PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
+        plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
+        return self.of_torch.in_words(self.registry_id, plain) if self.of_torch else plain
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
@@ -98,11 +102,12 @@ class _Known:
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
+        of_torch = torchs_own(self._reader, first, self._books.chain(first))
         return DistinctBreak(
             registry_id=first.registry_id,
             reason=first.reason,
             explanation=first.explanation,
-            hints=tuple(dict.fromkeys(first.hints)),
+            hints=of_torch.hints if of_torch else tuple(dict.fromkeys(first.hints)),
             file=first.file,
             line=first.line,
             code=first.code.strip(),
@@ -116,6 +121,7 @@ class _Known:
             chain=self._books.chain(first),
             resume_functions=tuple(dict.fromkeys(name for hit in hits for name in self._resumed(hit))),
             cost=self._cost(hits),
+            of_torch=of_torch,
         )
 
     def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:

@@ -1,0 +1,68 @@
+"""A break in torch's own code, as an optimizer's, is told as torch's, with the line of the user's that called it."""
+
+import inspect
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.overview import overview
+from tests.capture.recorded import Compile, failures, record
+
+
+def program(compile_: Compile) -> None:
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def train(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        torch._dynamo.graph_break()
+        return loss
+
+    compile_(train)(torch.ones(2, 4))
+
+
+def line_of(text: str) -> int:
+    lines, first = inspect.getsourcelines(program)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    found = {(one.file, one.line): one for one in distinct_breaks(reader)}
+    step = found[__file__, line_of("optimizer.step()")]
+    assert step.chain[-1].file.endswith("optimizer.py")  # as torch's own stack has it
+    assert step.in_words == (
+        f"torch itself asks for a cut in {step.chain[-1].function} (torch/optim/optimizer.py:{step.chain[-1].line}), "
+        "which this line calls"
+    )
+    assert not any("graph_break" in hint for hint in step.hints)
+    zero = found[__file__, line_of("zero_grad()")]
+    assert zero.in_words == "it calls Optimizer.zero_grad of torch, which torch keeps out of compilation"
+    assert any("torch itself asks for a cut" in fact.text for fact in overview(reader))
+    assert failures(reader) == []
+
+
+def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    (own,) = (one for one in distinct_breaks(reader) if one.line == line_of("_dynamo.graph_break()"))
+    assert own.of_torch is None
+    assert own.in_words == "a cut was asked for here (torch._dynamo.graph_break)"
+    assert any("graph_break" in hint for hint in own.hints)
+
+
+def test_a_folder_of_the_users_that_is_called_torch_is_not_torch(tmp_path: Path) -> None:
+    from fx_explorer import model
+    from fx_explorer.analysis.torch_breaks import torchs_own
+    from fx_explorer.session import SessionReader, SessionWriter
+
+    path = str(tmp_path / "torch" / "mine.py")
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add(model.SourceFile(0, path, 0, is_user=True))
+        hit = model.GraphBreak(0, 0, "GB0025", "", "", (), "main.py", 3, "")
+        with SessionReader(tmp_path / "s.fxs") as reader:
+            assert torchs_own(reader, hit, [model.Frame(path, 7, "f", "")]) is None

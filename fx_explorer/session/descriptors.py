@@ -26,6 +26,9 @@ ROOM = 64
 SPARE = 16
 """Numbers left to other threads while the rest is filled."""
 
+_fstat = os.fstat
+"""As it is before the program can put something else in its place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
@@ -44,7 +47,7 @@ class Descriptor:
     def is_ours(self) -> bool:
         """False once the program has closed it, whatever has the number now. Costs half a microsecond."""
         try:
-            status = os.fstat(self.number)
+            status = _fstat(self.number)
         except OSError:
             return False
         return (status.st_dev, status.st_ino) == (self.device, self.inode)

@@ -16,6 +16,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
 
 from fx_explorer import model
@@ -53,7 +54,7 @@ class SessionWriter:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._depth = 0
-        self._owner = os.getpid()
+        self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
         """Those that SQLite opened: the file, its write-ahead log, and the index of that."""
         self._is_abandoned = False
@@ -106,7 +107,7 @@ class SessionWriter:
                 self._db.execute("COMMIT")
 
     def _check_process(self) -> None:
-        if os.getpid() != self._owner:
+        if getpid() != self._owner:
             # SQLite connections must not be used across a fork (sqlite.org/howtocorrupt.html, "carrying an open database").
             self._abandon()
             raise SessionWriteError("what a forked child compiles is not recorded")
@@ -117,7 +118,7 @@ class SessionWriter:
 
     def _is_intact(self) -> bool:
         """Whether SQLite still writes into the session, and not into a file that got the number of a closed descriptor."""
-        if self._is_abandoned or os.getpid() != self._owner or not all(one.is_ours for one in self._descriptors):
+        if self._is_abandoned or getpid() != self._owner or not all(one.is_ours for one in self._descriptors):
             self._abandon()
         return not self._is_abandoned
 
@@ -230,7 +231,7 @@ class SessionWriter:
 
     def close(self) -> None:
         """Close this writer's connection. The last one to close folds the WAL into the file."""
-        if os.getpid() != self._owner:
+        if getpid() != self._owner:
             self._abandon()
             return
         with self._lock:

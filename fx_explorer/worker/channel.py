@@ -24,6 +24,9 @@ MAX_MESSAGE = 4_000
 """Characters of a text that the client is sent; the whole is in the session. JSON may make it 14 times as long, and the client
 reads lines up to 1 MiB."""
 
+_read, _write = os.read, os.write
+"""As they are before the program can put something else in their place."""
+
 MAX_SHOWN = 200
 """Characters of a line that is no command."""
 
@@ -52,7 +55,7 @@ class Channel:
         with self._lock:
             try:
                 while line and self._notices and self._notices.is_ours:
-                    line = line[os.write(self._notices.number, line) :]
+                    line = line[_write(self._notices.number, line) :]
             except OSError:
                 self._notices = None
         return not line
@@ -100,7 +103,7 @@ class Channel:
         """The next line, empty at the end of the pipe."""
         while b"\n" not in self._unread:
             try:
-                chunk = os.read(self._commands.number, 65536) if self._commands and self._commands.is_ours else None
+                chunk = _read(self._commands.number, 65536) if self._commands and self._commands.is_ours else None
             except OSError:
                 chunk = None
             if chunk is None:

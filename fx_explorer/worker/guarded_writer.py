@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import replace
+from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
 
 from fx_explorer.errors import SessionWriteError
@@ -30,7 +30,7 @@ class GuardedWriter(SessionWriter):
     def transaction(self) -> Iterator[None]:
         """As ever; but a write that failed is the last one. To try again would be to wait again, for a lock or a disk, with
         each artefact of a program that compiles thousands."""
-        if os.getpid() != self._owner:
+        if getpid() != self._owner:
             self._move_to_child()
         if self.failure:
             raise self.failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ class Progress:
         self.channel = channel
         self.place = Place(request.target)
         self.activity = ""
-        self._process = os.getpid()
+        self._process = getpid()
 
     def say(self, activity: str) -> None:
         """Tell what happens now."""
@@ -48,7 +48,7 @@ class Progress:
     @property
     def is_in_fork(self) -> bool:
         """Whether this is a child that the program forked: it is no worker."""
-        return os.getpid() != self._process
+        return getpid() != self._process
 
     def watch_children(self) -> None:
         """From now on, processes that the program starts or forks are noticed, and record what they compile."""

@@ -129,6 +129,16 @@ async def test_stdout_and_stderr_that_are_closed_or_replaced_are_the_programs_ow
     assert (tmp_path / "mine0").stat().st_size == 5000 * 5
 
 
+@warm
+async def test_functions_of_os_that_the_program_replaces_stop_no_recording(tmp_path: Path) -> None:
+    breaking = "for name in ('fstat', 'getpid', 'write', 'read'):\n    setattr(os, name, lambda *_: None)\n"
+    (tmp_path / "breaking.py").write_text(f"{COMPILING}{breaking}compiled(3)\nprint('through')\n")
+    ended = await capture(tmp_path / "breaking.py", as_script=True)
+    assert ended.outcome.kind == "finished", ended.outcome.message
+    assert ended.printed() == ["through"]
+    assert ended.compilations == 2
+
+
 # the writer itself
 
 

@@ -74,6 +74,22 @@ def test_a_number_that_is_not_in_the_list_is_a_message(mend: MendCommand, captur
     )
 
 
+def test_what_cannot_be_written_is_told_before_a_trial_and_before_asking(
+    mend: MendCommand, captured_program: tuple[Path, Path]
+) -> None:
+    file, session = captured_program
+    mode = file.stat().st_mode
+    file.chmod(0o444)
+    try:
+        refused = mend(session, "--apply", 1, answer="y\n")
+    finally:
+        file.chmod(mode)
+    assert refused.returncode == 1
+    assert f"not written: {file} is read-only" in refused.stdout
+    assert "tried in" not in refused.stdout
+    assert "[y/N]" not in refused.stdout
+
+
 def test_it_is_written_when_the_user_agrees_and_not_before(mend: MendCommand, captured_program: tuple[Path, Path]) -> None:
     file, session = captured_program
     refused = mend(session, "--apply", 1, answer="n\n")

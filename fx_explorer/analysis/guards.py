@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
+from fx_explorer.session.counting import check_count as check_count  # a question of `client`, too
 
 KIND_IN_WORDS: dict[str, str] = {
     "TENSOR_MATCH": "a tensor keeps its dtype, device, layout and every size that is not dynamic",
@@ -59,15 +60,6 @@ def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[G
     condition, values = ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
     found = reader.query(f"SELECT kind, count(*) FROM guard{condition} GROUP BY kind ORDER BY 2 DESC, 1", values)
     return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in found]
-
-
-def check_count(reader: SessionReader, compilation: int | None = None) -> int:
-    """How many checks torch runs for compiled code: the leaves of its guard trees, each once. A guard that Dynamo asked for may
-    have several, or none of its own; where the tree is not known (a session of old), the guards are counted."""
-    condition, values = ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
-    checks = "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check" + condition + ")"
-    found = int(reader.query(checks, values)[0][0])
-    return found or int(reader.query(f"SELECT count(*) FROM guard{condition}", values)[0][0])
 
 
 def guards_of(reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None) -> list[model.Guard]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.guards import check_count
 from fx_explorer.client.capture import Capture
 from fx_explorer.client.passing_capture import passing_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.session import SessionReader
+from fx_explorer.session.counting import check_count
 
 TIMEOUT_S = 300.0
 

@@ -14,10 +14,13 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends import common
+from torch._dynamo.exc import RestartAnalysis
 
 from fx_explorer.capture.driving.at_gate import at_gate
 from fx_explorer.capture.driving.snapshots import snapshot
 from fx_explorer.capture.driving.steering import Steering
+from fx_explorer.capture.error_lines import one_line
+from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links import copied_links, traced_links
 from fx_explorer.capture.nested_regions import partition_region
 from fx_explorer.capture.patching import patched
@@ -67,7 +70,14 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
         with recording.compiling(direction):
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
-            return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+            try:
+                return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+            except Exception as error:
+                if not _is_ahead_of_its_time(recording, direction, error):
+                    raise
+                message = f"the backward could not be compiled: {one_line(str(error) or type(error).__name__)}"
+                recording.add_failure("compiler", recording.stage, error, message)
+                return NotBuilt()
 
     compile_and_record.fx_explorer_inner = compiler  # type: ignore[attr-defined]
     if inner is None:
@@ -76,6 +86,14 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
     wrapped.compiler_fn = compile_and_record
     wrapped.fx_explorer_inner = compiler
     return wrapped
+
+
+def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exception) -> bool:
+    """Whether a backward fails that torch compiles when it runs: while inspecting it is lowered with the forward, which the
+    program needs all the same, and never runs."""
+    is_asked_for = recording.steering is not None and recording.steering.is_outside
+    is_inspected = direction == "backward" and not recording.request.build and not is_asked_for
+    return is_inspected and not isinstance(error, RestartAnalysis)
 
 
 def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:

@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch._dynamo import trace_rules
-from torch._dynamo.eval_frame import skip_code
 
 from fx_explorer.capture.callers import Caller, caller, is_torch_itself
 from fx_explorer.capture.driving.catalogue import as_json
-from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
+from fx_explorer.capture.unseen import patched_in_programs
 from fx_explorer.capture.versions import compile_parameters
 from fx_explorer.model import CONSOLE, OptionInForce
 
@@ -29,7 +27,6 @@ _RECORDED = tuple(name.removeprefix("compile.") for name in CONSOLE if name.star
 @contextlib.contextmanager
 def compile_call_hook(recording: Recording) -> Iterator[None]:
     """Inside the block every call of torch.compile is recorded, and gets the arguments of the request."""
-    trace_rules.get_torch_obj_rule_map()  # Dynamo knows torch.compile by identity: it must have seen the original
     wanted, defaults = recording.request.compile_arguments, compile_parameters()
     calls = _Calls(recording, wanted, defaults)
 
@@ -38,7 +35,7 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or is_torch_itself():
+            if is_torch_itself():
                 return original(*args, **kwargs)
             given = dict(signature.bind(*args, **kwargs).arguments)
             model = given.pop("model", None)
@@ -48,11 +45,9 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
                 calls.note(model, given)
             return original(model, **with_those_wanted(given, wanted))
 
-        recorded: Any = compile
-        skip_code(recorded.__code__)  # after a break at the call Dynamo would compile this function, and break in it
-        return recorded
+        return compile
 
-    with patched(torch, "compile", make):
+    with patched_in_programs(torch, "compile", make):
         yield
 
 

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from torch._dynamo import convert_frame
+from torch._dynamo import compiled_autograd, convert_frame
 from torch._dynamo.exc import Unsupported, UserError
 
 from fx_explorer.capture.break_registry import completed
@@ -42,7 +42,7 @@ def given_up_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
         @functools.wraps(original)
         def format_error_msg(error: Exception, code: types.CodeType, *args: Any, **kwargs: Any) -> Any:
             with recording.noting("a function left to Python", "dynamo"):
-                if not getattr(error, "logged", False):
+                if not getattr(error, "logged", False) and not _is_called_by_autograd():
                     _add(recording, code, *_given_up(error), compilation=_compilation(recording, error))
             return original(error, code, *args, **kwargs)
 
@@ -86,6 +86,15 @@ def skip_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         return _handle_skip
 
     return patched(convert_frame.CatchErrorsWrapper, "_handle_skip", make)
+
+
+def _is_called_by_autograd() -> bool:
+    """Whether compiled autograd calls the function while it collects the backward. Dynamo looks at all that it calls, down to
+    torch's own dependencies, and gives most of it up; that says nothing about the program."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != compiled_autograd.__file__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _add(

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.graphs import is_region_call
-from fx_explorer.capture.patching import patched
+from fx_explorer.capture.patching import configured, patched
 from fx_explorer.capture.versions import options_there
 
 _BUILDERS = (
@@ -152,7 +152,7 @@ def backward_at_once() -> contextlib.AbstractContextManager[object]:
     from torch._functorch import config
 
     has_option = hasattr(config, _AT_ONCE)
-    return config.patch({_AT_ONCE: True}) if has_option else contextlib.nullcontext()
+    return configured(config, {_AT_ONCE: True}) if has_option else contextlib.nullcontext()
 
 
 def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
@@ -174,7 +174,7 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     _replace(stack, getattr(codecache, "CppWrapperCodeCache", None), "load_pybinding", lambda *args, **kwargs: NotBuilt())
     # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the middle of code generation.
     _replace(stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None)
-    stack.enter_context(config.patch(compile_threads=1))  # no pool of compile processes is started
+    stack.enter_context(configured(config, {"compile_threads": 1}))  # no pool of compile processes is started
 
 
 def _replace(stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
@@ -222,7 +222,7 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     from torch._inductor import config, select_algorithm
 
     measuring = options_there(config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion")
-    stack.enter_context(config.patch(dict.fromkeys(measuring, False)))
+    stack.enter_context(configured(config, dict.fromkeys(measuring, False)))
     if not hasattr(select_algorithm, "get_algorithm_selector_cache"):
         notes["autotuning"] = "this torch release cannot be kept from timing candidates with max-autotune"
         return

@@ -1,4 +1,4 @@
-"""Replacing a function of torch for as long as a capture runs."""
+"""Replacing a function of torch, or an option, for as long as a capture runs."""
 
 from __future__ import annotations
 
@@ -21,3 +21,22 @@ def patched(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
     finally:
         if getattr(owner, name) is replacement:
             setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def configured(config: Any, values: dict[str, Any]) -> Iterator[None]:
+    """The options of a config module of torch's have these values inside the block, on every thread.
+
+    An option that is set holds on the thread that sets it (a ``ContextVar``, torch/utils/_config_module.py). The others get
+    what the environment says, or else the default.
+    """
+    entries = {name: config._config[name] for name in values}
+    before = {name: entry.env_value_default for name, entry in entries.items()}
+    with config.patch(values):
+        for name, entry in entries.items():
+            entry.env_value_default = values[name]
+        try:
+            yield
+        finally:
+            for name, entry in entries.items():
+                entry.env_value_default = before[name]

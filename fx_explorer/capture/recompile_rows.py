@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 from fx_explorer.capture.hook_notes import FailedGuard, GuardedValue
 from fx_explorer.capture.recompiles import count_failed
@@ -14,12 +15,13 @@ from fx_explorer.model import Recompile
 _USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
 
 
-def add_recompiles(recording: Recording, name: str, payload: str) -> None:
-    """What the hook noted (recompiles.py); without it what torch reports, a text or a list of texts."""
+def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
+    """What the hook noted (recompiles.py); without it what torch reports, a text or a list of texts: ``payload`` gives it."""
     noted = recording.failed_guards.pop(name, None)
     if noted is None:
         noted = {}
-        for reason in json.loads(payload) if payload.startswith("[") else [payload]:
+        reasons = payload()
+        for reason in reasons if isinstance(reasons, list) else [reasons]:
             count_failed(noted, str(reason), GuardedValue)
     for failed in noted.values():
         _add(recording, name, failed)

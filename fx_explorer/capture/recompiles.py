@@ -37,7 +37,7 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
         @functools.wraps(original)
         def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], *args: Any) -> Any:
             reason = original(manager, code, f_locals, *args)
-            with recording.noting("what changed before a recompile", "dynamo"):
+            with recording.noting_guards("what changed before a recompile", "dynamo"):
                 name = recording.compilation_name()
                 if name:  # none: a stance asks, under which nothing is compiled
                     recording.recompiled[name] = code

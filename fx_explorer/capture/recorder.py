@@ -21,6 +21,7 @@ from fx_explorer.capture.driving.gates import Gates
 from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
+from fx_explorer.capture.patching import configured
 from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
 from fx_explorer.capture.unrecorded import registered
@@ -28,6 +29,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
 HOOKS: dict[str, tuple[str, str]] = {
+    "keeping Dynamo out of fx-explorer": ("unseen", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
     "graphs after Inductor's passes": ("inductor", "pass_hooks"),
     "Inductor's IR": ("inductor", "fusion_hook"),
@@ -92,8 +94,8 @@ def observing(state: Recording) -> Iterator[None]:
         stack.callback(lambda: _add_counts(state, before))
         stack.callback(lambda: writer.set_meta("environment", environment(request)))
         if not request.use_caches:
-            stack.enter_context(inductor_config.patch(CACHES_OFF))
-            stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
+            stack.enter_context(configured(inductor_config, CACHES_OFF))
+            stack.enter_context(configured(functorch_config, {"enable_autograd_cache": False}))
             stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
@@ -107,9 +109,10 @@ def observing(state: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _steered(state: Recording, steering: Steering) -> Iterator[None]:
+    from fx_explorer.capture.driving.afterwards import deferred_until_reset
     from fx_explorer.capture.driving.keeping import tracing_kept
 
-    with tracing_kept(state), steering.settings.in_force():
+    with tracing_kept(state), steering.settings.in_force(), deferred_until_reset(steering):
         yield
 
 

@@ -26,6 +26,7 @@ from fx_explorer.capture.live_guards import LiveGuards
 from fx_explorer.capture.made_code import MadeCode
 from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.capture.sources import Sources
+from fx_explorer.capture.unseen import Uncompiled, Unseen
 from fx_explorer.capture.wrapped import GivenCallables
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
@@ -359,17 +360,22 @@ class Recording:
 
     # faults
 
-    @contextlib.contextmanager
-    def noting(self, what: str, stage: Stage | None = None) -> Iterator[None]:
+    def noting(self, what: str, stage: Stage | None = None) -> _Noting:
         """Recording ``what`` may fail without harm to the compile: the fault is stored and shown as such."""
-        try:
-            yield
-        except SessionWriteError as error:
+        return _Noting(self, what, stage, Unseen())
+
+    def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
+        """As ``noting``, where guards are evaluated: they look at whether ``__torch_function__`` is on."""
+        return _Noting(self, what, stage, Uncompiled())
+
+    def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:
+        """Recording ``what`` failed: no fault of the program's."""
+        if isinstance(error, SessionWriteError):
             if not self._broken:
                 self._broken = True
                 self.notify(Notice("note", text=f"recording stopped: {error}"))
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong here is ours, and is shown in the session
-            self.add_failure("recorder", stage, error, f"could not record {what}: {error}")
+            return
+        self.add_failure("recorder", stage, error, f"could not record {what}: {error}")
 
     def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
         text = shortened("".join(traceback.format_exception(error)), MAX_TRACEBACK)
@@ -385,6 +391,31 @@ class Recording:
         self._told_unavailable.add((view, reason))
         with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
             self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
+
+
+class _Noting:
+    """The wall around what is recorded: nothing that is raised or called behind it reaches the program or its compiler."""
+
+    __slots__ = ("_recording", "_stage", "_unseen", "_what")
+
+    def __init__(self, recording: Recording, what: str, stage: Stage | None, unseen: Uncompiled) -> None:
+        self._recording = recording
+        self._what = what
+        self._stage = stage
+        self._unseen = unseen
+
+    def __enter__(self) -> None:
+        self._unseen.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> bool:
+        try:
+            if isinstance(error, Exception):
+                self._recording.add_fault(self._what, self._stage, error)
+        finally:
+            self._unseen.__exit__(None, None, None)
+        return isinstance(error, Exception)
 
 
 def _is_a_frame(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Work that torch does while it compiles and that nobody sees here: left out, so that a capture costs less than it adds.
 
 None of it has any effect on what is generated. Shares of a 12-layer Llama training step, torch 2.13, main process, CPU time:
-garbage collection 11 %, texts of graphs for logs 2 %, tables built again per operation 2 %, names of functions for a log 2 %.
+garbage collection 11 %, tables built again per operation 2 %, names of functions for a log 2 %.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,9 +16,6 @@ from fx_explorer.capture.patching import patched
 
 _COMPILING_THRESHOLDS = (50_000, 20, 1_000)
 """Compiling makes millions of objects that stay alive until its end: looking through them again and again finds nothing."""
-
-_LOGGING_CALLERS = ("torch._inductor.compile_fx", "torch._functorch._aot_autograd.graph_compile", "torch._dynamo.output_graph")
-"""Modules that print every graph for the structured trace; the recorder reads the graphs themselves."""
 
 
 @contextlib.contextmanager
@@ -30,8 +25,6 @@ def shortcuts() -> Iterator[None]:
         _collect_garbage_rarely(stack)
         _build_tables_once(stack)
         _name_no_functions(stack)
-        if not os.environ.get("TORCH_TRACE"):  # the user wants torch's own trace of this run, whole
-            _print_no_graphs(stack)
         yield
 
 
@@ -102,17 +95,3 @@ def _name_no_functions(stack: contextlib.ExitStack) -> None:
         return get_funcname
 
     stack.enter_context(patched(symbolic_convert, "get_funcname", make))
-
-
-def _print_no_graphs(stack: contextlib.ExitStack) -> None:
-    from torch.fx import GraphModule
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def print_readable(module: Any, print_output: bool = True, *args: Any, **kwargs: Any) -> Any:
-            if not print_output and sys._getframe(1).f_globals.get("__name__") in _LOGGING_CALLERS:
-                return ""
-            return original(module, print_output, *args, **kwargs)
-
-        return print_readable
-
-    stack.enter_context(patched(GraphModule, "print_readable", make))

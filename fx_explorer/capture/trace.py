@@ -1,14 +1,13 @@
 """torch's structured trace, listened to in the process: what TORCH_TRACE would write to a log.
 
-Records come from ``torch._logging.trace_structured`` on the logger ``torch.__trace``. From here come compilations and how they
-ended, graph breaks, recompiles, the guard tree, symbols and times; graphs and kernels come from live objects (other files).
+From here come compilations and how they ended, graph breaks, recompiles, the guard tree, symbols and times; graphs and kernels
+come from live objects (other files). Records that are of no use here are never evaluated (trace_calls.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,12 +23,10 @@ from fx_explorer.capture.recompiles import qualified_name
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.sources import parse_stack
 from fx_explorer.capture.spans import Spans
-from fx_explorer.capture.steady_logger import steady
 from fx_explorer.capture.symbol_rows import RECORDS, add_record
+from fx_explorer.capture.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.capture.wrapped import being_compiled, is_wrapper
 from fx_explorer.model import Artifact, Failure, Frame, Metric, Status
-
-TRACE_LOGGER = "torch.__trace"
 
 LARGE_METRICS = (
     "inductor_provenance",
@@ -51,18 +48,21 @@ LARGE_METRICS = (
 @contextlib.contextmanager
 def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
-    handler = _Handler(recording)
-    recording.flush = handler.spans.flush
-    with steady(logging.getLogger(TRACE_LOGGER), handler):
+    records = _Records(recording)
+    recording.flush = records.spans.flush
+    with heard_trace_calls(records.hear):
         yield
-    handler.spans.flush()
+    records.spans.flush()
     with recording.noting("code from torch's cache"):
-        handler.add_cached_code()
+        records.add_cached_code()
 
 
-class _Handler(logging.Handler):
+Handle = Callable[[str, Any, Callable[[], Any]], None]
+"""Takes the compilation's name, the record's content, and a function that evaluates its payload."""
+
+
+class _Records:
     def __init__(self, recording: Recording) -> None:
-        super().__init__(logging.DEBUG)
         self._recording = recording
         self.spans = Spans(recording)
         self._errors: dict[str, str] = {}
@@ -71,15 +71,14 @@ class _Handler(logging.Handler):
         self._output_codes: list[tuple[str, str]] = []
         self._waited_before: dict[str, float] = {}
         """What the user had been waited for when the frame began, by compilation."""
-        self._records: dict[str, Callable[[str, Any, str], None]] = {
+        self._handles: dict[str, Handle] = {
             "dynamo_start": self._start,
             "compilation_metrics": self._end,
             "bwd_compilation_metrics": self._metrics,
             "dynamo_cpp_guards_str": self._guard_tree,
             **{kind: self._symbol(kind) for kind in RECORDS},
-            "inductor_output_code": self._output_code,
-            "chromium_event": lambda name, _, payload: self.spans.add(name, json.loads(payload)),
-            "artifact:dynamo_graph_break_reason": lambda name, _, payload: add_break(recording, name, payload),
+            "chromium_event": lambda name, _, payload: self.spans.add(name, payload()),
+            "artifact:dynamo_graph_break_reason": lambda name, _, payload: add_break(recording, name, payload()),
             "artifact:dynamo_error": self._error,
             "artifact:recompile_reasons": self._recompile,
             "artifact:fx_graph_cache_hit": self._cache_event,
@@ -89,21 +88,21 @@ class _Handler(logging.Handler):
             "artifact:aotautograd_cache_miss": self._cache_event,
             "artifact:aotautograd_cache_bypass": self._cache_event,
         }
+        if recording.request.use_caches:
+            self._handles["inductor_output_code"] = self._output_code
 
-    def emit(self, record: logging.LogRecord) -> None:
-        metadata: dict[str, Any] = getattr(record, "metadata", {})
-        kind = _kind(metadata)
-        handle = self._records.get(kind)
-        if handle is None:
+    def hear(self, call: TraceCall) -> None:
+        if call.name != ARTIFACT and call.name not in self._handles:
             return
-        content = metadata.get(kind.partition(":")[0])
-        self._attempt = int(metadata.get("attempt") or 0)
-        with self._recording.noting(f"a {kind} record"):
-            handle(_compilation_name(metadata), content, getattr(record, "payload", None) or "")
+        with self._recording.noting(f"a {call.name} record"):
+            handle = self._handles.get(call.kind)
+            if handle is not None:
+                self._attempt = call.attempt
+                handle(call.compilation, call.content(), call.payload)
 
     # compilations
 
-    def _start(self, name: str, content: dict[str, Any], _: str) -> None:
+    def _start(self, name: str, content: dict[str, Any], _: object) -> None:
         recording = self._recording
         self._waited_before.setdefault(name, recording.waited_s)
         known = recording.compilations.get(name)
@@ -123,8 +122,8 @@ class _Handler(logging.Handler):
             backend=recording.request.backend,
         )
 
-    def _end(self, name: str, content: dict[str, Any], _: str) -> None:
-        self._metrics(name, content, "")
+    def _end(self, name: str, content: dict[str, Any], _: object) -> None:
+        self._metrics(name, content, None)
         recording = self._recording
         if recording.steering and recording.steering.is_outside:  # one more way of a frame that Dynamo is through with
             self.spans.flush()
@@ -172,8 +171,8 @@ class _Handler(logging.Handler):
         recording.writer.add(Failure(0, compilation, "compiler", stage, content["fail_type"], message, text_id))
         return message
 
-    def _error(self, name: str, _: Any, payload: str) -> None:
-        self._errors[name] = payload
+    def _error(self, name: str, _: object, payload: Callable[[], str]) -> None:
+        self._errors[name] = payload()
 
     def _status(self, name: str, content: dict[str, Any]) -> Status:
         if self._recording.compilations[name].status == "left":
@@ -184,34 +183,33 @@ class _Handler(logging.Handler):
             return "skipped"
         return "broke" if self._recording.broke.get(name) else "ok"
 
-    def _metrics(self, name: str, content: dict[str, Any], _: str) -> None:
+    def _metrics(self, name: str, content: dict[str, Any], _: object) -> None:
         kept = {k: v for k, v in content.items() if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS}
         label = "compilation_metrics" if content.get("is_forward") is not False else "bwd_compilation_metrics"
         self._recording.writer.add(Metric(0, self._recording.compilation_id(name), label, json.dumps(kept, default=str)))
 
     # what happened in them
 
-    def _recompile(self, name: str, _: Any, payload: str) -> None:
+    def _recompile(self, name: str, _: object, payload: Callable[[], Any]) -> None:
         known = self._recording.compilations.get(name)
         if known is not None and known.status != "running":
             self._recording.begin_again(name)
         add_recompiles(self._recording, name, payload)
 
-    def _guard_tree(self, name: str, _: Any, payload: str) -> None:
+    def _guard_tree(self, name: str, _: object, payload: Callable[[], str]) -> None:
         if name:
-            self._recording.add_artifact("guard_tree", "dynamo", payload.strip("\n"), title="guard tree", language="text")
+            self._recording.add_artifact("guard_tree", "dynamo", payload().strip("\n"), title="guard tree", language="text")
 
-    def _symbol(self, kind: str) -> Callable[[str, Any, str], None]:
-        def add(name: str, content: dict[str, Any], _: str) -> None:
+    def _symbol(self, kind: str) -> Handle:
+        def add(name: str, content: dict[str, Any], _: object) -> None:
             add_record(self._recording, kind, name, self._attempt, content, _frames(content.get("user_stack") or ()))
 
         return add
 
-    def _output_code(self, name: str, _: Any, payload: str) -> None:
+    def _output_code(self, name: str, _: object, payload: Callable[[], str]) -> None:
         """Code out of torch's cache shows up nowhere else: no graph was lowered for it."""
-        if self._recording.request.use_caches:
-            self._output_codes.append((name, payload))
-            self._recording.saw("output_code")
+        self._output_codes.append((name, payload()))
+        self._recording.saw("output_code")
 
     def add_cached_code(self) -> None:
         writer = self._recording.writer
@@ -222,7 +220,7 @@ class _Handler(logging.Handler):
                 title = "output code, from torch's cache"
                 writer.add(Artifact(0, compilation, "output_code", "output_code", "", title, "python", text, lines))
 
-    def _cache_event(self, name: str, content: dict[str, Any], _: str) -> None:
+    def _cache_event(self, name: str, content: dict[str, Any], _: object) -> None:
         self._recording.cache_events.setdefault(name, []).append(content["name"])
         row = Metric(0, self._recording.compilation_id(name), "cache_event", json.dumps(content["name"]))
         self._recording.writer.add(row)
@@ -234,33 +232,6 @@ def _of_the_user(recording: Recording, where: Frame) -> Frame:
         return where
     given = recording.given.of(being_compiled())
     return Frame(given.file or where.file, given.line or where.line, given.name, "")
-
-
-_ABOUT_THE_RECORD = frozenset(
-    {
-        "rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "severity", "timestamp", "pathname",
-        "thread",
-        "subgraph_name", "has_payload", "stack",
-    }
-)  # fmt: skip
-
-
-def _kind(metadata: dict[str, Any]) -> str:
-    """The record's event name; artifacts as ``artifact:NAME``."""
-    if "chromium_event" in metadata:
-        return "chromium_event"
-    if "artifact" in metadata:
-        return f"artifact:{metadata['artifact'].get('name')}"
-    return next((key for key in metadata if key not in _ABOUT_THE_RECORD), "")
-
-
-def _compilation_name(metadata: dict[str, Any]) -> str:
-    """As ``torch._guards.CompileId.__str__`` writes it."""
-    autograd, frame = metadata.get("compiled_autograd_id"), metadata.get("frame_id")
-    own = "" if frame is None else f"{frame}/{metadata.get('frame_compile_id')}"
-    if autograd is None:
-        return own
-    return f"!{autograd}/{own}" if own else f"!{autograd}"
 
 
 def _frames(stack: Any) -> tuple[Frame, ...]:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from fx_explorer.capture.breaks import BreakReport, parse_break
+from fx_explorer.capture.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.precompile.errors import GraphBreakError
-
-_TRACE_LOGGER = "torch.__trace"
 
 _RAN = (
     "They were found by running a deep copy of the model on copies of the inputs: what the model prints, it printed once more. "
@@ -56,28 +53,14 @@ def _run(model: Callable[..., object], args: tuple[object, ...], kwargs: dict[st
         torch._dynamo.reset()
 
 
-class _Listener(logging.Handler):
-    def __init__(self, reports: list[str]) -> None:
-        super().__init__(logging.DEBUG)
-        self._reports = reports
-
-    def emit(self, record: logging.LogRecord) -> None:
-        metadata: dict[str, Any] = getattr(record, "metadata", {})
-        if metadata.get("artifact", {}).get("name") == "dynamo_graph_break_reason":
-            self._reports.append(getattr(record, "payload", None) or "")
-
-
 @contextlib.contextmanager
 def _break_reports(reports: list[str]) -> Iterator[None]:
-    logger, listener = logging.getLogger(_TRACE_LOGGER), _Listener(reports)
-    level = logger.level
-    logger.addHandler(listener)
-    logger.setLevel(logging.DEBUG)
-    try:
+    def hear(call: TraceCall) -> None:
+        if call.name == ARTIFACT and call.kind == f"{ARTIFACT}:dynamo_graph_break_reason":
+            reports.append(call.payload() or "")
+
+    with heard_trace_calls(hear):
         yield
-    finally:
-        logger.removeHandler(listener)
-        logger.setLevel(level)
 
 
 def _distinct(reports: list[str]) -> tuple[BreakReport, ...]:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from pathlib import Path
+
+from torch._guards import CompileId
+from torch._logging import trace_structured
 
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.trace import TRACE_LOGGER, trace_records
+from fx_explorer.capture.trace import trace_records
 from fx_explorer.model import CaptureRequest, Command, Compilation, Span
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.driving import Driven, drive
 
-FRAME = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
 STACK = [{"filename": 0, "line": 1, "name": "f"}]
 
 
-def tell(metadata: dict[str, object], payload: object = None) -> None:
-    record = logging.LogRecord(TRACE_LOGGER, logging.DEBUG, "", 0, "", None, None)
-    vars(record).update(metadata={**FRAME, **metadata}, payload=payload and json.dumps(payload))
-    logging.getLogger(TRACE_LOGGER).handle(record)
+def tell(name: str, content: dict[str, object], payload: object = None) -> None:
+    trace_structured(name, lambda: content, payload_fn=lambda: payload, compile_id=CompileId(frame_id=0, frame_compile_id=0))
 
 
 def event(phase: str, name: str, time_s: float) -> None:
-    tell({"chromium_event": {}}, {"ph": phase, "name": name, "ts": time_s * 1e6})
+    tell("chromium_event", {}, {"ph": phase, "name": name, "ts": time_s * 1e6})
 
 
 def test_a_minute_at_a_gate_is_not_in_the_times(tmp_path: Path) -> None:
@@ -33,12 +31,12 @@ def test_a_minute_at_a_gate_is_not_in_the_times(tmp_path: Path) -> None:
         with trace_records(recording):
             now = recording.started
             event("B", "dynamo", now)
-            tell({"dynamo_start": {"stack": STACK}})
+            tell("dynamo_start", {"stack": STACK})
             event("B", "backend_compile", now + 1)
             recording.waited_s = 60.0
             event("E", "backend_compile", now + 63)
             event("E", "dynamo", now + 64)
-            tell({"compilation_metrics": {"entire_frame_compile_time_s": 64.0}})
+            tell("compilation_metrics", {"entire_frame_compile_time_s": 64.0})
     with SessionReader(tmp_path / "s.fxs") as reader:
         took = {span.name: round(span.duration_s, 3) for span in reader.rows(Span)}
         assert took == {"backend_compile": 2.0, "dynamo": 4.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -27,18 +27,42 @@ from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.driving.ways import KeptSegment, Way, shared_keys
 from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import backward_at_once
+from fx_explorer.capture.unseen import patched_in_programs
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Command, Notice
 
 
 def finish(steering: Steering, at_hand: Callable[[], None]) -> None:
     """Compile what was deferred, then wait for the client until it lets go. ``at_hand`` hears when all is compiled."""
-    if steering.defers and steering.kept:
+    if steering.waits:
         steering.defers = False
         _compile_deferred(steering)
+    steering.defers = False
     at_hand()
     if steering.recording.request.stay:
         steering.gates.attend(lambda command: _obey(steering, command))
+
+
+@contextlib.contextmanager
+def deferred_until_reset(steering: Steering) -> Iterator[None]:
+    """``torch._dynamo.reset`` in the program ends the wait of what was deferred so far: torch forgets the code that these
+    graphs are for, and gives the names of its frames anew."""
+
+    def make(original: Callable[[], None]) -> Callable[[], None]:
+        @functools.wraps(original)
+        def reset() -> None:
+            if steering.waits:
+                steering.defers = False
+                try:
+                    _compile_deferred(steering)
+                finally:
+                    steering.defers = True
+            original()
+
+        return reset
+
+    with patched_in_programs(torch._dynamo, "reset", make):
+        yield
 
 
 def _compile_deferred(steering: Steering) -> None:

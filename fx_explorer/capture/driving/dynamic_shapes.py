@@ -11,10 +11,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
 from torch._dynamo import config, convert_frame
 
-from fx_explorer.capture.graphs import node_value
 from fx_explorer.capture.patching import patched
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Changes, Gate
@@ -73,9 +71,3 @@ def check_anew(gate: Gate, changes: Changes) -> None:
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
     if changes.marks or changes.passes:
         raise UsageError("Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there.")
-
-
-def has_dynamic_floats(module: torch.fx.GraphModule) -> bool:
-    """Whether a Python number is an input. AOTAutograd may find that it must be a constant, and has Dynamo begin anew
-    (torch/fx/passes/_tensorify_python_scalars.py)."""
-    return any(isinstance(node_value(node), torch.SymFloat) for node in module.graph.nodes)

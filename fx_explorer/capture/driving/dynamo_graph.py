@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 from torch._dynamo.exc import RestartAnalysis
 
-from fx_explorer.capture.driving import dynamic_shapes
+from fx_explorer.capture.driving.deferring import can_wait, must_be_traced
 from fx_explorer.capture.driving.following import CompileHere, follow
 from fx_explorer.capture.driving.gates import AnotherWay, Reached
 from fx_explorer.capture.driving.snapshots import snapshot
@@ -30,10 +30,12 @@ def compile_segment(
     _tell_sources(output_graph, module)
     kept = _keep(steering, output_graph, module, inputs)
     way = kept.ways[0]
-    if not steering.defers:
+    if not (steering.defers and can_wait(kept)):
+        way.is_finished = steering.defers  # whatever comes of it, it comes of it now
         return _compile_in_dynamo(steering, kept, way, module, output_graph, here)
-    if dynamic_shapes.has_dynamic_floats(module):
+    if must_be_traced(kept):
         _probe(steering, way, lambda: here(snapshot(module)))
+    kept.settle()
     return runnable_copy(module)
 
 
@@ -85,6 +87,9 @@ def _probe(steering: Steering, way: Way, compile_here: Callable[[], object]) -> 
         compile_here()
     except Reached:
         pass
+    except BaseException:
+        way.is_finished = True  # Dynamo makes of it what it makes of it without a pause
+        raise
     finally:
         steering.is_probing = False
         del steering.current[name]

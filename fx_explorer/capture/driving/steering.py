@@ -64,6 +64,11 @@ class Steering:
         """Whether this compilation's graph still waits for its turn."""
         return self.defers and name in self.kept and not self.kept[name].ways[0].is_finished
 
+    @property
+    def waits(self) -> bool:
+        """Whether there are graphs that were deferred."""
+        return any(map(self.is_deferred, self.kept))
+
     def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
         way = self.way
         if way is not None and key not in way.kept:

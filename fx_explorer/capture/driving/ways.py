@@ -16,7 +16,9 @@ from typing import Any
 import torch
 from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
+from torch._subclasses.fake_tensor import is_fake
 
+from fx_explorer.capture.driving.circumstances import Circumstances
 from fx_explorer.capture.segments import Segment
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
 from fx_explorer.model.steering import stage_at
@@ -156,14 +158,32 @@ class KeptSegment:
     tracing_context: Any = field(default_factory=TracingContext.try_get)
     compile_context: Any = field(default_factory=CompileContext.try_get)
     has_grad: bool = field(default_factory=torch.is_grad_enabled)
+    circumstances: Circumstances = field(default_factory=Circumstances.now)
     symbolic: list[tuple[Any, Any]] = field(init=False)
     """Input and which of its sizes are symbols: torch forgets it when it is through with a frame."""
+    fakes: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """Inputs, and what AOTAutograd traces in place of them. Empty: it makes these itself."""
 
     def __post_init__(self) -> None:
         known = self.tracing_context.tensor_to_context
         self.symbolic = [
             (tensor, known[tensor]) for tensor in self.inputs if isinstance(tensor, torch.Tensor) and tensor in known
         ]
+
+    def settle(self) -> None:
+        """Make the fake tensors for the inputs as they are now: the program may change these before they are traced, or give
+        them gradients. As ``process_inputs`` does (torch/_functorch/_aot_autograd/frontend_utils.py)."""
+        mode = self.tracing_context.fake_mode
+        if mode is None:
+            return
+        known = self.tracing_context.tensor_to_context
+        with mode:
+            for tensor in self.inputs:
+                if isinstance(tensor, torch.Tensor) and not is_fake(tensor):
+                    context = known.get(tensor)
+                    source = getattr(context, "tensor_source", None)
+                    fake = mode.from_tensor(tensor, symbolic_context=context, source=source, trace=context is None)
+                    self.fakes.append((tensor, fake))
 
     def way(self, name: str) -> Way | None:
         """The way whose row is called ``name``."""
@@ -179,9 +199,12 @@ class KeptSegment:
         """Everything a backend finds around it when Dynamo calls it (torch/_dynamo/output_graph.py, ``call_user_compiler``)."""
         for tensor, context in self.symbolic:
             self.tracing_context.tensor_to_context[tensor] = context
+        for tensor, fake in self.fakes:  # torch forgets them, too
+            self.tracing_context.fake_mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
         with contextlib.ExitStack() as stack:
             stack.enter_context(compile_context(self.compile_context))
             stack.enter_context(tracing(self.tracing_context))
+            stack.enter_context(self.circumstances.in_force())
             stack.enter_context(torch.set_grad_enabled(self.has_grad))
             stack.enter_context(get_metrics_context())
             stack.enter_context(dynamo_timed("backend_compile", log_pt2_compile_event=True))

@@ -1,0 +1,98 @@
+"""Hears what torch says to its structured trace, without switching that trace on.
+
+``trace_structured`` (torch/_logging/_internal.py) evaluates a record, texts of graphs and of the program's objects included,
+only where its logger has a handler. A handler of ours would make it do so inside the compiler, where whatever raises becomes a
+graph break. So there is none: ``trace_structured`` is heard asking its logger for handlers, and we evaluate the few records
+that we read. torch goes on with the handlers of the user's (TORCH_TRACE), if there are any. That the program configures its
+logging makes no difference either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch._guards import CompileContext
+from torch._logging import _internal
+
+ARTIFACT = "artifact"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceCall:
+    """One call of ``trace_structured``. Nothing of the record is evaluated before it is asked for, and that may raise."""
+
+    name: str
+    content: Callable[[], Any]
+    """What torch calls the metadata: evaluates it."""
+    payload: Callable[[], Any]
+    """A text, or what JSON is made of."""
+    compile_id: Any
+
+    @property
+    def compilation(self) -> str:
+        """Name of the compilation the record is about, ``0/0``; empty for none."""
+        trace_id = CompileContext.current_trace_id()
+        compile_id = trace_id.compile_id if trace_id else self.compile_id
+        return "" if compile_id is None else str(compile_id)
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of Dynamo's at the frame the record is about, from 0."""
+        trace_id = CompileContext.current_trace_id()
+        return trace_id.attempt if trace_id else 0
+
+    @property
+    def kind(self) -> str:
+        """The name; of an artifact ``artifact:NAME``."""
+        return f"{ARTIFACT}:{self.content()['name']}" if self.name == ARTIFACT else self.name
+
+
+Hear = Callable[[TraceCall], object]
+
+_listeners: list[Hear] = []
+
+
+@contextlib.contextmanager
+def heard_trace_calls(hear: Hear) -> Iterator[None]:
+    """``hear`` is called for everything that torch says to its structured trace in the block, on the thread that says it.
+
+    Raises AttributeError in a torch release whose ``trace_structured`` does not ask its logger.
+    """
+    if "handlers" not in _internal.trace_structured.__code__.co_names:
+        raise AttributeError("trace_structured does not ask for the handlers of its logger")
+    if not _listeners:
+        _internal.trace_log.__class__ = _asked(type(_internal.trace_log))
+    _listeners.append(hear)
+    try:
+        yield
+    finally:
+        _listeners.remove(hear)
+        if not _listeners:
+            _internal.trace_log.__class__ = type(_internal.trace_log).__mro__[1]
+
+
+def _asked(logger_class: type[logging.Logger]) -> type[logging.Logger]:
+    """The same class, but for who reads ``handlers``: ``trace_structured`` is heard; all get those that are there."""
+    asking = _internal.trace_structured.__code__
+
+    def handlers(logger: logging.Logger) -> Any:
+        frame = sys._getframe(1)
+        if frame.f_code is asking:
+            _tell(frame.f_locals)
+        return vars(logger)["handlers"]
+
+    def set_handlers(logger: logging.Logger, value: object) -> None:
+        vars(logger)["handlers"] = value
+
+    return type(logger_class.__name__, (logger_class,), {"handlers": property(handlers, set_handlers)})
+
+
+def _tell(arguments: dict[str, Any]) -> None:
+    call = TraceCall(arguments["name"], arguments["metadata_fn"], arguments["payload_fn"], arguments.get("compile_id"))
+    for hear in tuple(_listeners):
+        hear(call)

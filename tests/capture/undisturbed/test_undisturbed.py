@@ -1,0 +1,174 @@
+"""Recording changes nothing: graphs, breaks, recompiles, generated code and results are those of a process without us.
+
+The bare process has no trace on and does not import fx-explorer. What is compared are torch's own counters, and codes where
+torch's own tests take them (run.py). ``benchmarks/compare_programs.py`` compares more programs, and builds their kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAMS = [
+    "wrapper_without_repr",
+    "wrapper_whose_repr_raises",
+    "wrapper_with_gradient",
+    "wrapper_made_inside",
+    "torch_function_subclass",
+    "torch_function_that_refuses",
+    "torch_function_mode",
+    "dispatch_mode_around_compiled",
+    "dispatch_mode_inside",
+    "in_place_and_views",
+    "aliased_inputs",
+    "outputs_that_are_inputs",
+    "strange_strides",
+    "small_dtypes",
+    "parameter_subclass",
+    "compiled_autograd_config",
+    "compiled_autograd_everywhere",
+    "custom_autograd_function",
+    "custom_function_with_compiled_autograd",
+    "module_hooks",
+    "tensor_hooks",
+    "saved_tensor_hooks",
+    "checkpointed",
+    "compile_inside_compiled",
+    "compile_called_while_tracing",
+    "stances",
+    "stance_inside_compiled",
+    "fullgraph_that_fails",
+    "break_in_try",
+    "exception_caught_inside",
+    "exception_that_leaves",
+    "disabled_function",
+    "warns_and_prints",
+    "backend_of_the_users",
+    "backend_that_raises",
+    "backend_that_raises_suppressed",
+    "custom_op",
+    "mutating_custom_op",
+    "module_compile_method",
+    "dynamic_with_gradient",
+    "marked_dynamic",
+    "float_that_changes",
+    "item_and_changing_float",
+    "item_float_in_a_condition",
+    "float_that_is_dropped",
+    "float_to_int",
+    "captured_scalars",
+    "integer_that_changes",
+    "dictionaries",
+    "dataclass_state",
+    "named_tuples",
+    "generators",
+    "compiled_generator",
+    "context_managers",
+    "odd_objects",
+    "odd_module",
+    "metaclasses",
+    "weak_references",
+    "thresholds_of_the_collector",
+    "with_settrace",
+    "with_setprofile",
+    "in_a_thread",
+    "in_a_forked_child",
+    "globals_and_closures",
+    "random_numbers",
+    "config_while_compiling",
+    "passes_of_the_users",
+    "requires_grad_changes_later",
+    "inputs_that_are_resized_later",
+    "default_dtype_changes_later",
+    "modes_that_change_later",
+    "conditional",
+    "vectorized",
+    "functional_gradient",
+    "autocast_inside",
+    "ahead_of_time_backends",
+]
+
+WHEN_PAUSED = [
+    "wrapper_without_repr",
+    "wrapper_with_gradient",
+    "backend_of_the_users",
+    "backend_that_raises",
+    "backend_that_raises_suppressed",
+    "dynamic_with_gradient",
+    "float_that_changes",
+    "item_and_changing_float",
+    "item_float_in_a_condition",
+    "float_that_is_dropped",
+    "float_to_int",
+    "captured_scalars",
+    "context_managers",
+    "config_while_compiling",
+    "passes_of_the_users",
+    "requires_grad_changes_later",
+    "inputs_that_are_resized_later",
+    "default_dtype_changes_later",
+    "modes_that_change_later",
+    "in_a_thread",
+]
+"""Those whose graphs, when they wait until the program is through, could come out otherwise."""
+
+CACHES_OFF = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+"""A capture switches torch's caches off, too."""
+
+COUNTED = ("stats", "graph_break", "resumes", "compiled_autograd", "inductor", "aten_mm_info")
+"""Groups of torch's counters (torch/_dynamo/utils.py)."""
+
+Observed = dict[str, dict[str, Any]]
+Run = Callable[..., Observed]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str]) -> Run:
+    """``run("inspect", names)`` → what was observed of each program."""
+    known: dict[str, Observed] = {}
+
+    def run(how: str, names: list[str]) -> Observed:
+        if how not in known:
+            folder = tmp_path_factory.mktemp(how)
+            command = [sys.executable, "-m", "tests.capture.undisturbed.run", how, str(folder), "--quick", *names]
+            environment = {**capture_environment, "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), **CACHES_OFF}
+            ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert ended.returncode == 0, ended.stderr[-2000:]
+            known[how] = {found["program"]: found for found in map(json.loads, ended.stdout.splitlines())}
+        return known[how]
+
+    return run
+
+
+def differences(bare: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """In words; nothing when all is equal."""
+    fields = ("compiles", "codes", "outcome", "raised")
+    pairs = [(name, bare[name], ours[name]) for name in fields]
+    pairs += [(name, bare["counters"].get(name), ours["counters"].get(name)) for name in COUNTED]
+    return [f"{name}: {one} became {other}"[:1000] for name, one, other in pairs if one != other]
+
+
+def test_a_program_is_compiled_the_same_while_it_is_recorded(run: Run) -> None:
+    bare, ours = run("bare", PROGRAMS), run("inspect", PROGRAMS)
+    assert len(bare) == len(PROGRAMS) >= 60
+    assert {name: found for name in PROGRAMS if (found := differences(bare[name], ours[name]))} == {}
+
+
+def test_a_program_whose_graphs_wait_for_the_user_is_compiled_the_same(run: Run) -> None:
+    bare, ours = run("bare", PROGRAMS), run("paused", WHEN_PAUSED)
+    assert {name: found for name in WHEN_PAUSED if (found := differences(bare[name], ours[name]))} == {}
+
+
+def test_what_is_compared_would_show_a_difference(run: Run) -> None:
+    bare = run("bare", PROGRAMS)
+    assert differences(bare["wrapper_without_repr"], bare["break_in_try"])
+    assert bare["wrapper_without_repr"]["counters"]["stats"]["unique_graphs"] == 1
+    assert sum(len(found["codes"]) for found in bare.values()) > len(PROGRAMS)

@@ -24,7 +24,10 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", 
 
 _OURS = str(Path(__file__).parents[2])
 
-ASKS = (".is_cuda", ".device.type", ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
+_KEPT = "device.type"
+"""Of a device in a variable: ``device.type``, ``target_device.type``."""
+
+ASKS = (".is_cuda", ".device.type", _KEPT, ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
 """What a condition may ask."""
 
 _TYPES = ("cuda", "cpu", "gpu")
@@ -53,25 +56,44 @@ def is_users(file: str) -> bool:
 
 
 def listen_to_dynamo(feeding: Feeding) -> None:
-    """Hook: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py)."""
+    """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py);
+    ``ConstantVariable.const_getattr`` (constant.py), which is asked for the ``type`` of a device that was kept."""
     variable = part("torch._dynamo.variables.tensor", "TensorVariable")
     for attribute in ("is_cuda", "device"):
         name = f"method_attr_{attribute}"
         setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
+    constant = part("torch._dynamo.variables.constant", "ConstantVariable")
+    constant.const_getattr = _listening_to_devices(feeding, constant.const_getattr)
 
 
 def _listening(feeding: Feeding, original: Callable[..., Any], what: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def method_attr(variable: Any, tx: Any) -> Any:
         answer = original(variable, tx)
-        frame = tx.frame_summary()
-        if feeding.kind == "transplant":  # most code only hands a device on
-            for question in conditions(frame.filename):
-                if question.line == frame.lineno and question.what.startswith(what):
-                    feeding.ask(question)
+        _ask_at(feeding, tx, what)
         return answer
 
     return method_attr
+
+
+def _listening_to_devices(feeding: Feeding, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def const_getattr(variable: Any, tx: Any, name: str) -> Any:
+        if name == "type" and type(variable.value).__name__ == "device":
+            _ask_at(feeding, tx, "")
+        return original(variable, tx, name)
+
+    return const_getattr
+
+
+def _ask_at(feeding: Feeding, tx: Any, what: str) -> None:
+    """Keep what the line that Dynamo is at decides on, if it decides anything: most code only hands a device on."""
+    if feeding.kind != "transplant":
+        return
+    frame = tx.frame_summary()
+    for question in conditions(frame.filename):
+        if question.line == frame.lineno and question.what.startswith(what):
+            feeding.ask(question)
 
 
 # what the user's files say
@@ -121,4 +143,4 @@ def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _ends_with(text: str, what: str) -> bool:
-    return text.endswith(what) if what.startswith(".") else text in (what, what.removeprefix("torch."))
+    return text.endswith(what) if what.startswith(".") or what == _KEPT else text in (what, what.removeprefix("torch."))

@@ -208,6 +208,28 @@ def test_what_the_program_asks_about_the_device_is_told(for_gpu: ForGpu, file: C
     assert json_report(opened(ended))["environment"]["virtual_gpu"]["advice"] == "--no-weights"
 
 
+KEEPING_THE_DEVICE = """
+import torch
+def model(x):
+    device = x.device
+    y = x.float() if device.type in ("cpu", "mps") else x.int()
+    return torch.histc(y, bins=4, min=0, max=3)
+example_inputs = (torch.ones(8),)
+"""
+
+
+@needs_triton
+def test_a_device_that_is_kept_in_a_variable_is_asked_about_where_it_decides(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
+) -> None:
+    """As transformers does in its mixtures of experts, in a library: by Dynamo, not by the file."""
+    library = file(KEEPING_THE_DEVICE)
+    asked = for_gpu(library, "h100").meta["virtual_gpu"]["questions"]
+    assert asked == [{"what": "device.type", "file": str(library), "line": 5}]
+    there = opened(for_gpu(library, "h100", no_weights=True))
+    assert {node.dtype for node in there.rows(model.Node, target="aten.histc.default")} == {"i32"}
+
+
 MAKING_CONSTANTS = """
 import torch
 def model(x):
@@ -247,6 +269,9 @@ def test_the_report_tells_gpu_feeding_and_questions(for_gpu: ForGpu, file: Calla
         ("if str(x.device).startswith('cuda'): pass", [".device"]),
         ("if x.device == torch.device('cpu'): pass", [".device"]),
         ("fast = a and torch.cuda.is_available()", ["torch.cuda.is_available()"]),
+        ("y = 1 if device.type in ('cpu', 'mps') else 2", ["device.type"]),
+        ("if self.target_device.type == 'cuda': pass", ["device.type"]),
+        ("if device.type == 'tpu': pass", []),
         ("same = x.device == y.device", []),
         ("y = torch.zeros(3, device=x.device)", []),
         ("print(x.is_cuda)", []),

@@ -32,6 +32,34 @@ class DirectionKernels:
     """Distinct nodes that the generated kernels compute."""
     libraries: tuple[str, ...]
     """Names of the library calls, most frequent first."""
+    control: tuple[str, ...] = ()
+    """What runs other graphs, in words: ``conditional``, ``loop``, ``call of a region``."""
+
+
+_CONTROL_IN_WORDS = {
+    "torch.cond": "conditional",
+    "torch.while_loop": "loop",
+    "nested_compile_region": "call of a region",
+}
+
+
+def kind_in_words(kernel: model.Kernel) -> str:
+    """``library call``, ``conditional``, ``loop``, or the language of what was generated."""
+    if kernel.runs:
+        return _CONTROL_IN_WORDS.get(kernel.name, "call of a graph")
+    return "library call" if kernel.language == "extern" else kernel.language
+
+
+def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
+    """What a conditional, a loop or a region runs: the kernels of each of its graphs, by name."""
+    labels = {graph.name: graph.label for graph in reader.rows(model.Graph, compilation=kernel.compilation) if graph.label}
+    inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
+    told = []
+    for name in kernel.runs:
+        names = [other.name for other in inside if other.subgraph == name]
+        told.append(f"{labels.get(name, name)} ({', '.join(names) if names else 'no kernel'})")
+    joint = " or " if kernel.name == "torch.cond" else " and "
+    return f"A {kind_in_words(kernel)}: it runs {joint.join(told)}."
 
 
 def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
@@ -82,13 +110,16 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
             f"JOIN line_node ON line_node.artifact = kernel.artifact WHERE kernel.artifact AND {condition} GROUP BY 1"
         )
     )
-    kernels = reader.query(f"SELECT direction, language = 'extern', name FROM kernel WHERE {condition} ORDER BY id")
+    kernels = [kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels]
     found = []
     for direction in model.DIRECTIONS:
-        members = [(is_library, name) for of, is_library, name in kernels if of == direction]
-        library = Counter(name for is_library, name in members if is_library)
+        members = [kernel for kernel in kernels if kernel.direction == direction]
+        library = Counter(kernel.name for kernel in members if kernel.language == "extern" and not kernel.runs)
         calls = sum(library.values())
+        control = tuple(kind_in_words(kernel) for kernel in members if kernel.runs)
+        # Nested graphs share what is generated alike: it stands in the output code once.
+        generated = {(kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"}
         if members:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))
-            found.append(DirectionKernels(direction, len(members) - calls, calls, fused.get(direction, 0), names))
+            found.append(DirectionKernels(direction, len(generated), calls, fused.get(direction, 0), names, control))
     return found

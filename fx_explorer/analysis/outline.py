@@ -18,6 +18,7 @@ from fx_explorer.analysis.documents import (
     place_of_path,
     read_sources,
 )
+from fx_explorer.analysis.kernels import kind_in_words
 from fx_explorer.analysis.nested_regions import calls_of
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
@@ -154,5 +155,4 @@ def _kernels(kernels: list[model.Kernel], texts: dict[int, Document]) -> Iterabl
         members = list(group)
         yield OutlineEntry(1, f"Kernels · {direction}" if direction else "Kernels", f"{len(members):,}", "ok")
         for kernel in members:
-            kind = "library call" if kernel.language == "extern" else kernel.language
-            yield OutlineEntry(2, kernel.name, kind, place=kernel_place(kernel, texts))
+            yield OutlineEntry(2, kernel.name, kind_in_words(kernel), place=kernel_place(kernel, texts))

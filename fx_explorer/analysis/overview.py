@@ -6,6 +6,7 @@ Every fact is counted by the module that owns the question and leads to the plac
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePath
@@ -215,7 +216,8 @@ def _kernels_text(found: DirectionKernels) -> str:
         parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
     if found.library_calls:
         parts.append(f"{counted(found.library_calls, 'library call')} ({listed(map(plain_library, found.libraries))})")
-    return f"{(found.direction or 'all').capitalize()}: {' and '.join(parts)}."
+    parts += [counted(number, kind) for kind, number in Counter(found.control).items()]
+    return f"{(found.direction or 'all').capitalize()}: {listed(parts, len(parts))}."
 
 
 def plain_library(name: str) -> str:

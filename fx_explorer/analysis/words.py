@@ -11,6 +11,8 @@ IRREGULAR = {
     "library": "libraries",
     "entry": "entries",
     "pass": "passes",
+    "call of a region": "calls of regions",
+    "call of a graph": "calls of graphs",
     "child process": "child processes",
     "size or number": "sizes or numbers",
 }

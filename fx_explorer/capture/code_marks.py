@@ -25,6 +25,8 @@ class CallInProgress:
     """What was generated, before its name was put in; empty for a library call."""
     estimated_bytes: int = NOT_KNOWN
     estimated_flops: int = NOT_KNOWN
+    runs: tuple[str, ...] = ()
+    """Graphs that a conditional, a loop or a region runs."""
     first_line: int = 0
     end_line: int = 0
 

@@ -13,7 +13,7 @@ from fx_explorer.capture.code_marks import CallInProgress, CodeMark, LineNodes, 
 from fx_explorer.capture.kernel_estimates import NOT_KNOWN, bytes_of_call, bytes_of_calls, bytes_of_kernel, flops_of, is_for_gpu
 from fx_explorer.capture.kernel_text import definitions, inlined
 from fx_explorer.capture.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
-from fx_explorer.capture.origins import buffers, extern_name, extern_origins, origins
+from fx_explorer.capture.origins import buffers, extern_name, extern_origins, origins, runs_of
 from fx_explorer.capture.own_kernels import Copied, calling_nodes, copied_lines, is_own_kernel
 from fx_explorer.capture.stored_outputs import stored_outputs
 from fx_explorer.capture.template_choices import choices_for
@@ -117,6 +117,7 @@ class LoweringInProgress:
             return
         nodes = extern_origins(ir_node)
         call = CallInProgress(extern_name(ir_node), True, nodes, buffers([scheduler_node]))
+        call.runs = runs_of(ir_node)
         call.estimated_bytes = self._estimate(bytes_of_call, scheduler_node)
         call.estimated_flops = self._estimate(flops_of, nodes)
         self._calls.append(call)
@@ -198,7 +199,7 @@ def _kernels(
         name = group[0].kernel
         first = group[0]
         if first.is_extern:
-            kernel = GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated))
+            kernel = GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated), runs=first.runs)
         else:
             definition = defined.get(name) or inlined(name, first.source, text)
             kernel = GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))

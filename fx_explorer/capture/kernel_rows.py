@@ -138,6 +138,7 @@ class _Rows:
             subgraph=self._subgraph,
             estimated_bytes=kernel.estimated_bytes,
             estimated_flops=kernel.estimated_flops,
+            runs=kernel.runs,
         )
         self._position += 1
         return self._writer.add(row)

@@ -47,6 +47,8 @@ class GeneratedKernel:
     estimated_flops: int = -1
     copied: tuple[CopiedLines, ...] = ()
     """Of a kernel of the user's: the lines of its source that are those of the user's files."""
+    runs: tuple[str, ...] = ()
+    """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it is no library call."""
 
     @property
     def choices(self) -> tuple[TemplateChoice, ...]:

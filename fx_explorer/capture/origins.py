@@ -29,7 +29,18 @@ def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
     return {origin} if origin is not None else set(ir_node.origins)
 
 
+def runs_of(ir_node: Any) -> tuple[str, ...]:
+    """Names of the graphs that a conditional, a loop or a nested compile region runs; empty for a library call."""
+    return tuple(value.name for value in vars(ir_node).values() if type(value).__name__ == "Subgraph")
+
+
+_CONTROL = {"Conditional": "torch.cond", "WhileLoop": "torch.while_loop", "InvokeSubgraph": "nested_compile_region"}
+"""IR nodes (torch/_inductor/ir.py) that run other graphs, by what the user calls them."""
+
+
 def extern_name(ir_node: Any) -> str:
+    if type(ir_node).__name__ in _CONTROL:
+        return _CONTROL[type(ir_node).__name__]
     name = getattr(ir_node, "python_kernel_name", None)
     if name:
         return str(name)

@@ -12,11 +12,13 @@ import torch.nn.functional as F
 from torch import nn
 from torch._inductor import compile_fx
 
+from fx_explorer.analysis.kernels import kernels_by_direction
 from fx_explorer.analysis.nested_regions import region_uses
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview import overview
-from fx_explorer.model import Artifact, Graph, LineNode, Node, SavedTensor
+from fx_explorer.model import Artifact, Graph, Kernel, LineNode, Node, SavedTensor
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.views.kernels import kernels_table
 from tests.capture.recorded import Compile, failures, record
 
 region = torch.compiler.nested_compile_region
@@ -218,3 +220,29 @@ def test_two_regions_with_the_same_operations_are_told_apart(tmp_path: Path, par
         while (nodes := reader.by_ids(Node, level)) and nodes[0].graph not in dynamo:
             level = [link.parent for link in reader.parents(level)]
         assert {node.graph for node in nodes} <= set(dynamo)
+
+
+def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None:
+    reader = record(tmp_path / "c.fxs", lambda compile_: compile_(branches)(*inputs()).backward())
+    conditionals = [kernel for kernel in reader.rows(Kernel) if kernel.runs]
+    assert {kernel.name for kernel in conditionals} == {"torch.cond"}
+    for kernel in conditionals:
+        told = {g.name for g in reader.rows(Graph, stage="post_grad", direction=kernel.direction) if g.parent}
+        assert set(kernel.runs) == told
+        code = reader.text(reader.get(Artifact, kernel.output_code).text).split("\n")
+        assert "if " in code[kernel.first_line - 1] or kernel.runs[0] in "\n".join(code[kernel.first_line - 1 :][:12])
+    (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
+    assert forward.control == ("conditional",)
+    assert not {"Conditional", "InvokeSubgraph", "torch.cond"} & set(forward.libraries)
+    rows = [row for row in kernels_table(reader).rows if row.cells[2] == "torch.cond"]
+    (detail,) = {row.detail().text for row in rows if row.cells[1] == "forward"}
+    assert detail.startswith("A conditional: it runs true_graph_0 (")
+    assert " or false_graph_0 (" in detail
+
+
+def test_a_region_in_the_kernels_is_a_call_of_it_and_shared_kernels_count_once(tmp_path: Path) -> None:
+    reader = record(tmp_path / "k.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
+    (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
+    assert forward.control == ("call of a region",) * 2
+    (code, *_) = [reader.text(a.text) for a in reader.rows(Artifact, kind="output_code", direction="forward")]
+    assert forward.generated == code.count("= async_compile.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
 from fx_explorer.analysis.documents import place_of_kernel
-from fx_explorer.analysis.kernels import KernelUse, kernel_uses
+from fx_explorer.analysis.kernels import KernelUse, kernel_uses, kind_in_words, run_in_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.kernel_documents import gpu_of
@@ -60,7 +62,7 @@ def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> 
         kernel.direction,
         kernel.name,
         *time,
-        "library" if kernel.language == "extern" else kernel.language,
+        kind_in_words(kernel).removesuffix(" call"),
         f"{len(use.nodes):,}",
         f"{use.calls:,}",
         f"{use.line_count:,}" if use.line_count else "",
@@ -72,7 +74,8 @@ def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> 
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
     if not kernel.artifact:
         where = f"line {kernel.first_line} of the output code" if kernel.first_line else "the output code"
-        return Detail(f"{_library(reader)} Enter goes to {where}, which makes the call.")
+        what = run_in_words(reader, kernel) if kernel.runs else _library(reader)
+        return Detail(f"{what} Enter goes to {where}, which makes the call.")
     artifact = reader.get(model.Artifact, kernel.artifact)
     return Detail(reader.text(artifact.text), artifact.language)
 
@@ -89,7 +92,10 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None)
     generated = [use for use in uses if use.kernel.language != "extern"]
     if not uses:
         return ""
-    words = f"{counted(len(generated), 'generated kernel')}, {counted(len(uses) - len(generated), 'library call')}."
+    control = Counter(kind_in_words(use.kernel) for use in uses if use.kernel.runs)
+    libraries = len(uses) - len(generated) - control.total()
+    counts = [counted(len(generated), "generated kernel"), counted(libraries, "library call")]
+    words = f"{', '.join([*counts, *(counted(number, kind) for kind, number in control.items())])}."
     if gpu:
         return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
     if generated:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 A mend is an edit of your source, or options of torch. --try runs each in a worker of its own, counts the breaks anew, and
-compares outputs, gradients and state with the original program, run without torch.compile, on the example inputs and on
-others. Your files are changed by --apply only: after a trial that found nothing wrong, after asking, and with a backup.
+compares outputs, gradients and all state that can be reached with the original program, run without torch.compile, on the
+example inputs and on others, with the code built too. What could not be compared is named. Your files are changed by --apply
+only: after a trial that found nothing wrong, after asking, and with a backup.
 """
 
 

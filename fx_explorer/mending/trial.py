@@ -24,9 +24,10 @@ from fx_explorer.session import SessionReader
 
 TIMEOUT_S = 300.0
 
-Verdict = Literal["good", "prints differ", "refused", "not compared"]
+Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]
 """``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
-printed or logged; whether that is wanted only the user knows. ``refused``: it fails, changes results, or gains nothing.
+printed or logged; whether that is wanted only the user knows. ``partly compared``: what could be compared is equal, and the
+program does something that could not be. ``refused``: it fails, changes results, or gains nothing.
 ``not compared``: it gains something, but no results could be compared (a script whose calls return nothing in both)."""
 
 
@@ -143,11 +144,11 @@ def judge(
     if verification is None:
         return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
     if _printed(verification):
-        return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}"
+        return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}{_left_out(verification)}"
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"
-    return "good", equal
+    return ("partly compared" if verification.not_compared else "good"), equal
 
 
 def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
@@ -170,7 +171,9 @@ _OF_A_SCRIPT = {
 def _compared(verification: Verification) -> str:
     """``equal in 7 calls``; of a script what its two runs have in common."""
     if verification.calls:
-        return f"equal in {_times(len(verification.calls), 'call')}"
+        return (
+            f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
+        )
     counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
     parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
     return f"equal: {', '.join(['exit status', *parts])}"
@@ -201,8 +204,17 @@ def _printed(verification: Verification) -> str:
     return f"this is printed or logged earlier: {verification.moved_line!r}" if verification.moved_line else ""
 
 
+_MOST_TOLD = 4
+
+
 def _left_out(verification: Verification) -> str:
-    return f"; not compared: {', '.join(verification.not_compared)}" if verification.not_compared else ""
+    parts = (("not compared", verification.not_compared), ("not tried", verification.not_tried))
+    return "".join(f"; {words}: {_first_of(some)}" for words, some in parts if some)
+
+
+def _first_of(some: Sequence[str]) -> str:
+    more = f" and {len(some) - _MOST_TOLD} more" if len(some) > _MOST_TOLD else ""
+    return f"{', '.join(some[:_MOST_TOLD])}{more}"
 
 
 def _times(count: int, noun: str) -> str:

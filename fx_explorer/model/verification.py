@@ -32,4 +32,8 @@ class Verification:
     moved_line: str = ""
     """The first one that comes where the original printed another; empty when the order is the same, or the lines differ."""
     not_compared: tuple[str, ...] = ()
-    """What was left out, in words; empty when everything that can be seen was compared."""
+    """What the calls may have done that could not be compared, in words; empty when everything was."""
+    not_tried: tuple[str, ...] = ()
+    """Inputs that the programs were not called with, and ways of running that were left out, in words."""
+    is_built: bool = False
+    """Whether the changed program's code was built and run, beside the run of its graphs by PyTorch's own operators."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -19,6 +20,19 @@ from fx_explorer.worker.target import Target
 
 class Caller(Protocol):
     """The job this is done for."""
+
+    request: CaptureRequest
+
+    def say(self, activity: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def describe(self, target: Target, train: bool) -> None: ...
+
+
+@dataclass
+class Silent:
+    """What torch.compile is called for; nothing of it is to be told again."""
 
     request: CaptureRequest
 

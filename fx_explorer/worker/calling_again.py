@@ -10,32 +10,18 @@ import contextlib
 import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.calling import compile_target
+from fx_explorer.worker.calling import Silent, compile_target
 from fx_explorer.worker.fresh_inputs import copied
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.target import Target
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-
-
-@dataclass
-class _Silent:
-    """What torch.compile is called for; nothing of it is to be told again."""
-
-    request: CaptureRequest
-
-    def say(self, activity: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def describe(self, target: Target, train: bool) -> None: ...
 
 
 class CalledOnce:
@@ -53,7 +39,7 @@ class CalledOnce:
     def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
         arguments = copied(self._arguments)
         remarks = _written(self._arguments, self._versions)
-        compiled = compile_target(self._target, _Silent(self._request))
+        compiled = compile_target(self._target, Silent(self._request))
         with contextlib.ExitStack() as stack:
             stack.enter_context(_random_numbers_kept())
             stack.enter_context(_plain_values_kept(self._namespaces()))

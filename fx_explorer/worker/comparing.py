@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from typing import Any
 import torch
 
 from fx_explorer.model import Verification
+from fx_explorer.worker import identity
+from fx_explorer.worker.observing import WHILE_COMPILING
+from fx_explorer.worker.reachable import UNCHANGED
 
 MAX_DIFFERENCES = 12
 
@@ -27,12 +31,27 @@ _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 BUILT_FACTOR = 20.0
 """Built kernels compute in another order than PyTorch's own operators."""
 
+_LEAST: dict[torch.dtype, float] = {
+    torch.float32: 1e-7,
+    torch.complex64: 1e-7,
+    torch.float64: 1e-12,
+    torch.complex128: 1e-12,
+}
+"""What rounding leaves where larger numbers cancel each other out."""
+
 
 @dataclass
 class Comparison:
-    """``factor`` widens the tolerances."""
+    """``is_built``: the changed program ran as code that was built, which computes in another order than PyTorch's own
+    operators, and raises errors of its own. ``ignored``: globals that only the changed program has, by the change itself.
+    """
 
-    factor: float = 1.0
+    is_built: bool = False
+    ignored: frozenset[str] = frozenset()
+    known: frozenset[str] | None = None
+    """Globals of the original, where that is known: what else the changed program has is the change's, or Dynamo's."""
+    at_first: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     largest: float = 0.0
@@ -41,26 +60,102 @@ class Comparison:
     new: list[str] = field(default_factory=list)
     moved: str = ""
     not_compared: list[str] = field(default_factory=list)
+    not_tried: list[str] = field(default_factory=list)
+    is_run_built: bool = False
+    """Whether the changed program was compared with its code built too."""
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
-        call = f"with {original['call']}"
+        call = f"with {original['call']}{' in the built code' if self.is_built else ''}"
         self._add_lines(original["printed"], changed["printed"])
-        if original["raised"] or changed["raised"]:
-            self.compared["exception"] += 1
-            if original["raised"] != changed["raised"]:
-                self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
+        self._add_errors(original, changed)
+        self._add_effects(original["effects"], changed["effects"], call)
+        if not self._ended_alike(original, changed, call):
             return
-        for kind, values in original["values"].items():
-            others = changed["values"].get(kind, {})
-            self.compared[kind] += len(values)
-            for name, value in values.items():
-                if name in others:
-                    self._add_value(value, others[name], f"{name}, {call}")
-                else:
-                    self.differences.append(f"{name} is missing, {call}")
-            if kind == "output":
-                self.differences += [f"{name} is new, {call}" for name in others if name not in values]
+        self._add_values(original["values"], changed["values"], call)
+        before, after = _all_facts(original), _all_facts(changed)
+        both = before.keys() & after.keys()
+        self.differences += [f"{told}, {call}" for told in identity.differences(original, changed, both)]
+        self._add_facts(before, after, call)
+        for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
+            if not self._is_ignored(name):
+                self._leave_out(f"{what} of {name}")
+
+    def _leave_out(self, what: str) -> None:
+        if what not in self.not_compared:
+            self.not_compared.append(what)
+
+    def _ended_alike(self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str) -> bool:
+        """Whether there is more to compare."""
+        if not (original["raised"] or changed["raised"]):
+            return True
+        self.compared["exception"] += 1
+        both = original["raised"] and changed["raised"]
+        if both and (self.is_built or _fails_as_an_operator(original["raised"], changed["raised"])):
+            return False
+        if original["raised"] != changed["raised"]:
+            self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
+            return False
+        if original["message"] and changed["message"] and original["message"] != changed["message"]:
+            self.lost.append(f"{original['raised']}: {original['message']}")
+            self.new.append(f"{changed['raised']}: {changed['message']}")
+        return True
+
+    def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
+        found, others = _by_name(before), _by_name(after)
+        for name, (kind, value) in found.items():
+            self.compared[kind] += 1
+            if name in others:
+                told = self._told(name, kind)
+                self._add_value(self._content(name, value), self._content(name, others[name][1]), f"{told}, {call}")
+            elif not self._is_ignored(name):
+                self.differences.append(f"{self._told(name, kind)} is missing, {call}")
+        for name, (kind, _) in others.items():
+            if name not in found and not self._is_ignored(name) and not self._is_of_a_new_global(name):
+                self.differences.append(f"{self._told(name, kind)} is new, {call}")
+
+    def _told(self, name: str, kind: str) -> str:
+        return f"{name} after the call" if kind == "input" else name
+
+    def _content(self, name: str, value: Any) -> Any:
+        return self.at_first.get(name, value) if isinstance(value, str) and value == UNCHANGED else value
+
+    def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
+        for name, facts in before.items():
+            others = after.get(name)
+            if others is None:
+                if not self._is_ignored(name):
+                    self.differences.append(f"{name} ({facts['type']}) is missing, {call}")
+                continue
+            for what in ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys():
+                one, other = facts.get(what), others.get(what)
+                if one != other:
+                    self.differences.append(f"{name}, {call}: its {what} was {one} and is {other}")
+        for name, facts in after.items():
+            if name not in before and not self._is_ignored(name) and not self._is_of_a_new_global(name):
+                self.differences.append(f"{name} ({facts['type']}) is new, {call}")
+
+    def _is_ignored(self, name: str) -> bool:
+        own_name = name.removeprefix("the gradient of ")
+        return any(own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'")) for root in self.ignored)
+
+    def _is_of_a_new_global(self, name: str) -> bool:
+        found = _GLOBAL.match(name.removeprefix("the gradient of "))
+        return self.known is not None and found is not None and not self.known & {found[0], found["of_main"]}
+
+    def _add_effects(self, before: Sequence[str], after: Sequence[str], call: str) -> None:
+        """What both do in the same order is told, since what it writes is not read."""
+        if list(before) != list(after):
+            gone, new = (next(iter((one - other).elements()), "") for one, other in _both_ways(before, after))
+            told = f"it no longer {gone}" if gone else f"it {new} in addition" if new else "it reaches outside in another order"
+            self.differences.append(f"{told}, {call}")
+        for effect in dict.fromkeys(before):
+            self._leave_out(f"what follows when the program {effect}")
+
+    def _add_errors(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Torch writes there too when it compiles: what is new need not be the program's."""
+        self.compared["line on stderr"] += len(original["errors"])
+        self.lost += (Counter(original["errors"]) - Counter(changed["errors"])).elements()
 
     def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
         self.compared["printed line"] += len(before)
@@ -85,10 +180,17 @@ class Comparison:
             if one != other:
                 return 0.0, f"its {what} was {one} and is {other}"
         difference = _largest_difference(before, after)
-        relative, absolute = (self.factor * part for part in _TOLERANCES.get(before.dtype, (0.0, 0.0)))
-        if torch.allclose(after, before, rtol=relative, atol=absolute, equal_nan=True):
-            return difference, ""
-        return difference, f"differs by up to {difference:.3g}"
+        relative, absolute = self._tolerances(before, after)
+        if not torch.allclose(after, before, rtol=relative, atol=absolute, equal_nan=True):
+            return difference, f"differs by up to {difference:.3g}"
+        return difference, "" if self.is_built or _signs_of_zeros(before, after) else "a zero has another sign"
+
+    def _tolerances(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, float]:
+        """(relative, absolute): the absolute one is for elements that are small beside the others, not for all of a tensor."""
+        relative, absolute = _TOLERANCES.get(before.dtype, (0.0, 0.0))
+        if self.is_built:
+            return BUILT_FACTOR * relative, BUILT_FACTOR * absolute
+        return relative, max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))
 
     def row(self, calls: Sequence[str]) -> Verification:
         return Verification(
@@ -104,7 +206,39 @@ class Comparison:
             new_lines=tuple(self.new[:MAX_DIFFERENCES]),
             moved_line="" if self.lost or self.new else self.moved,
             not_compared=tuple(self.not_compared),
+            not_tried=tuple(self.not_tried),
+            is_built=self.is_built or self.is_run_built,
         )
+
+
+def _fails_as_an_operator(before: str, after: str) -> bool:
+    """An operator that cannot be computed is found while compiling, in other words, whatever is changed."""
+    return before in ("RuntimeError", "IndexError") and after.endswith(WHILE_COMPILING)
+
+
+def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of plain values too, which have a type and nothing else."""
+    return {**{name: {"type": type(value).__name__} for name, (_, value) in _by_name(seen["values"]).items()}, **seen["facts"]}
+
+
+def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
+    """What the original does that no comparison shows, and what no call of it has reached."""
+    varying = [f"{what}, which is something else in each run" for what in before["hidden"] if what.endswith("()")]
+    return [*varying, *(what for what in before["hidden"] if not what.endswith("()")), *before["not reached"]]
+
+
+_GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
+"""``global NAME``, or ``global MODULE.NAME``; what is behind the name may look like the latter."""
+
+
+def _both_ways(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Counter[str], Counter[str]], ...]:
+    one, other = Counter(before), Counter(after)
+    return (one, other), (other, one)
+
+
+def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Name → (kind, value): an output may be a number in one program and a tensor in the other."""
+    return {name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()}
 
 
 def _ended(seen: Mapping[str, Any]) -> str:
@@ -113,7 +247,11 @@ def _ended(seen: Mapping[str, Any]) -> str:
 
 def _same(before: object, after: object) -> bool:
     if isinstance(before, float) and isinstance(after, float):
+        if before == 0.0 and after == 0.0:
+            return math.copysign(1.0, before) == math.copysign(1.0, after)
         return before == after or (math.isnan(before) and math.isnan(after)) or math.isclose(before, after, rel_tol=1e-6)
+    if isinstance(before, complex) and isinstance(after, complex):
+        return _same(before.real, after.real) and _same(before.imag, after.imag)
     return type(before) is type(after) and before == after
 
 
@@ -126,6 +264,20 @@ def _short(value: object) -> str:
 
 def _shape(tensor: torch.Tensor) -> str:
     return str(list(tensor.shape))
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """The largest magnitude of its finite elements."""
+    finite = tensor[tensor.isfinite()].abs()
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def _signs_of_zeros(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether they are alike: 1 / -0.0 is another number than 1 / 0.0."""
+    if not before.is_floating_point():
+        return True
+    zeros = (before == 0) & (after == 0)
+    return not bool((zeros & (before.signbit() != after.signbit())).any())
 
 
 def _largest_difference(before: torch.Tensor, after: torch.Tensor) -> float:

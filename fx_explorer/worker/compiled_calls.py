@@ -18,7 +18,7 @@ import torch
 
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.versions import MissingInTorch, part
-from fx_explorer.worker.observing import leaves, own
+from fx_explorer.worker.reachable import Walk
 
 MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
 """Of what is kept; later calls are only counted."""
@@ -27,7 +27,9 @@ MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
 class CompiledCalls:
     def __init__(self) -> None:
         self.returned: dict[str, dict[str, Any]] = {}
-        """Function → ``what it returned in call 1`` → value."""
+        """Function → ``the output of call 1 of f`` → value."""
+        self.identities: dict[str, list[dict[str, Any]]] = {}
+        """Function → for each call facts, and what is one object or shares memory, as in ``Reached``."""
         self.counts: Counter[str] = Counter()
         """Function → how often it was called."""
         self.problem = ""
@@ -66,19 +68,28 @@ class CompiledCalls:
                 output = function(*args, **kwargs)
             finally:
                 self._inside.call = False
-            self._keep(name, output)
+            self._keep(name, (args, kwargs), output)
             return output
 
         skip(called.__code__)  # compiled code may call it, and Dynamo looks at every frame
         return functools.wraps(function)(called)
 
-    def _keep(self, name: str, output: object) -> None:
+    def _keep(self, name: str, arguments: object, output: object) -> None:
+        """The output's values; and of which input it is a part, or whether it is one."""
         self.counts[name] += 1
         if sum(self.counts.values()) > MOST_CALLS or self._bytes > MOST_BYTES:
             return
-        values = {leaf: own(value) for leaf, value in leaves(output, f"the output of call {self.counts[name]} of {name}")}
+        call = f"call {self.counts[name]} of {name}"
+        walk = Walk(lambda path: False)
+        walk.add("input", f"the arguments of {call}", arguments)
+        walk.add("output", f"the output of {call}", output)
+        reached = walk.reached()
+        values = reached.values.get("output", {})
         self._bytes += sum(value.nbytes for value in values.values() if isinstance(value, torch.Tensor))
         self.returned.setdefault(name, {}).update(values)
+        self.identities.setdefault(name, []).append(
+            {"facts": reached.facts, "same": reached.same, "overlapping": reached.overlapping}
+        )
 
 
 def _name(function: Any) -> str:

@@ -46,6 +46,13 @@ class Arguments:
         args = tuple(_map_tensors(value, change_once) for value in self.args)
         return Arguments(args, {k: _map_tensors(v, change_once) for k, v in self.keywords.items()}, self.origin)
 
+    def with_numbers(self, change: Callable[[Any], Any]) -> Arguments | None:
+        """The same with every Python number and flag replaced by ``change`` of it; None when that changes nothing."""
+        changed = tuple(_map_numbers(value, change) for value in self.args)
+        keywords = {name: _map_numbers(value, change) for name, value in self.keywords.items()}
+        numbers = (list(_numbers((self.args, self.keywords))), list(_numbers((changed, keywords))))
+        return Arguments(changed, keywords, self.origin) if numbers[0] != numbers[1] else None
+
 
 def as_arguments(inputs: object, origin: str) -> Arguments:
     """A tuple or list is positional, a dict (or HF's BatchEncoding) goes by name, a function is asked, anything else is the
@@ -107,6 +114,28 @@ def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
         vars(copied).update((name, _map_tensors(inner, change)) for name, inner in vars(value).items())
         return copied
     return value
+
+
+def _map_numbers(value: Any, change: Callable[[Any], Any]) -> Any:
+    if type(value) in (bool, int, float):
+        return change(value)
+    if type(value) is dict:
+        return {name: _map_numbers(inner, change) for name, inner in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(_map_numbers(inner, change) for inner in value)
+    return value
+
+
+def _numbers(value: object) -> Iterator[bool | int | float]:
+    """In containers of Python's own; what is in other objects is not known to be an argument."""
+    if type(value) in (bool, int, float):
+        yield value  # type: ignore[misc]
+    elif type(value) is dict:
+        for inner in value.values():
+            yield from _numbers(inner)
+    elif type(value) in (tuple, list):
+        for inner in value:  # type: ignore[attr-defined]
+            yield from _numbers(inner)
 
 
 def _short(value: object) -> str:

@@ -104,6 +104,11 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
     return dict(_bound(tree.body))
 
 
+def names_bound(text: str) -> set[str]:
+    """Names that a file of this text binds when it is imported. Raises SyntaxError."""
+    return {name for name, _ in _bound(ast.parse(text).body)}
+
+
 def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
     for statement in statements:
         kind = type(statement)

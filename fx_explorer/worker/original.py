@@ -1,26 +1,43 @@
-"""The original program in a child process of the worker, forked before anything of the user's is imported."""
+"""Programs in child processes of the worker, forked before anything of the user's is imported."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fx_explorer.model import CaptureRequest
+from fx_explorer.session.descriptors import moved_up
+
+_GO = b"g"
 
 
-class OriginalProcess:
+class ChildProgram:
     """Runs ``program`` and keeps what it returns for the parent. A context manager: the child does not outlive it."""
 
-    def __init__(self, request: CaptureRequest, program: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, request: CaptureRequest, program: Callable[[], dict[str, Any]], *, waits: bool = False) -> None:
+        """``waits``: the program begins when it is told to (``begin``)."""
         self.file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
         self.status = 0
+        waiting, start = os.pipe()
+        self._start = moved_up(start)
         self._pid = os.fork()
         if self._pid == 0:
-            _be_the_original(program, self.file)
+            os.close(self._start.number)
+            _be_the_program(program, self.file, waiting)
+        os.close(waiting)
+        if not waits:
+            self.begin()
+
+    def begin(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended, or the program has closed the pipe: its status tells
+            if self._start.is_ours:
+                os.write(self._start.number, _GO)
 
     def wait(self) -> int:
         """Until it has ended: its exit status. What the program returned is in ``file`` when that is 0."""
@@ -28,21 +45,38 @@ class OriginalProcess:
         self._pid = 0
         return self.status
 
-    def __enter__(self) -> OriginalProcess:
+    def wait_for(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self._pid, self.status = 0, os.waitstatus_to_exitcode(status)
+                return True
+            time.sleep(0.02)
+        return False
+
+    def __enter__(self) -> ChildProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._start.is_ours:
+            os.close(self._start.number)
         if self._pid:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, 9)
+                os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
         self.file.unlink(missing_ok=True)
 
 
-def _be_the_original(program: Callable[[], dict[str, Any]], file: Path) -> None:
+def _be_the_program(program: Callable[[], dict[str, Any]], file: Path, waiting: int) -> None:
     """Never returns. What it prints and warns of is nobody's."""
     status = 1
     try:
+        told = os.read(waiting, 1)
+        os.close(waiting)
+        if told != _GO:
+            return  # the parent has left
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)

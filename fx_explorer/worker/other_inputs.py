@@ -13,6 +13,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.worker.calling import prepared
 from fx_explorer.worker.inputs import Arguments, as_arguments
+from fx_explorer.worker.other_sizes import with_twice_the_batch
 from fx_explorer.worker.place import Place
 from fx_explorer.worker.target import Offer, Target
 
@@ -68,21 +69,6 @@ class Script:
         offer = Offer("__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent)
         arguments = as_arguments(offer.evaluate(expression, THESE), THESE)
         return arguments.args, arguments.keywords
-
-
-def with_twice_the_batch(arguments: Arguments) -> Arguments:
-    """Every tensor whose first size is that of the first tensor, twice over. Raises TargetError when there is none."""
-    batch = next((tensor.shape[0] for tensor in arguments.tensors() if tensor.dim()), 0)
-    if not batch:
-        raise TargetError("The example inputs have no tensor with a batch to double. Give other inputs as an expression.")
-
-    def doubled(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.dim() or tensor.shape[0] != batch:
-            return tensor
-        twice = torch.cat((tensor.detach(), tensor.detach()))
-        return twice.requires_grad_(tensor.requires_grad)
-
-    return arguments.changed(doubled)
 
 
 def mark_differing(first: Arguments, other: Arguments) -> None:

@@ -1,4 +1,4 @@
-"""What a piece of the program prints, by whatever means, and logs."""
+"""What a piece of the program writes on stdout and stderr, by whatever means, logs and warns of."""
 
 from __future__ import annotations
 
@@ -7,54 +7,111 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Written:
+    lines: list[str] = field(default_factory=list)
+    """On stdout, messages of the program's loggers, and what it warns of."""
+    errors: list[str] = field(default_factory=list)
+    """On stderr. Torch writes there too, and Python what was logged and warned of: the latter is not among it."""
 
 
 @contextlib.contextmanager
-def printed(lines: list[str]) -> Iterator[None]:
+def printed(written: Written, is_users: Callable[[str], bool] = lambda path: True) -> Iterator[None]:
     """Adds the lines of the block, those that native code and child processes write too. They still go where they would have
-    gone, but once the block has ended."""
-    collector = _Collector(lines)
-    logging.getLogger().addHandler(collector)
-    with tempfile.TemporaryFile() as file, _flushed():
-        stdout = os.dup(1)
-        os.dup2(file.fileno(), 1)
-        try:
-            with _flushed():
-                yield
-        finally:
-            os.dup2(stdout, 1)
-            os.close(stdout)
-            logging.getLogger().removeHandler(collector)
-            file.seek(0)
-            written = file.read()
-            lines += written.decode(errors="backslashreplace").splitlines()
-            while written:
-                written = written[os.write(1, written) :]
-
-
-@contextlib.contextmanager
-def _flushed() -> Iterator[None]:
-    """Nothing printed before the block comes out in it, nor what it prints after it."""
-    _flush()
-    try:
+    gone, but once the block has ended. ``is_users``: whether a warning in this file is the program's."""
+    heard = _Heard(is_users)
+    stdout, stderr = _Read(1), _Read(2)
+    with stdout, stderr, heard:
         yield
-    finally:
+    written.lines += [text for _, text in sorted([*stdout.lines, *heard.lines], key=lambda line: line[0])]
+    written.errors += [text for _, text in stderr.lines if text.strip() and not heard.has_told(text)]
+
+
+Line = tuple[int, str]
+"""(how much had been written on stdout before, text)."""
+
+
+class _Read:
+    """A descriptor, whose lines are read in the block."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.lines: list[Line] = []
+
+    def __enter__(self) -> None:
         _flush()
+        self._file = tempfile.TemporaryFile()
+        self._before = os.dup(self._descriptor)
+        os.dup2(self._file.fileno(), self._descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        _flush()
+        os.dup2(self._before, self._descriptor)
+        os.close(self._before)
+        with self._file as file:
+            file.seek(0)
+            read = file.read()
+        position = 0
+        for line in read.splitlines(keepends=True):
+            self.lines.append((position, line.decode(errors="backslashreplace").rstrip("\r\n")))
+            position += len(line)
+        while read:
+            read = read[os.write(self._descriptor, read) :]
 
 
 def _flush() -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # the program may have closed or replaced it
-        sys.stdout.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the program may have closed or replaced it
+            stream.flush()
 
 
-class _Collector(logging.Handler):
-    """Messages of the program's own loggers; torch's differ with and without torch.compile."""
+_OF_TORCH = "(Triggered internally at"
+"""In what torch's C++ part warns of, under the name of the program's file."""
 
-    def __init__(self, lines: list[str]) -> None:
+
+class _Heard(logging.Handler):
+    """Messages of the program's own loggers, and its warnings; torch's differ with and without torch.compile."""
+
+    def __init__(self, is_users: Callable[[str], bool]) -> None:
         super().__init__()
-        self._lines = lines
+        self.lines: list[Line] = []
+        self._is_users = is_users
+        self._told: list[str] = []
+
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+        self._show = warnings.showwarning
+        warnings.showwarning = self._warned
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+        if warnings.showwarning == self._warned:
+            warnings.showwarning = self._show
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] != "torch":
-            self._lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+            message = record.getMessage()
+            self._told += message.splitlines()
+            self._add(f"{record.levelname} {record.name}: {message}")
+
+    def _add(self, text: str) -> None:
+        _flush()
+        with contextlib.suppress(OSError):  # the program has closed it
+            self.lines.append((os.lseek(1, 0, os.SEEK_CUR), text))
+
+    def has_told(self, line: str) -> bool:
+        """Whether it comes from a handler of the program's, or from ``warnings``, and so is known."""
+        return any(told in line for told in self._told if told)
+
+    def _warned(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any, **named: Any) -> None:
+        text = warnings.formatwarning(message, category, filename, lineno)
+        self._told += [line.strip() for line in text.splitlines()]
+        if self._is_users(filename) and _OF_TORCH not in text:
+            self._add(f"{category.__name__}: {message}")
+        self._show(message, category, filename, lineno, *rest, **named)

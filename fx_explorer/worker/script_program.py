@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
+from fx_explorer.model import Kernel
 from fx_explorer.worker import ending, loading, overlay
 from fx_explorer.worker.child_process import record_when_used
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.recorded import Recorded
-from fx_explorer.worker.verifying_script import OriginalScript, ScriptRun
+from fx_explorer.worker.verifying_script import BuiltScript, OriginalScript, ScriptRun
 
 
 class ScriptProgram:
@@ -32,11 +33,14 @@ class ScriptProgram:
         self._until = until
         self._original: OriginalScript | None = None
         """The script that this one is compared with."""
+        self._built: BuiltScript | None = None
+        """This one once more, with its code built."""
         self._seen = ScriptRun()
 
     def begin(self) -> None:
         if self._request.verify:
             self._original = OriginalScript(self._progress.place, self._request)
+            self._built = BuiltScript(self._progress.place, self._request)
         self._progress.watch_children()
         overlay.install(self._request.overlay)
         after_import("torch", self._record)
@@ -94,11 +98,14 @@ class ScriptProgram:
             self._seen.begin(self._until)
 
     def _verify(self, original: OriginalScript, name: str, script: Callable[[], None]) -> None:
-        with original:
+        assert self._built is not None
+        with original, self._built:
             self._progress.say(f"running {name} as it is, without torch.compile")
             original.wait()
             self._progress.say(f"running {name}")
             try:
                 self._seen.run(script)
             finally:
-                self._progress.writer.add(original.compared_with(self._seen))
+                has_code = self._progress.writer.count(Kernel) > 0
+                self._built.is_needed = has_code and not self._request.build
+                self._progress.writer.add(original.compared_with(self._seen, self._built))

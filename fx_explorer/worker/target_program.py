@@ -15,6 +15,7 @@ from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.recorded import Recorded
 
 if TYPE_CHECKING:
+    from fx_explorer.worker.built import BuiltProgram
     from fx_explorer.worker.other_inputs import CalledTarget
     from fx_explorer.worker.target import Target
     from fx_explorer.worker.verifying import Original
@@ -29,6 +30,8 @@ class TargetProgram:
         self._recorded = recorded
         self._original: Original | None = None
         """The program that this one is compared with."""
+        self._built: BuiltProgram | None = None
+        """This one once more, with its code built."""
 
     def begin(self) -> None:
         # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
@@ -57,9 +60,11 @@ class TargetProgram:
     def _begin_original(self) -> None:
         """Have the program as its files are run beside this one, for a comparison."""
         if self._request.verify:
+            from fx_explorer.worker.built import BuiltProgram
             from fx_explorer.worker.verifying import Original
 
             self._original = Original(self._progress.place, self._request)
+            self._built = BuiltProgram(self._progress.place, self._request, self._original)
 
     def _call(self, target: Target) -> None:
         from fx_explorer.worker.calling import call_target
@@ -78,8 +83,9 @@ class TargetProgram:
             return
         from fx_explorer.worker.verifying import call_and_verify
 
-        with self._original:
-            verification = call_and_verify(target, self._progress, self._original, self._recorded.stop)
+        assert self._built is not None
+        with self._original, self._built:
+            verification = call_and_verify(target, self._progress, self._original, self._built, self._recorded.stop)
             self._progress.writer.add(verification)
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:

@@ -1,17 +1,18 @@
 """Holding a changed program, compiled, against the original one, run without torch.compile (``CaptureRequest.verify``).
 
-The original runs in a child of the worker, forked before anything of the user's is imported: so the two share nothing but
-the seeds. Both build the target, and make the same calls in the same order, each from the same state.
+Three processes build the target and make the same calls in the same order: the original, the changed program as it is
+captured, whose graphs are run by PyTorch's own operators unless they are built (``--build``), and the changed program with its
+code built (``built.py``). The other two are children of the worker, forked before anything of the user's is imported: so they
+share nothing but the seeds.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType, ModuleType
 from typing import Any, Protocol
 
@@ -19,17 +20,25 @@ import torch
 
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker import calling
-from fx_explorer.worker.comparing import BUILT_FACTOR, Comparison
+from fx_explorer.worker.comparing import Comparison, told_of_hidden
 from fx_explorer.worker.explaining import one_line
-from fx_explorer.worker.fresh_inputs import fresh_inputs
-from fx_explorer.worker.inputs import Arguments
+from fx_explorer.worker.fresh_inputs import Call, calls
 from fx_explorer.worker.observing import Observation, Observer, seed
-from fx_explorer.worker.original import OriginalProcess
+from fx_explorer.worker.original import ChildProgram
+from fx_explorer.worker.outside import Hidden
 from fx_explorer.worker.place import Place
 from fx_explorer.worker.target import Target, find_target
+from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.ways_taken import WaysTaken
 
 LONGER, LONG_S = 10, 5.0
 """A call may take this many times as long as the first one, and so many seconds."""
+
+COMPILES_LONG_S = 30.0
+"""A program that took so long to be compiled is not compiled anew for other sizes."""
+
+MOST_RECOMPILES = 64
+"""Calls with other inputs may each be compiled anew: behind the usual limit they would run without being compiled."""
 
 
 class Verifier(calling.Caller, Protocol):
@@ -38,7 +47,15 @@ class Verifier(calling.Caller, Protocol):
     place: Place
 
 
-class Original(OriginalProcess):
+class Built(Protocol):
+    """The changed program with its code built (built.py)."""
+
+    def begin(self) -> None: ...
+
+    def result(self) -> dict[str, Any]: ...
+
+
+class Original(ChildProgram):
     """The target as its files have it, called without torch.compile."""
 
     def __init__(self, place: Place, request: CaptureRequest) -> None:
@@ -53,34 +70,52 @@ class Original(OriginalProcess):
         status = self.wait()
         if status:
             return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
-        try:
-            result: dict[str, Any] = torch.load(self.file, weights_only=True)
-        except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
-            return {"problem": f"what the original program gave cannot be read: {one_line(error)}"}
-        return result
+        return read_result(self, "what the original program gave")
+
+
+def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = torch.load(child.file, weights_only=True)
+    except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
+        return {"problem": f"{what} cannot be read: {one_line(error)}"}
+    return result
 
 
 def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
     torch.compiler.set_stance("force_eager")
+    hidden, ways = Hidden(), WaysTaken(request.overlay)
+
+    @contextlib.contextmanager
+    def watched() -> Iterator[None]:
+        with hidden.watched(), ways.watched():
+            yield
+
     try:
         seed(0)
         target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
-        observer = Observer(target, train, request.train is not False, users_modules(place, request))
+        observer = Observer(target, train, request.train is not False, users_code(place, request), watched)
         state = observer.state_at_first
-        first, *others = fresh_inputs(target.arguments)
+        first, *others = calls(target.arguments)
         began = time.monotonic()
-        seen: list[Observation | None] = [observer.first(target.callable, *first)]
+        seen: list[Observation | None] = [observer.first(target.callable, first.words, first.arguments)]
         limit_s = LONGER * (time.monotonic() - began) + LONG_S
-        seen += [_unless_endless(observer, target, inputs, limit_s) for inputs in others]
+        seen += [_unless_endless(observer, target, call, limit_s) for call in others]
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
         return {"problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"}
-    return {"state": state, "seen": [one and one.plain() for one in seen], "is_compiled": calling.is_compiled(target.callable)}
+    return {
+        "state": state,
+        "names": observer.names_at_first,
+        "seen": [one and one.plain() for one in seen],
+        "hidden": list(hidden.found),
+        "not reached": ways.not_taken(),
+        "is_compiled": calling.is_compiled(target.callable),
+    }
 
 
-def _unless_endless(observer: Observer, target: Target, inputs: tuple[str, Arguments], limit_s: float) -> Observation | None:
+def _unless_endless(observer: Observer, target: Target, call: Call, limit_s: float) -> Observation | None:
     """None when it takes much longer than the example inputs did: a loop that waits for a value may wait for ever."""
     with _stopped_after(limit_s):
-        return observer.again(target.callable, *inputs)
+        return observer.again(target.callable, call.words, call.arguments, going_on=call.goes_on)
     return None
 
 
@@ -102,7 +137,9 @@ def _stopped_after(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def call_and_verify(target: Target, job: Verifier, original: Original, stop_recording: Callable[[], None]) -> Verification:
+def call_and_verify(
+    target: Target, job: Verifier, original: Original, built: Built, stop_recording: Callable[[], None]
+) -> Verification:
     """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare each call.
 
     Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any capture.
@@ -110,54 +147,97 @@ def call_and_verify(target: Target, job: Verifier, original: Original, stop_reco
     request = job.request
     target, train = calling.prepared(target, request)
     job.describe(target, train)
-    observer = Observer(target, train, request.train is not False, users_modules(job.place, request))
+    observer = Observer(target, train, request.train is not False, users_code(job.place, request))
     before = original.result()
     if "problem" in before:
         return nothing_compared(before["problem"])
+    built.begin()
     # What the original compiles by itself is left to the changed program too, which may compile another part of it.
     compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
     observer.set_state(before["state"])
-    first, *others = fresh_inputs(target.arguments)
+    first, *others = calls(target.arguments)
     job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
-    seen = [observer.first(compiled, *first)]
+    began = time.monotonic()
+    seen: list[Observation | None] = [observer.first(compiled, first.words, first.arguments)]
+    takes_long = time.monotonic() - began > COMPILES_LONG_S
     stop_recording()
     with _as_captured(request):
-        for (words, inputs), one in zip(others, before["seen"][1:], strict=True):
-            if one is None:
+        for call, one in zip(others, before["seen"][1:], strict=True):
+            if one is None or (takes_long and call.has_other_sizes):
                 observer.leave_out()
+                seen.append(None)
                 continue
-            job.say(f"comparing: calling {target.name} with {words}")
-            seen.append(observer.again(compiled, words, inputs))
-    comparison = Comparison(BUILT_FACTOR if request.build else 1.0)
-    comparison.not_compared += [
-        f"a call with {words}, which the original did not end in time"
-        for (words, _), one in zip(others, before["seen"][1:], strict=True)
-        if one is None
-    ]
-    for one, other in zip(filter(None, before["seen"]), seen, strict=True):
-        comparison.add(one, other.plain())
-    return comparison.row([one.call for one in seen])
+            job.say(f"comparing: calling {target.name} with {call.words}")
+            seen.append(observer.again(compiled, call.words, call.arguments, going_on=call.goes_on))
+    words = [call.words for call in (first, *others)]
+    observed = [one.plain() if one else None for one in seen]
+    comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
+    if not comparison.differences:
+        job.say("comparing: waiting for the built code")
+        _add_built(comparison, before, built.result(), words)
+    return comparison.row([one.call for one in seen if one])
+
+
+def compared(
+    before: Mapping[str, Any],
+    seen: Sequence[Mapping[str, Any] | None],
+    names: Sequence[str],
+    words: Sequence[str],
+    *,
+    is_built: bool,
+) -> Comparison:
+    """``before``: the original's result; ``seen``: what the changed program did in the same calls, None where it was not
+    called; ``names``: its globals at first; ``words``: what the calls are made with."""
+    state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
+    known = frozenset(before["names"])
+    comparison = Comparison(is_built, frozenset(names) - known, known, state)
+    for one, other in zip(before["seen"], seen, strict=False):
+        if one and other:
+            comparison.add(one, other)
+    for position, call in enumerate(before["seen"]):
+        if call is None:
+            comparison.not_tried.append(f"a call with {words[position]}, which the original did not end in time")
+        elif seen[position] is None:
+            comparison.not_tried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
+    comparison.not_compared += told_of_hidden(before)
+    return comparison
+
+
+def _add_built(comparison: Comparison, before: Mapping[str, Any], result: Mapping[str, Any], words: Sequence[str]) -> None:
+    if "problem" in result:
+        comparison.not_compared.append(f"what the built code computes: {result['problem']}")
+    elif "failed" in result:
+        comparison.differences.append(f"{result['failed']}, in the built code")
+    elif result:
+        other = compared(before, result["seen"], result["names"], words, is_built=True)
+        if len(list(filter(None, result["seen"]))) < len(list(filter(None, before["seen"]))):
+            comparison.not_tried.append("other sizes with the code built")
+        comparison.differences += other.differences
+        comparison.is_run_built = True
 
 
 def nothing_compared(problem: str) -> Verification:
     return Verification(0, False, False, (), {}, 0.0, "", (), (), (), problem)
 
 
-@contextlib.contextmanager
-def _as_captured(request: CaptureRequest) -> Iterator[None]:
+def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
     """What a call compiles anew is compiled as the first was, only unrecorded."""
-    if request.build:
-        yield
-        return
-    from fx_explorer.capture.inspecting import inspecting
+    stack = contextlib.ExitStack()
+    stack.enter_context(recompiling_often())
+    if not request.build:
+        from fx_explorer.capture.inspecting import inspecting
 
-    with inspecting():
-        yield
+        stack.enter_context(inspecting())
+    return stack
+
+
+def recompiling_often() -> AbstractContextManager[object]:
+    from torch._dynamo import config
+
+    limit: Any = config.recompile_limit
+    return config.patch(recompile_limit=max(limit, MOST_RECOMPILES))
 
 
 def users_modules(place: Place, request: CaptureRequest) -> list[ModuleType]:
-    """The target's and those that are changed, with what lies beside them."""
-    target = place.file or getattr(sys.modules.get(place.module), "__file__", None)
-    folders = {os.path.dirname(os.path.realpath(path)) for path in [*request.overlay, *([target] if target else [])]}
-    files = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
-    return [module for module, file in files if file and os.path.dirname(os.path.realpath(file)) in folders]
+    """The target's and those that are changed, with what lies beside them, and the user's other ones."""
+    return users_code(place, request).modules()

@@ -14,12 +14,21 @@ import torch
 
 from fx_explorer.worker import loading, overlay
 from fx_explorer.worker.comparing import Comparison
-from fx_explorer.worker.fresh_inputs import fresh_inputs
+from fx_explorer.worker.fresh_inputs import LARGEST, calls
 from fx_explorer.worker.inputs import Arguments
+from fx_explorer.worker.reachable import Reached
 
 
 def seen(value: Any, kind: str = "output", printed: tuple[str, ...] = (), raised: str = "") -> dict[str, Any]:
-    return {"call": "the example inputs", "values": {kind: {"it": value}}, "printed": list(printed), "raised": raised}
+    return {
+        "call": "the example inputs",
+        **vars(Reached(values={kind: {"it": value}})),
+        "printed": list(printed),
+        "errors": [],
+        "effects": [],
+        "raised": raised,
+        "message": "",
+    }
 
 
 def compared(before: Any, after: Any) -> Comparison:
@@ -59,14 +68,14 @@ def test_equal_within_what_the_dtype_allows(before: Any, after: Any) -> None:
     ],
 )
 def test_a_difference_is_told_with_its_place(before: Any, after: Any, said: str) -> None:
-    (difference,) = compared(before, after).differences
+    difference = compared(before, after).differences[0]
     assert difference == f"it, with the example inputs: {said}"
 
 
 def test_the_largest_difference_is_told_even_when_all_is_equal() -> None:
-    row = compared(torch.zeros(2), torch.tensor([0.0, 5e-6])).row(["the example inputs"])
+    row = compared(torch.zeros(2), torch.tensor([0.0, 5e-8])).row(["the example inputs"])
     assert row.is_equal
-    assert (pytest.approx(row.largest_difference), row.where) == (5e-6, "it, with the example inputs")
+    assert (pytest.approx(row.largest_difference), row.where) == (5e-8, "it, with the example inputs")
 
 
 def test_both_have_to_raise_the_same() -> None:
@@ -87,16 +96,41 @@ def test_lines_are_counted_whatever_their_order() -> None:
 def test_fresh_inputs_are_the_same_in_every_process_and_have_the_form_of_the_examples() -> None:
     example = torch.randn(3, 4).t().requires_grad_()
     index = torch.tensor([0, 5, 2])
-    once, again = (list(fresh_inputs(Arguments((example,), {"index": index}))) for _ in range(2))
-    assert len(once) == 7
-    for (words, one), (_, other) in zip(once, again, strict=True):
-        (x, i), (y, j) = one.tensors(), other.tensors()
-        assert torch.equal(x, y), words
-        assert torch.equal(i, j), words
-        assert (x.shape, x.stride(), x.dtype, x.requires_grad) == (example.shape, example.stride(), example.dtype, True)
-        assert x is not example
-        assert 0 <= int(i.min()) <= int(i.max()) <= 5
-    assert torch.equal(next(once[1][1].tensors()), -example)
+    once, again = (list(calls(Arguments((example,), {"index": index}))) for _ in range(2))
+    assert len({call.words for call in once}) == len(once)
+    for one, other in zip(once, again, strict=True):
+        (x, i), (y, j) = one.arguments.tensors(), other.arguments.tensors()
+        assert torch.equal(x.nan_to_num(), y.nan_to_num()), one.words
+        assert torch.equal(i, j), one.words
+        assert (x.dtype, x.requires_grad, x is example) == (example.dtype, True, False)
+        if not one.has_other_sizes:
+            assert (x.shape, x.stride()) == (example.shape, example.stride())
+        if not one.has_other_sizes and one.words != LARGEST:
+            assert 0 <= int(i.min()) <= int(i.max()) <= 5
+    assert torch.equal(next(once[1].arguments.tensors()), -example)
+
+
+def test_the_inputs_go_both_ways_of_what_a_branch_may_ask() -> None:
+    given = {call.words: next(call.arguments.tensors()) for call in calls(Arguments((torch.tensor([1.0, 2.0]),), {}))}
+    questions = [
+        lambda x: x.numel() and x.sum() > 100,
+        lambda x: x.numel() and x.sum() < -100,
+        lambda x: x.isnan().any(),
+        lambda x: x.isinf().any(),
+        lambda x: x.numel() and not x.any(),
+        lambda x: x.numel() and (x == 1).all(),
+        lambda x: len(x) == 0,
+        lambda x: len(x) > 2,
+    ]
+    for position, question in enumerate(questions):
+        assert {bool(question(x)) for x in given.values()} == {True, False}, position
+
+
+def test_numbers_and_flags_among_the_arguments_vary_too() -> None:
+    seen = [call.arguments.args[1:] for call in calls(Arguments((torch.ones(2), 3, True, {"scale": 0.5}), {}))]
+    assert {flag for _, flag, _ in seen} == {True, False}
+    assert {number for number, _, _ in seen} >= {3, 4, -3, 0, 2**62}
+    assert {given["scale"] for _, _, given in seen} >= {0.5, 1.5, -0.5, 0.0}
 
 
 @pytest.fixture

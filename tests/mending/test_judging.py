@@ -72,3 +72,19 @@ def test_lines_that_are_lost_or_new_are_named() -> None:
     new = replace(EQUAL, prints_equal=False, new_lines=("twice",))
     assert judge(FINISHED, BEFORE, BETTER, lost)[1].endswith("this is no longer printed or logged: 'hello'")
     assert judge(FINISHED, BEFORE, BETTER, new)[1].endswith("this is printed or logged in addition: 'twice'")
+
+
+def test_what_could_not_be_compared_is_never_called_good() -> None:
+    partly = replace(EQUAL, not_compared=("time.time(), which is something else in each run",))
+    assert judge(FINISHED, BEFORE, BETTER, partly) == (
+        "partly compared",
+        "2 breaks → 1; equal in 2 calls; not compared: time.time(), which is something else in each run",
+    )
+
+
+def test_what_was_not_tried_is_told_with_a_good_verdict() -> None:
+    verdict, reason = judge(FINISHED, BEFORE, BETTER, replace(EQUAL, not_tried=("zeros",), is_built=True))
+    assert (verdict, reason) == (
+        "good",
+        "2 breaks → 1; equal in 2 calls, with the code built too; not tried: zeros",
+    )

@@ -12,6 +12,7 @@ from fx_explorer import mending
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.compiled_calls import MOST_CALLS
+from fx_explorer.worker.reachable import Reached
 from fx_explorer.worker.verifying_script import compared
 
 OUT = "take the print out of the compiled code"
@@ -85,7 +86,7 @@ def test_what_two_runs_of_a_script_have_in_common_is_compared_and_said(script: C
 @pytest.mark.usefixtures("warm_workers")
 def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., Path]) -> None:
     trial = tried(script(TRAINING, exit_code=3), AT_CALLER)
-    assert trial.verdict == "good"
+    assert trial.verdict == "partly compared"
     assert trial.reason.endswith(
         "not compared: calls of loss_of, which only the original has compiled, "
         "calls of loss_of_graph, which only the changed script has compiled"
@@ -118,23 +119,30 @@ def run(counts: dict[str, int], values: dict[str, object], problem: str = "") ->
     returned = {name: {f"{name} {value}": value for value in [values.get(name)]} for name in counts}
     return {
         "call": "x",
-        "values": {},
+        **vars(Reached()),
+        "names": [],
         "printed": [],
+        "errors": [],
+        "effects": [],
+        "hidden": [],
+        "not reached": [],
         "raised": "",
+        "message": "",
         "returned": returned,
+        "identities": {},
         "counts": counts,
         "problem": problem,
     }
 
 
 def test_a_function_that_is_called_more_often_is_a_difference() -> None:
-    assert compared(run({"f": 2}, {"f": 1}), run({"f": 2}, {"f": 1})).is_equal
+    assert not compared(run({"f": 2}, {"f": 1}), run({"f": 2}, {"f": 1})).differences
     found = compared(run({"f": 2}, {"f": 1}), run({"f": 3}, {"f": 1}))
-    assert found.differences == ("the number of calls of f, with x: was 2 and is 3",)
+    assert found.differences == ["the number of calls of f, with x: was 2 and is 3"]
 
 
 def test_what_is_not_kept_is_said() -> None:
     many = run({"f": MOST_CALLS + 1}, {"f": 1})
-    assert compared(many, many).not_compared == (f"compiled calls after the first {MOST_CALLS} of {MOST_CALLS + 1}",)
+    assert compared(many, many).not_compared == [f"compiled calls after the first {MOST_CALLS} of {MOST_CALLS + 1}"]
     blind = run({}, {}, "torch 9 has no such part")
-    assert compared(blind, blind).not_compared == ("what compiled calls return (torch 9 has no such part)",)
+    assert compared(blind, blind).not_compared == ["what compiled calls return (torch 9 has no such part)"]

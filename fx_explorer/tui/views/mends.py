@@ -15,10 +15,17 @@ COLUMNS = (
 SIGNS: dict[Verdict, tuple[str, str]] = {
     "good": ("✓", "good"),
     "prints differ": ("▲", "warning"),
+    "partly compared": ("▲", "warning"),
     "refused": ("✗", "bad"),
     "not compared": ("?", "warning"),
 }
 """(sign, kind of highlight.py): colour is never alone."""
+
+_DOUBTS: dict[Verdict, str] = {
+    "prints differ": "Prints differ. ",
+    "partly compared": "Not everything could be compared. ",
+}
+"""What is asked about before it is written."""
 
 Told = tuple[str, str]
 """A line and its kind."""
@@ -70,12 +77,12 @@ def why_not_written(mend: Mend, trial: Trial | None) -> str:
         return "This mend changes no file: set the option in your program. The lines can be copied."
     if trial is None:
         return "It has not been tried: only what was tried is written to your file."
-    if trial.verdict in ("good", "prints differ"):
+    if trial.verdict in ("good", *_DOUBTS):
         return ""
     return f"Not written: {trial.verdict}, {trial.reason}. The diff can be copied."
 
 
 def question(mend: Mend, trial: Trial) -> str:
-    doubt = "Prints differ. " if trial.verdict == "prints differ" else ""
+    doubt = _DOUBTS.get(trial.verdict, "")
     others = "".join(f", {PurePath(edit.path).name}" for edit in mend.also)
     return f"{doubt}Write it to {PurePath(mend.path).name}:{mend.line}{others}, keeping a backup? y or yes"

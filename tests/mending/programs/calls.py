@@ -188,7 +188,7 @@ def counted_in_a_function(x):
 
 class Timed:
     def __enter__(self):
-        os.getpid()
+        time.sleep(0)
 
     def __exit__(self, *_):
         return False

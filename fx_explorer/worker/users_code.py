@@ -1,0 +1,71 @@
+"""Which files and modules are the user's own: not Python's, not torch, nothing that was installed, and nothing of ours."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from types import ModuleType
+
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.place import Place
+
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users_file(path: str) -> bool:
+    """A file that does not exist (``<string>``) is taken for the user's: exec and notebooks make such functions."""
+    if not path or path.startswith("<frozen"):
+        return False
+    real = os.path.realpath(path)
+    return not (_is_below(real, _OWN) or _is_installed(real) or _is_generated(real))
+
+
+def _is_generated(real: str) -> bool:
+    """Code that Inductor wrote (torch/_inductor/runtime/cache_dir_utils.py), and imported."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return f"{os.sep}torchinductor_" in real or (bool(folder) and real.startswith(os.path.realpath(str(folder)) + os.sep))
+
+
+def _is_installed(real: str) -> bool:
+    parts = real.split(os.sep)
+    return "site-packages" in parts or "dist-packages" in parts or any(_is_below(real, folder) for folder in _pythons())
+
+
+@functools.lru_cache(maxsize=1)
+def _pythons() -> tuple[str, ...]:
+    """Folders of the standard library; the packages that lie in them were installed."""
+    return tuple(os.path.realpath(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder + os.sep) and "site-packages" not in path[len(folder) :].split(os.sep)
+
+
+@dataclass(frozen=True)
+class UsersCode:
+    """What is looked into: the user's own files, and installed ones that the target or a change is in."""
+
+    folders: frozenset[str] = frozenset()
+
+    def has(self, path: str) -> bool:
+        return is_users_file(path) or os.path.dirname(os.path.realpath(path)) in self.folders
+
+    def modules(self) -> list[ModuleType]:
+        """Those that are imported now, in the order in which they were."""
+        found = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
+        return [module for module, file in found if _is_a_file_of(module, file) and self.has(str(file))]
+
+
+def _is_a_file_of(module: object, file: object) -> bool:
+    """``torch.ops`` and others name a file that is none."""
+    return isinstance(module, ModuleType) and isinstance(file, str) and os.path.isabs(file)
+
+
+def users_code(place: Place, request: CaptureRequest) -> UsersCode:
+    target = place.file or getattr(sys.modules.get(place.module), "__file__", None)
+    files = [*request.overlay, *([target] if target else [])]
+    return UsersCode(frozenset(os.path.dirname(os.path.realpath(path)) for path in files))

@@ -1,0 +1,88 @@
+"""Two versions of one function, called in this process as a trial calls them, and what is found to differ."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fx_explorer.worker import loading
+from fx_explorer.worker.comparing import Comparison
+from fx_explorer.worker.fresh_inputs import calls
+from fx_explorer.worker.inputs import as_arguments
+from fx_explorer.worker.observing import Observer, seed
+from fx_explorer.worker.outside import Hidden
+from fx_explorer.worker.target import Target
+from fx_explorer.worker.users_code import UsersCode
+from fx_explorer.worker.verifying import compared
+from fx_explorer.worker.ways_taken import WaysTaken
+
+NAME = "program"
+
+
+@dataclass(frozen=True)
+class OneModule(UsersCode):
+    """Only the program, instead of all that a test run has imported."""
+
+    path: str = ""
+    module: ModuleType = field(default_factory=lambda: ModuleType(NAME))
+
+    def has(self, path: str) -> bool:
+        return path == self.path
+
+    def modules(self) -> list[ModuleType]:
+        return [self.module]
+
+
+def differences(folder: Path, before: str, after: str, inputs: str = "torch.linspace(-1, 2, 4).requires_grad_()") -> Comparison:
+    """``before`` and ``after`` define ``f``. The comparison of all calls that a trial makes."""
+    file = folder / f"{NAME}.py"
+    file.write_text(header(before))
+    hidden, ways = Hidden(), WaysTaken({str(file): header(after)})
+
+    @contextlib.contextmanager
+    def watched() -> Iterator[None]:
+        with hidden.watched(), ways.watched():
+            yield
+
+    one = observed(file, header(before), inputs, watched)
+    other = observed(file, header(after), inputs)
+    result = {**one, "hidden": list(hidden.found), "not reached": ways.not_taken()}
+    return compared(result, other["seen"], other["names"], other["words"], is_built=False)
+
+
+def header(text: str) -> str:
+    return f"import torch\n{textwrap.dedent(text)}"
+
+
+def observed(file: Path, text: str, inputs: str, watch: Any = contextlib.nullcontext) -> dict[str, Any]:
+    module = loading.new_module(NAME, file)
+    known = sys.modules.get(NAME)
+    sys.modules[NAME] = module
+    try:
+        seed(0)
+        exec(compile(text, str(file), "exec"), vars(module))
+        arguments = as_arguments(eval(inputs, {"torch": torch, **vars(module)}), "the test")
+        function = vars(module)["f"]
+        target = Target("f", function, arguments, vars(module))
+        observer = Observer(target, True, True, OneModule(path=str(file), module=module), watch)
+        made = list(calls(arguments))
+        seen = [observer.again(function, call.words, call.arguments, going_on=call.goes_on).plain() for call in made]
+    finally:
+        torch.set_grad_enabled(True)
+        sys.modules.pop(NAME)
+        if known is not None:
+            sys.modules[NAME] = known
+    return {
+        "state": observer.state_at_first,
+        "names": observer.names_at_first,
+        "seen": seen,
+        "words": [call.words for call in made],
+    }

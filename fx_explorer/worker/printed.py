@@ -27,10 +27,12 @@ def printed(written: Written, is_users: Callable[[str], bool] = lambda path: Tru
     gone, but once the block has ended. ``is_users``: whether a warning in this file is the program's."""
     heard = _Heard(is_users)
     stdout, stderr = _Read(1), _Read(2)
-    with stdout, stderr, heard:
-        yield
-    written.lines += [text for _, text in sorted([*stdout.lines, *heard.lines], key=lambda line: line[0])]
-    written.errors += [text for _, text in stderr.lines if text.strip() and not heard.has_told(text)]
+    try:
+        with stdout, stderr, heard:
+            yield
+    finally:
+        written.lines += [text for _, text in sorted([*heard.lines, *stdout.lines], key=lambda line: line[0])]
+        written.errors += [text for _, text in stderr.lines if text.strip() and not heard.has_told(text)]
 
 
 Line = tuple[int, str]

@@ -268,6 +268,22 @@ WRITTEN_AND_RAISED = [
     ),
 ]
 
+PRINTED = [
+    of("a print", "print('a')\nreturn x * 2", "return x * 2", "a"),
+    of("a print before an exception", "print('a')\nraise ValueError", "raise ValueError", "a"),
+    of(
+        "a log message",
+        "L.warning('a')\nreturn x * 2",
+        "return x * 2",
+        "WARNING p: a",
+        "import logging\nL = logging.getLogger('p')",
+    ),
+    of("a warning", "warnings.warn('a')\nreturn x * 2", "return x * 2", "UserWarning: a", "import warnings"),
+    of("stderr", "print('a', file=sys.stderr)\nreturn x * 2", "return x * 2", "a", "import sys"),
+    of("the text of an exception", "raise ValueError('a')", "raise ValueError('b')", "ValueError: a"),
+]
+"""``said``: the first line that is lost."""
+
 EQUAL = [
     of("the same", "return x * 2", "return x * 2", ""),
     of("another way to compute it", "return x * 2", "return x + x", ""),

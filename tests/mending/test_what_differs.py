@@ -21,6 +21,42 @@ def test_a_difference_of_one_kind_is_found(tmp_path: Path, pair: Pair) -> None:
     assert any(pair.said in told for told in found.differences), found.differences
 
 
+@pytest.mark.parametrize("pair", cases.PRINTED, ids=lambda pair: pair.name)
+def test_what_is_no_longer_written_is_found(tmp_path: Path, pair: Pair, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings(), capfd.disabled():  # what stands on descriptor 1 is read
+        warnings.simplefilter("always")
+        found = differences(tmp_path, pair.before, pair.after, pair.inputs)
+    assert (found.lost[:1], found.differences) == ([pair.said], [])
+
+
+def test_the_order_of_a_print_and_a_log_message_is_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    head = "import logging\nL = logging.getLogger('p')\n"
+    lines = ("    print('a')\n", "    L.warning('b')\n")
+    one, other = (f"{head}def f(x):\n{''.join(order)}    return x * 2\n" for order in (lines, lines[::-1]))
+    with capfd.disabled():
+        found = differences(tmp_path, one, other)
+    assert (found.lost, found.new, found.moved) == ([], [], "WARNING p: b")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("time.time()", "time.time(), which is something else in each run"),
+        ("uuid.uuid4()", "uuid.uuid4(), which is something else in each run"),
+        ("os.getpid()", "posix.getpid(), which is something else in each run"),
+        ("id(x)", "builtins.id(), which is something else in each run"),
+        ("open('/dev/null', 'w').close()", "what follows when the program opens /dev/null for writing"),
+        ("x = x if x.sum() != 12345.5 else x + 1", "the other way of a condition in line 6"),
+        ("SET.add(object())", "1 objects in a set, whose order changes (set) of global SET"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(tmp_path: Path, line: str, said: str) -> None:
+    head = "import os, time, uuid\nSET = set()\n"
+    before = f"{head}\ndef f(x):\n    {line}\n    return x * 2\n"
+    found = differences(tmp_path, before, before.replace(f"    {line}\n", f"    {line}; pass\n"))
+    assert any(said in one for one in found.not_compared), found.not_compared
+
+
 @pytest.mark.parametrize("pair", cases.EQUAL, ids=lambda pair: pair.name)
 def test_what_is_equal_is_not_refused(tmp_path: Path, pair: Pair) -> None:
     with warnings.catch_warnings():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
@@ -27,10 +27,19 @@ class DiffRow(Generic[ItemT]):
 def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> list[DiffRow[model.Node]]:
     """By what a node computes on what: a node that was only renamed, and those that use it, are the same.
 
-    ``~`` is a node that kept its name, or its target, in the place of another.
+    ``~`` is a node that computes the same on another size, dtype or number, or that kept its name, or its target, in the place
+    of another.
     """
     old, new = _signatures(before), _signatures(after)
-    return list(_rows(before, after, difflib.SequenceMatcher(None, old, new, autojunk=False), _is_changed_node))
+    matcher = difflib.SequenceMatcher(None, [one.what for one in old], [one.what for one in new], autojunk=False)
+    whole = {id(node): one.whole for node, one in zip((*before, *after), (*old, *new), strict=True)}
+    return [_compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node)]
+
+
+def _compared(row: DiffRow[model.Node], whole: Mapping[int, str]) -> DiffRow[model.Node]:
+    if row.sign != " " or whole[id(row.before)] == whole[id(row.after)]:
+        return row
+    return replace(row, sign="~")
 
 
 def text_diff(before: Sequence[str], after: Sequence[str]) -> list[DiffRow[str]]:
@@ -41,15 +50,25 @@ def text_diff(before: Sequence[str], after: Sequence[str]) -> list[DiffRow[str]]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def _signatures(nodes: Sequence[model.Node]) -> list[str]:
+_NUMBER = re.compile(r"(?<![\w.#])-?\d[\w.]*")
+
+
+class _Signature(NamedTuple):
+    what: str
+    """What a node computes, whatever the sizes and numbers: one that differs in these is found again."""
+    whole: str
+
+
+def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
     """Each node as its target on arguments that are written by what they compute: names do not count, inputs' do."""
     known: dict[str, str] = {}
     signatures = []
     for node in nodes:
         arguments = _NAME.sub(lambda found: known.get(found[0], found[0]), node.arguments)
-        signature = f"{node.op} {node.name if node.op == 'placeholder' else node.target}({arguments}) {node.shape} {node.dtype}"
-        signatures.append(signature)
-        known[node.name] = node.name if node.op == "placeholder" else f"#{hash(signature):x}"
+        does = f"{node.op} {node.name if node.op == 'placeholder' else node.target}"
+        what = f"{does}({_NUMBER.sub('N', arguments)})"
+        signatures.append(_Signature(what, f"{does}({arguments}) {node.shape} {node.dtype}"))
+        known[node.name] = node.name if node.op == "placeholder" else f"h{hash(what):x}".replace("-", "_")
     return signatures
 
 

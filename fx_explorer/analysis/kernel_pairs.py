@@ -18,12 +18,14 @@ from fx_explorer.analysis.documents import Document, lines_of
 from fx_explorer.analysis.kernels import KernelUse, kernel_uses
 from fx_explorer.session import SessionReader
 
-Difference = Literal["same", "device", "code", "only left", "only right"]
-"""``device``: the same code but for what its decorator says of the device. ``code``: what it computes, or how, differs."""
+Difference = Literal["same", "device", "sizes", "code", "only left", "only right"]
+"""``device``: the same code but for what its decorator says of the device. ``sizes``: the same but for whole numbers, which
+sizes and strides are. ``code``: what it computes, or how, differs."""
 
 IN_WORDS: dict[Difference, str] = {
     "same": "the same",
     "device": "the same code, for another device",
+    "sizes": "the same code, with other sizes",
     "code": "the code differs",
     "only left": "only in the first",
     "only right": "only in the second",
@@ -119,7 +121,13 @@ def _difference(
     bare = [_without_device(code) for code in codes]
     if bare[0] == bare[1]:
         return "device", 0
-    return "code", sum(row.sign != " " for row in text_diff(*bare))
+    changed = sum(row.sign != " " for row in text_diff(*bare))
+    unsized = [[_WHOLE_NUMBER.sub("N", line) for line in code] for code in bare]
+    return ("sizes" if unsized[0] == unsized[1] else "code"), changed
+
+
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
+"""Not the digits of a name, nor those of a number with a point: a constant of the program's is part of what is computed."""
 
 
 def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[DiffRow[str]]:

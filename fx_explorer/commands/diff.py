@@ -15,6 +15,7 @@ from fx_explorer.analysis.diff import difference_in_words
 from fx_explorer.analysis.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated, resources_in_words
 from fx_explorer.analysis.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
+from fx_explorer.analysis.words import counted
 from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import is_session, refuse_gpu
@@ -127,7 +128,8 @@ def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
     yield f"kernels, by what they compute: {counts or 'none'}"
     for pair in pairs:
         if pair.difference not in ("same", "device"):
-            said = f"{pair.changed_lines} lines differ" if pair.changed_lines else IN_WORDS[pair.difference]
+            is_code = pair.difference == "code" and pair.changed_lines
+            said = f"{counted(pair.changed_lines, 'changed line')}" if is_code else IN_WORDS[pair.difference]
             if pair.is_library_call and pair.difference == "code":
                 said = "another library call"
             yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {said}"

@@ -12,6 +12,8 @@ from types import TracebackType
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
 from fx_explorer.worker.ending import Cancelled
 
+_NAME = type.__dict__["__name__"]
+
 MAX_LINE = 2_000
 MAX_NAME = 200
 """Characters of a message in one line, and of the name of a class."""
@@ -32,13 +34,18 @@ def print_traceback(error: BaseException) -> None:
 
 def one_line(error: BaseException) -> str:
     """``ValueError: first line of the message``, and the line it announces when it ends with a colon."""
-    name = shortened(type(error).__name__, MAX_NAME)
+    name = class_name(error)
     message = _message(error).strip()
     if not message:
         return name
     first, *rest = (line.strip() for line in message.splitlines() if line.strip())
     announced = f" {rest[0]}" if rest and first.endswith(":") else ""
     return f"{name}: {shortened(f'{first}{announced}', MAX_LINE)}"
+
+
+def class_name(value: object) -> str:
+    """As Python wrote it: a metaclass of the program's may say something else, or raise."""
+    return shortened(str(_NAME.__get__(type(value))), MAX_NAME)
 
 
 def _message(error: BaseException) -> str:
@@ -57,15 +64,17 @@ def shown(value: object) -> str:
     except Cancelled:
         raise
     except BaseException:  # noqa: BLE001 - whatever the program raises there
-        return f"(a {shortened(type(value).__name__, MAX_NAME)}, whose repr() fails)"
+        return f"(a {class_name(value)}, whose repr() fails)"
 
 
 def whole_text(error: BaseException) -> str:
     """The traceback; of one that is very long, its beginning and its end."""
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    except RecursionError:  # causes of causes of causes
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))
+    except Cancelled:
+        raise
+    except BaseException:  # noqa: BLE001 - causes of causes of causes, or a class of the program's that cannot be shown
+        text = "".join([*traceback.format_tb(error.__traceback__), one_line(error)])
     return shortened(text, MAX_TRACEBACK)
 
 

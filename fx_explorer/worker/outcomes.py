@@ -9,7 +9,15 @@ from fx_explorer.capture.driving.gates import Left
 from fx_explorer.errors import TargetError
 from fx_explorer.model import Failure, Outcome
 from fx_explorer.worker import ending
-from fx_explorer.worker.explaining import one_line, print_traceback, ran_out_of_memory, shown, whole_text, without_our_frames
+from fx_explorer.worker.explaining import (
+    class_name,
+    one_line,
+    print_traceback,
+    ran_out_of_memory,
+    shown,
+    whole_text,
+    without_our_frames,
+)
 from fx_explorer.worker.leaving_early import left_early
 from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.refusals import in_plain_words
@@ -102,6 +110,6 @@ class Outcomes:
         """Print the traceback as Python would, store it, and return its last line."""
         print_traceback(error)
         message = one_line(error)
-        failure = Failure(0, 0, where, None, type(error).__name__, message)
+        failure = Failure(0, 0, where, None, class_name(error), message)
         self._progress.writer.try_failure(failure, whole_text(error))
         return message

@@ -99,6 +99,28 @@ async def test_names_and_messages_of_megabytes_are_recorded_in_part_and_stop_not
         assert len(json.dumps(reader.all_meta())) < 10 * MAX_FIELD
 
 
+async def test_an_exception_of_which_nothing_can_be_shown_is_the_programs_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text("""
+class Nameless(type):
+    @property
+    def __name__(cls): raise RuntimeError("no name")
+class Odd(Exception, metaclass=Nameless):
+    def __repr__(self): raise SystemExit(3)
+    def __str__(self): raise KeyboardInterrupt
+error = ValueError("first")
+for i in range(20_000):
+    following = ValueError(str(i))
+    following.__cause__ = error
+    error = following
+raise Odd from error
+""")
+    ended = await capture(file, as_script=True)
+    assert (ended.outcome.kind, ended.outcome.exit_code) == ("raised", 1)
+    assert ended.outcome.message.startswith("Odd: (its message cannot be shown")
+    assert [failure.where for failure in ended.failures] == ["program"]
+
+
 @pytest.mark.parametrize(
     "line",
     [b"x" * (3 << 20), b"[" * 100_000, b"null", b'{"kind": 3}', b"\xff\xfe", b'{"kind":"gate"'],

@@ -14,8 +14,8 @@ def operation(node: model.Node) -> str:
 
 
 def value_text(node: model.Node) -> str:
-    """``f32[4, 64]``, or the text of a value that is no tensor."""
-    return tensor(node.dtype, node.shape) or node.value
+    """``f32[4, 64]``, ``TwoTensor(a: f32[4], b: f32[4])``, or the text of a value that is no tensor."""
+    return node.value or tensor(node.dtype, node.shape)
 
 
 def node_words(node: model.Node) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.fx.node import _get_qualified_name
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fx_explorer.capture.sources import Sources
 from fx_explorer.model import Node
@@ -118,6 +119,25 @@ def describe_value(value: Any) -> str:
     return type(value).__name__
 
 
+def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
+    """What dtype and shape do not tell: the class of a tensor subclass and the tensors in it, or which of them an input of
+    AOTAutograd's is. Empty for a plain tensor."""
+    if is_traceable_wrapper_subclass(value):
+        return _subclass_text(value)
+    description = node.meta.get("desc")
+    inner = type(description).__name__ == "SubclassGetAttrAOTInput"
+    return f"{describe_value(value)}, inner tensor {description.attr}" if inner and description is not None else ""
+
+
+def _subclass_text(value: torch.Tensor) -> str:
+    """``TwoTensor(a: f32[4, 8], b: f32[4, 8])``."""
+    if not is_traceable_wrapper_subclass(value):
+        return describe_value(value)
+    names, _ = value.__tensor_flatten__()
+    inner = ", ".join(f"{name}: {_subclass_text(getattr(value, name))}" for name in names)
+    return f"{type(value).__name__}({inner})"
+
+
 def has_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(has_tensor(item) for item in value)
@@ -182,7 +202,7 @@ def node_row(node: torch.fx.Node, sources: Sources) -> Node:
         dtype=short_dtype(value.dtype) if is_tensor else "",
         stride=_strides(value) if is_tensor else None,
         device=str(value.device) if is_tensor else "",
-        value="" if is_tensor or value is None else describe_value(value),
+        value=_tensor_text(node, value) if is_tensor else "" if value is None else describe_value(value),
         stack=sources.stack(frames),
         file=sources.file(user.file) if user else 0,
         line=user.line if user else 0,

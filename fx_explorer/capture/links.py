@@ -91,6 +91,8 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
 def _input(node: torch.fx.Node, inputs: list[int]) -> Found:
     """AOTAutograd says which input of the graph that it traced an input is."""
     description = node.meta.get("desc")
+    while type(description).__name__ == "SubclassGetAttrAOTInput":  # one of the tensors in a tensor subclass
+        description = getattr(description, "base", None)
     index = getattr(description, "idx", None)
     is_input = type(description).__name__ in ("PlainAOTInput", "ParamAOTInput", "BufferAOTInput")
     return ((inputs[index],) if is_input and index is not None and index < len(inputs) else ()), "aot_input"

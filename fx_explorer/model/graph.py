@@ -80,7 +80,8 @@ class Node:
     stride: tuple[str, ...] | None = None
     device: str = ""
     value: str = ""
-    """Text of a value that is not one tensor: ``(f32[4], f32[4])``, ``Sym(s77)``; empty otherwise."""
+    """Text of a value that is not one plain tensor: ``(f32[4], f32[4])``, ``Sym(s77)``, ``TwoTensor(a: f32[4], b: f32[4])``; of
+    one of the tensors in such a subclass, which. Empty otherwise."""
     stack: int = 0
     file: int = 0
     """Innermost user frame's SourceFile; 0 when the node has none."""

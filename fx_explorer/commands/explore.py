@@ -15,7 +15,7 @@ from fx_explorer.commands.given_session import is_session, refuse_gpu
 from fx_explorer.commands.outputs import add_force_argument, session_output
 from fx_explorer.commands.trusting import add_trust_argument
 from fx_explorer.errors import UsageError
-from fx_explorer.highlight import printable
+from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.curtain import curtain
@@ -78,6 +78,10 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     app.run()
     if app.left_behind:
         sys.stderr.write(f"fx-explorer: {printable(app.left_behind)}\n")
+    from fx_explorer.tui.faults import faults_of
+
+    for fault in faults_of(app):
+        print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)
     return app.return_code or 0
 
 

@@ -14,10 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import work
-from textual.app import App, SystemCommand
+from textual import events, work
+from textual.app import App
 from textual.notifications import SeverityLevel
-from textual.screen import Screen
 from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
@@ -33,10 +32,13 @@ from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.late_keys import KeysUnderWay
 from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.pipeline import pipeline
 from fx_explorer.tui.saving import save_session, suggested_name
 from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.quitting import Quitting
@@ -73,8 +75,7 @@ class ExplorerApp(BenchingApp):
 
     TITLE = "fx-explorer"
     BINDINGS = bindings_of("app")
-    ENABLE_COMMAND_PALETTE = True
-    COMMAND_PALETTE_BINDING = "ctrl+p"
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class ExplorerApp(BenchingApp):
         super().__init__(make_capture, self.config.keys, try_mend, measure_breaks, try_dynamic)
         self._without_weights = make_without_weights
         self._session = session
+        self._keys = KeysUnderWay()
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
         self._target = target or (session.name if session else "")
@@ -301,7 +303,7 @@ class ExplorerApp(BenchingApp):
             await self.captures.stop()
             self.notify("Stopped; everything found so far is kept. r captures again.")
 
-    @work(name="save", group="save", exclusive=True, description="save the session")
+    @conversation("save", "save the session")
     async def action_save(self) -> None:
         reader = self.explorer.reader
         if reader is None:
@@ -310,7 +312,7 @@ class ExplorerApp(BenchingApp):
         if self.captures.is_running:
             self.notify("The capture is still running: save it when it is over.")
             return
-        name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
+        name = await ask(self, Ask("Save the session as", suggested_name(self._target)))
         if name:
             self._save(reader.path, name)
 
@@ -326,6 +328,16 @@ class ExplorerApp(BenchingApp):
 
     # commands
 
+    async def on_event(self, event: events.Event) -> None:
+        """A key that was typed while a dialog opened goes into the dialog."""
+        if isinstance(event, events.Key):
+            if not event.is_forwarded:
+                self._keys.sent(event, self.screen)
+            elif self._keys.is_late(event, self.screen):
+                self.post_message(events.Key(event.key, event.character))
+                return
+        await super().on_event(event)
+
     async def action_run_command(self, command_id: str) -> None:
         """A click in the footer, or a choice in the palette."""
         command = by_id(command_id)
@@ -333,14 +345,17 @@ class ExplorerApp(BenchingApp):
         namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused}
         await self.run_action(command.action, namespaces[command.scope])  # type: ignore[arg-type]
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: our own commands."""
-        for command in COMMANDS:
-            key = first_key(command, self.config.keys)
-            if command.id != "app.palette" and command.scope not in ON_TOP:
-                yield SystemCommand(
-                    f"{command.title} ({key})", command.help, lambda id=command.id: self.call_later(self.action_run_command, id)
-                )
+    @conversation("commands", "list the commands")
+    async def action_list_commands(self) -> None:
+        """Textual's own palette ends the app when a page is turned in an empty list, or is closed twice (8.2)."""
+        commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
+        choices = [
+            Choice(f"{command.title} ({first_key(command, self.config.keys)})", command.help, command.id)
+            for command in commands
+        ]
+        chosen = await ask(self, Chooser("Find a command, and run it", matching(choices)))
+        if chosen:
+            await self.action_run_command(chosen)
 
     def action_help(self) -> None:
         self.push_screen(Help(self.explorer.help_topic(), self.config.keys))
@@ -394,13 +409,13 @@ class ExplorerApp(BenchingApp):
     @work(name="quit", group="quit", exclusive=True, description="ask what to do with a capture that is not saved")
     async def _ask_and_quit(self, compilations: int) -> None:
         what = f"The capture of {Path(self._target).name or 'the program'} ({counted(compilations, 'compilation')})"
-        answer = await self.push_screen_wait(Quitting(what))
+        answer = await ask(self, Quitting(what))
         if answer == "discard" or (answer == "save" and await self._save_all()):
             await self._leave()
 
     async def _save_all(self) -> bool:
         """Whether the user named a place and the session is there. What still runs is stopped: a file holds what there is."""
-        name = await self.push_screen_wait(Ask("Save the session as", suggested_name(self._target)))
+        name = await ask(self, Ask("Save the session as", suggested_name(self._target)))
         if not name or self.captures.live is None:
             return False
         if self.captures.is_running:

@@ -21,7 +21,7 @@ def priority_bindings(*scopes: Scope) -> list[BindingType]:
 
 
 def _binding(command: Command) -> Binding:
-    # The focus chain of Textual also binds tab, and the palette has a key of its own; ours must win.
+    # The focus chain of Textual also binds tab; ours must win.
     return Binding(
         ",".join(command.keys),
         command.action,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from textual import work
-
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.trying import TryingApp
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ NO_RECORD = (
 class BytecodeSteppingApp(TryingApp):
     """Steps forward and back through what Dynamo's bytecode did."""
 
-    @work(name="bytecode steps", group="choose", exclusive=True, description="step through the bytecode")
+    @conversation("bytecode steps", "step through the bytecode")
     async def action_step_bytecode(self) -> None:
         from fx_explorer.analysis.step_record import read_record  # neither is needed for the first paint
         from fx_explorer.tui.screens.step_record import StepScreen
@@ -42,7 +41,7 @@ class BytecodeSteppingApp(TryingApp):
         if record is None:
             return
         screen = StepScreen(reader, record, explorer.keymap, first_at(record, explorer.place))
-        left = await self.push_screen_wait(screen)
+        left = await ask(self, screen)
         if left and explorer.view == "source":
             await explorer.go(left)
 

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import work
-
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
@@ -37,7 +36,7 @@ class ChangingApp(TrustingApp):
         self.option_trials: dict[Path, list[Trial]] = {}
         """Other options that were tried, by session."""
 
-    @work(name="apply pass", group="choose", description="choose a pass file")
+    @conversation("apply pass", "choose a pass file")
     async def action_apply_pass(self) -> None:
         waiting = self._at_rest()
         if waiting is None:
@@ -60,7 +59,7 @@ class ChangingApp(TrustingApp):
 
     async def _ask_pass_file(self, gate: Gate) -> Path | None:
         words = f"Python file with pass_(gm), for the graph after {GATE_WORDS[gate]}"
-        typed = await self.push_screen_wait(Ask(words, "", verb="applies"))
+        typed = await ask(self, Ask(words, "", verb="applies"))
         if not typed:
             return None
         path = Path(typed).expanduser().absolute()
@@ -69,7 +68,7 @@ class ChangingApp(TrustingApp):
             return None
         return path
 
-    @work(name="change option", group="choose", description="look at options, and choose some")
+    @conversation("change option", "look at options, and choose some")
     async def action_change_option(self) -> None:
         """Works on a saved session too: values are explained, and others are tried by a worker of their own."""
         live = self.captures.live
@@ -86,7 +85,7 @@ class ChangingApp(TrustingApp):
         trials = self.option_trials.setdefault(reader.path if reader else Path(), [])
         worker = TrialWorker(*self.trial_worker)
         dialog = options_dialog(reader, worker, trials, self.explorer.keymap, follows=follows, ask_first=self._ask_to_run)
-        return await self.push_screen_wait(dialog)
+        return await ask(self, dialog)
 
     async def _ask_to_run(self) -> None:
         """Raises UsageError when the user does not want the program of the session to be run."""
@@ -96,7 +95,7 @@ class ChangingApp(TrustingApp):
         if reader:
             await self.ask_consent(reader, RUNS)
 
-    @work(name="again from", group="choose", description="choose where to set out from")
+    @conversation("again from", "choose where to set out from")
     async def action_again_from(self) -> None:
         waiting = self._at_rest()
         if waiting is None:
@@ -108,7 +107,7 @@ class ChangingApp(TrustingApp):
         if changes is not None:
             self._take_way(departure, changes)
 
-    @work(name="measure", group="choose", description="choose what to build and run for its time")
+    @conversation("measure", "choose what to build and run for its time")
     async def action_measure(self) -> None:
         from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable_at  # not for the first paint
 
@@ -121,23 +120,23 @@ class ChangingApp(TrustingApp):
         if not found:
             self.notify(LATER if waiting.gate else NOTHING)
             return
-        names = await self.push_screen_wait(Chooser("Build and run, to see how long it takes", matching(found)))
+        names = await ask(self, Chooser("Build and run, to see how long it takes", matching(found)))
         if names == BREAKS:
-            self.measure_breaks()
+            await self.measure_breaks()
             return
         for name in names or ():
             self._send(Command("measure", compilation=name), f"building and running [{name}]")
 
-    def measure_breaks(self) -> object:
+    async def measure_breaks(self) -> None:
         """Time what the program spends at its graph breaks."""
         raise NotImplementedError
 
-    @work(name="what if", group="choose", description="ask for other inputs")
+    @conversation("what if", "ask for other inputs")
     async def action_what_if(self) -> None:
         if self._at_rest() is None:
             return
         words = "Would other inputs fit? Give them as for --inputs"
-        typed = await self.push_screen_wait(Ask(words, TWICE_THE_BATCH, verb="asks the guards"))
+        typed = await ask(self, Ask(words, TWICE_THE_BATCH, verb="asks the guards"))
         if typed:
             expression = "" if typed == TWICE_THE_BATCH else typed
             self._send(Command("what_if", expression=expression), f"asking the guards about {typed}")
@@ -145,7 +144,7 @@ class ChangingApp(TrustingApp):
     async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
         """Options for another way; None: none is to be taken."""
         choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
-        route = await self.push_screen_wait(Chooser(title, matching(choices)))
+        route = await ask(self, Chooser(title, matching(choices)))
         if route is None or route.settings is not None:
             return Changes(route.settings or {}) if route else None
         settings = await self._choose_settings()
@@ -161,9 +160,9 @@ class ChangingApp(TrustingApp):
         choices = [Choice(departure.words, departure.redone, departure) for departure in found]
         if waiting.compilation:
             title += f" · only [{waiting.compilation}] while it waits here"
-        return await self.push_screen_wait(Chooser(title, matching(choices)))
+        return await ask(self, Chooser(title, matching(choices)))
 
-    @work(name="mark region", group="choose", description="mark the selection as a region")
+    @conversation("mark region", "mark the selection as a region")
     async def action_mark_region(self) -> None:
         waiting = self._at_rest()
         if waiting is None:
@@ -175,11 +174,11 @@ class ChangingApp(TrustingApp):
         chosen = found[0]
         if len(found) > 1:
             choices = [Choice(one.words, one.detail, one) for one in found]
-            picked = await self.push_screen_wait(Chooser("Mark as a region", matching(choices)))
+            picked = await ask(self, Chooser("Mark as a region", matching(choices)))
             if picked is None:
                 return
             chosen = picked
-        name = await self.push_screen_wait(Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
+        name = await ask(self, Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
         if name:
             await self._mark(waiting, chosen.compilation, chosen.named(name))
 

@@ -11,6 +11,7 @@ from fx_explorer import model
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.building import BuildingApp
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.kernel_documents import builds_here, gpu_of
 from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted
 
@@ -96,7 +97,7 @@ class ConfigurationsApp(BuildingApp):
 
     # pass by pass
 
-    @work(name="passes", group="choose", exclusive=True, description="show what each MLIR pass did")
+    @conversation("passes", "show what each MLIR pass did")
     async def action_passes(self) -> None:
         from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
 
@@ -115,7 +116,7 @@ class ConfigurationsApp(BuildingApp):
             return await self._dump(kernel, position)
 
         title = f"MLIR pass by pass · {kernel.name}" + (f" · {build.shown_options}" if build else "")
-        await self.push_screen_wait(PassesScreen(title, dump, explorer.keymap))
+        await ask(self, PassesScreen(title, dump, explorer.keymap))
 
     async def _dump(self, kernel: model.Kernel, position: int) -> str:
         """What MLIR printed, from the session when it is there. Raises WorkerError, with the compiler's message."""

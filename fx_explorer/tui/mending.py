@@ -6,11 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import work
-
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.changing import ChangingApp
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.mending import Figures, Mend, Trial, TryMend
@@ -29,7 +28,7 @@ class MendingApp(ChangingApp):
         self._trials: dict[Path, list[Trial]] = {}
         """By session."""
 
-    @work(name="mends", group="choose", exclusive=True, description="look for what may take a graph break away")
+    @conversation("mends", "look for what may take a graph break away")
     async def action_show_mends(self) -> None:
         """Works on a saved session too: proposing runs nothing."""
         from fx_explorer import mending
@@ -46,9 +45,7 @@ class MendingApp(ChangingApp):
         offer = await asyncio.to_thread(mending.offer, explorer.reader.path, found[0])
         if offer.mends:
             trials = self._trials.setdefault(explorer.reader.path, [])
-            await self.push_screen_wait(
-                MendScreen(offer, self._asking_first(self._try_mend or mending.try_any), trials, explorer.keymap)
-            )
+            await ask(self, MendScreen(offer, self._asking_first(self._try_mend or mending.try_any), trials, explorer.keymap))
         else:
             self.notify(offer.why_none, title="no mend", timeout=15)
 

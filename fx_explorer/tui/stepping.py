@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from textual import work
 from textual.app import App
 
 from fx_explorer.model import GATE_WORDS, GATES, Command
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.live import LiveCapture, Waiting
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.explorer import Explorer
@@ -60,12 +60,12 @@ class SteppingApp(App[int]):
     def action_skip_graph(self) -> None:
         self._leave_gate(Command("skip"), "running this graph eagerly")
 
-    @work(name="run to", group="choose", description="choose the gate to run to")
+    @conversation("run to", "choose the gate to run to")
     async def action_run_to(self) -> None:
         if self._at_gate() is None:
             return
         choices = [Choice(f"after {GATE_WORDS[gate]}", gate, gate) for gate in GATES]
-        gate = await self.push_screen_wait(Chooser("Go on until the compiler has come through", matching(choices)))
+        gate = await ask(self, Chooser("Go on until the compiler has come through", matching(choices)))
         if gate:
             self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
 

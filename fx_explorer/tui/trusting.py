@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.conversation import ask
 from fx_explorer.tui.screens.consent import Consent
 from fx_explorer.tui.stepping import SteppingApp
 
@@ -35,6 +36,6 @@ class TrustingApp(SteppingApp):
         path = reader.path
         if await asyncio.to_thread(self.needs_no_consent, path, consequence):
             return
-        if not await self.push_screen_wait(Consent(QUESTION, consequence)):
+        if not await ask(self, Consent(QUESTION, consequence)):
             raise UsageError(NOT_AGREED)
         self._agreed |= {(path, consequence)}

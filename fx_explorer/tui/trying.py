@@ -6,14 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import work
-
 from fx_explorer.analysis.measured import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import TWICE_THE_BATCH
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.mending import MendingApp
 from fx_explorer.tui.screens.ask import Ask
 
@@ -47,7 +46,7 @@ class TryingApp(MendingApp):
         self._dynamic_trials: dict[tuple[Path, str], list[DynamicTrial]] = {}
         """By session and expression for other inputs."""
 
-    @work(name="measure breaks", group="choose", description="measure graph breaks")
+    @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
         from fx_explorer.client import break_times  # not needed for the first paint
         from fx_explorer.tui.screens.measuring import MeasuringScreen
@@ -60,7 +59,7 @@ class TryingApp(MendingApp):
             return
         if not await self._agrees_to_run():
             return
-        times = await self.push_screen_wait(MeasuringScreen(request, self._measure_breaks or break_times.measure_breaks))
+        times = await ask(self, MeasuringScreen(request, self._measure_breaks or break_times.measure_breaks))
         if times is None:
             return
         try:
@@ -78,7 +77,7 @@ class TryingApp(MendingApp):
             return False
         return True
 
-    @work(name="dynamic shapes", group="choose", exclusive=True, description="try settings of dynamic shapes")
+    @conversation("dynamic shapes", "try settings of dynamic shapes")
     async def action_try_dynamic(self) -> None:
         """Works on a saved session too, when its target is here."""
         from fx_explorer.client import dynamic_trial  # not needed for the first paint
@@ -92,12 +91,12 @@ class TryingApp(MendingApp):
         if not await self._agrees_to_run():
             return
         words = "Which other inputs are to fit? Give them as for --inputs"
-        typed = await self.push_screen_wait(Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
+        typed = await ask(self, Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed
             found = self._dynamic_trials.setdefault((reader.path, others), [])
             trial = self._try_dynamic or dynamic_trial.try_dynamic
-            await self.push_screen_wait(DynamicScreen(request, others, trial, found, self.explorer.keymap))
+            await ask(self, DynamicScreen(request, others, trial, found, self.explorer.keymap))
 
 
 def _told(times: BreakTimes, known: int) -> str:

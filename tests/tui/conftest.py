@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.faults import faults_of
 from tests.sessions import Hand, write_training_step
 
 WIDE = (160, 40)
@@ -84,5 +85,6 @@ def open_app() -> OpenApp:
             driver = Driver(app, pilot)
             await driver.settle()
             yield driver
+            assert not faults_of(app), faults_of(app)
 
     return opened

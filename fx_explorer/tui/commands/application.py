@@ -38,7 +38,7 @@ _CAPTURE: tuple[Entry, ...] = (
 
 _APPLICATION: tuple[Entry, ...] = (
     ("app.theme", "t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
-    ("app.palette", "ctrl+p", "command_palette", "commands", "Find a command by name and run it."),
+    ("app.palette", "ctrl+p", "list_commands", "commands", "Find a command by name and run it."),
     (
         "app.help",
         "question_mark,f1",

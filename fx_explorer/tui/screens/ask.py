@@ -7,13 +7,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.screens.dialog import Dialog
 
 
-class Ask(ModalScreen[str]):
+class Ask(Dialog[str]):
     """A question and a suggested answer. Enter takes it, escape gives the empty answer."""
 
     DEFAULT_CSS = """

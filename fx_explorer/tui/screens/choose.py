@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from fx_explorer.tui.bindings import bindings_of
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
@@ -40,16 +40,22 @@ MOST_LINES = 18
 
 
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
-    """Search among choices that are all there: every word typed must occur."""
+    """Search among choices that are all there: every word typed must occur. Those that have all in their text come first."""
 
     def search(typed: str) -> Sequence[Choice[ValueT]]:
         words = typed.casefold().split()
-        return [c for c in choices if all(word in f"{c.text} {c.detail}".casefold() for word in words)]
+        found = [c for c in choices if _has_all(words, f"{c.text} {c.detail}")]
+        return sorted(found, key=lambda choice: not _has_all(words, choice.text))
 
     return search
 
 
-class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
+def _has_all(words: Sequence[str], text: str) -> bool:
+    folded = text.casefold()
+    return all(word in folded for word in words)
+
+
+class Chooser(Dialog[ValueT | None], Generic[ValueT]):
     """A title, a line to type in, and what matches. Enter takes the line under the cursor, escape none."""
 
     DEFAULT_CSS = """
@@ -69,6 +75,8 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
         self._title = title
         self._search = search
         self._choices: Sequence[Choice[ValueT]] = ()
+        self._typed: str | None = None
+        """What ``_choices`` were looked for with."""
         self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True)
         columns = (Column("", "text", min_width=20, max_width=70), Column("", "muted", min_width=10, max_width=90, priority=1))
         self._list = RowList(columns, header=False, placeholder="Nothing matches. Try fewer letters.")
@@ -93,18 +101,23 @@ class Chooser(ModalScreen[ValueT | None], Generic[ValueT]):
         self.set_timer(SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None)
 
     def _find(self) -> None:
+        """List what matches now, unless that is what is listed."""
         typed = self._input.value
+        if typed == self._typed:
+            return
+        self._typed = typed
         self._choices = self._search(typed)
         self._list.placeholder = "Nothing matches. Try fewer letters." if typed else "Type a part of a name."
         self._list.load(Rows([(choice.text, choice.detail) for choice in self._choices]))
         self._count.show(Content(f"{len(self._choices):,} found" if typed else ""))
 
     def action_move(self, lines: int) -> None:
+        self._find()  # keys may come faster than the delay: they move in the list that is about to be shown
         self._list.move_to(self._list.cursor + lines)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._choices = self._search(self._input.value)
+        self._find()
         if self._list.cursor < len(self._choices):
             self.dismiss(self._choices[self._list.cursor].value)
 

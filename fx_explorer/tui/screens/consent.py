@@ -8,14 +8,14 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from fx_explorer.highlight import printable
 from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.screens.dialog import Dialog
 
 
-class Consent(ModalScreen[bool]):
+class Consent(Dialog[bool]):
     """``y`` agrees. Every other key that closes, Enter among them, does not: nobody agrees by accident."""
 
     DEFAULT_CSS = """

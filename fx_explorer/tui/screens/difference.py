@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.views.compare import DIFF_COLUMNS
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -23,7 +23,7 @@ SHOW_DELAY_S = 0.08
 _HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
 
 
-class DifferenceScreen(ModalScreen[None]):
+class DifferenceScreen(Dialog[None]):
     """Keys go from one difference to the next, and to the other list."""
 
     DEFAULT_CSS = """

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Label
 from textual.worker import Worker
 
@@ -21,6 +20,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.views.dynamic import COLUMNS, way_row, words
 from fx_explorer.tui.widgets.line_view import LineView
@@ -34,7 +34,7 @@ READ_S = 15
 """Why something was not done is read in peace."""
 
 
-class DynamicScreen(ModalScreen[None]):
+class DynamicScreen(Dialog[None]):
     """Above, a row for each way; below, what becomes of the other inputs with the one under the cursor, and the verdict."""
 
     DEFAULT_CSS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textual import on, work
+from textual import on
 from textual.message import Message
 
 from fx_explorer import model
@@ -13,6 +13,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.history import Stop
 from fx_explorer.tui.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
 from fx_explorer.tui.levels import FIRST_KERNEL, INSIDE_A_LIBRARY, NO_KERNEL, NOT_TRITON, OTHER_SOURCE, CandidatesWanted
@@ -22,6 +23,7 @@ from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.topics import Topic, topic_of
+from fx_explorer.tui.turns import in_turn
 from fx_explorer.tui.widgets.line_view import LineView
 
 
@@ -51,11 +53,13 @@ class Explorer(ExplorerFrame):
 
     # views and panes
 
+    @in_turn
     async def action_show_view(self, name: str) -> None:
         self.remember()
         await self.show_view(name)
         self.remember()
 
+    @in_turn
     async def action_preset(self, name: str) -> None:
         self.remember()
         await self.show_view("source")
@@ -69,6 +73,7 @@ class Explorer(ExplorerFrame):
     async def action_below(self) -> None:
         await self.show_below()
 
+    @in_turn
     async def action_candidates(self) -> None:
         """All configurations of the kernel that the cursor is on, or all that a library call was chosen from."""
         kernel = self.library_here() or self.kernel_here()
@@ -82,6 +87,7 @@ class Explorer(ExplorerFrame):
         self.app.post_message(CandidatesWanted(kernel))
         self.remember()
 
+    @in_turn
     async def show_below(self) -> None:
         """Below the kernel of what the cursor is on; of a configuration in their view, that one."""
         chosen = self.candidate_here()
@@ -149,14 +155,14 @@ class Explorer(ExplorerFrame):
             return None
         return kernel
 
-    @work(name="choose document", group="choose", description="choose what a pane shows")
+    @conversation("choose document", "choose what a pane shows")
     async def action_pick_document(self) -> None:
         if self.reader is None:
             return
         await self.show_view("source")
         pane = self.linked.active
         choices = [*document_choices(self.reader), *level_choices(self.reader)]
-        document = await self.app.push_screen_wait(Chooser("Show in this pane", matching(choices)))
+        document = await ask(self.app, Chooser("Show in this pane", matching(choices)))
         if pane and document:
             if isinstance(document, Document):
                 self.arbiter.show_document(pane, document)
@@ -166,13 +172,17 @@ class Explorer(ExplorerFrame):
             self.show_inspector()
 
     async def action_add_pane(self) -> None:
+        await self._add_pane()
+        await self.action_pick_document()
+
+    @in_turn
+    async def _add_pane(self) -> None:
         await self.show_view("source")
         pane = await self.linked.add()
         self.show_outline()
         self.linked.activate(pane)
-        self.action_pick_document()
 
-    @work(name="only this region", group="choose", description="choose a region to narrow the graphs to")
+    @conversation("only this region", "choose a region to narrow the graphs to")
     async def action_filter_region(self) -> None:
         if self.reader is None:
             return
@@ -194,7 +204,7 @@ class Explorer(ExplorerFrame):
             self.linked.activate(graphs[0])
         self.show_inspector()
 
-    @work(name="filter guards", group="choose", description="narrow the guards by typing")
+    @conversation("filter guards", "narrow the guards by typing")
     async def action_filter_guards(self) -> None:
         from fx_explorer.tui.panes.table_pane import TablePane
         from fx_explorer.tui.screens.guard_filter import GuardFilter  # not needed for the first paint
@@ -202,7 +212,7 @@ class Explorer(ExplorerFrame):
         await self.show_view("guards")
         pane = self._view_widgets["guards"]
         if self.reader and isinstance(pane, TablePane):
-            await self.app.push_screen_wait(GuardFilter(pane, self.reader))
+            await ask(self.app, GuardFilter(pane, self.reader))
 
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
         """The region under the cursor; with none or several there, the user says which."""
@@ -215,8 +225,9 @@ class Explorer(ExplorerFrame):
             return None
         if len(here) == 1:
             return here[0]
-        return await self.app.push_screen_wait(Chooser("Show only the nodes of", matching(choices)))
+        return await ask(self.app, Chooser("Show only the nodes of", matching(choices)))
 
+    @in_turn
     async def action_close_pane(self) -> None:
         if self.view != "source" or len(self.linked.panes) < 2 or self.linked.active is None:
             self.notify("The last pane stays: choose another document for it, or another view.")
@@ -226,7 +237,7 @@ class Explorer(ExplorerFrame):
         if self.linked.active:
             self.linked.activate(self.linked.active)
 
-    @work(name="compare ways", group="choose", description="choose two ways to compare")
+    @conversation("compare ways", "choose two ways to compare")
     async def action_compare_ways(self) -> None:
         """With two compilations in all there is nothing to choose."""
         from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
@@ -238,7 +249,7 @@ class Explorer(ExplorerFrame):
         chosen = ways if len(ways) == 2 else []
         while len(chosen) < 2:
             title = f"Compare [{chosen[0].name}] with" if chosen else "Compare"
-            way = await self.app.push_screen_wait(Chooser(title, matching(way_choices(self.reader, chosen))))
+            way = await ask(self.app, Chooser(title, matching(way_choices(self.reader, chosen))))
             if way is None:
                 return
             chosen = [*chosen, way]
@@ -296,6 +307,7 @@ class Explorer(ExplorerFrame):
         if self.history.current and self.history.current.view == self.view:
             self.history.amend(self.stop())
 
+    @in_turn
     async def _return_to(self, stop: Stop | None, otherwise: str) -> None:
         if stop is None:
             self.notify(otherwise)
@@ -314,7 +326,7 @@ class Explorer(ExplorerFrame):
         if view:
             self.find_bar.open(view)
 
-    @work(name="find anything", group="choose", description="find anything in the session")
+    @conversation("find anything", "find anything in the session")
     async def action_find_anything(self) -> None:
         reader = self.reader
         if reader is None:
@@ -323,14 +335,14 @@ class Explorer(ExplorerFrame):
         def search(typed: str) -> list[Choice[Place]]:
             return [Choice(match.text, f"{match.kind} · {match.detail}", match.place) for match in find(reader, typed)]
 
-        place = await self.app.push_screen_wait(Chooser("Find a node, kernel, source line or graph break", search))
+        place = await ask(self.app, Chooser("Find a node, kernel, source line or graph break", search))
         if place:
             await self.go(place)
 
     # the selection
 
     @on(Pane.Followed)
-    @work(name="follow", group="choose", description="follow a link")
+    @conversation("follow", "follow a link")
     async def follow_links(self, event: Pane.Followed) -> None:
         """Enter in a pane: straight to the only thing it is linked to, or a choice of all."""
         if self.reader is None:
@@ -340,17 +352,17 @@ class Explorer(ExplorerFrame):
             self.notify("This line is linked to nothing: no node comes from it, and nothing was made of it.")
             return
         choices = [Choice(f"{entry.label:<10} {entry.text}", certainty(entry), place) for entry, place in links]
-        place = links[0][1] if len(links) == 1 else await self.app.push_screen_wait(Chooser("Follow", matching(choices)))
+        place = links[0][1] if len(links) == 1 else await ask(self.app, Chooser("Follow", matching(choices)))
         if place:
             await self.go(place)
 
-    @work(name="inspect", group="choose", description="all facts of the selection")
+    @conversation("inspect", "show all facts of the selection")
     async def action_inspect(self) -> None:
         place = self.place or self.arbiter.selection
         if self.reader is None or place is None:
             self.notify("Nothing is selected: go to a line of source, a node or a line of a kernel first.")
             return
-        chosen = await self.app.push_screen_wait(Inspector(inspect.entries(self.reader, place)))
+        chosen = await ask(self.app, Inspector(inspect.entries(self.reader, place)))
         if chosen:
             await self.go(chosen)
 

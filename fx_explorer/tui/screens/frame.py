@@ -35,6 +35,7 @@ from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.pipeline import STEPS, StepState
+from fx_explorer.tui.turns import Turn, in_turn
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.widgets.find_bar import FindBar
@@ -78,6 +79,7 @@ class ExplorerFrame(Screen[None]):
         self.reader: SessionReader | None = None
         self.view = ""
         self.history: History[Stop] = History()
+        self.turn = Turn()
         self._header = OneLine(id="header")
         self._pipeline = PipelineBar()
         self.outline = Outline()
@@ -166,6 +168,7 @@ class ExplorerFrame(Screen[None]):
 
     # views
 
+    @in_turn
     async def show_view(self, name: str) -> None:
         """Bring a view to the front and focus it."""
         widget = await self._view_widget(name)
@@ -256,6 +259,7 @@ class ExplorerFrame(Screen[None]):
         """Show what is below the kernel that the cursor is on."""
         raise NotImplementedError
 
+    @in_turn
     async def go(self, place: Place) -> None:
         """Show a place in the linked panes, and remember where we were."""
         self.remember()

@@ -7,11 +7,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from fx_explorer.tui.bindings import closing_bindings, keys_text
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.topics import Topic
 from fx_explorer.tui.widgets.row_list import GAP, Column, Row, RowList, Rows
 from fx_explorer.tui.wrapping import wrapped
@@ -19,7 +19,7 @@ from fx_explorer.tui.wrapping import wrapped
 KEYS_CELLS = 18
 
 
-class Help(ModalScreen[None]):
+class Help(Dialog[None]):
     """The topic's words, then the table of keys."""
 
     DEFAULT_CSS = """

@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.inspect import Entry
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 
-class Inspector(ModalScreen[Place | None]):
+class Inspector(Dialog[Place | None]):
     """Label, value, how it is known. Enter goes where the line leads; escape closes."""
 
     DEFAULT_CSS = """

@@ -9,7 +9,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from fx_explorer.client.break_times import BreakTimes, Told
@@ -17,6 +16,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.screens.dialog import Dialog
 
 MeasureBreaks = Callable[[CaptureRequest, Told], Awaitable[BreakTimes]]
 """``measure_breaks``, or what stands in for it."""
@@ -27,7 +27,7 @@ READ_S = 20
 """Why something was not done is read in peace."""
 
 
-class MeasuringScreen(ModalScreen[BreakTimes | None]):
+class MeasuringScreen(Dialog[BreakTimes | None]):
     """One line says what the worker does. Closes by itself with what was measured; escape gives None and ends the worker."""
 
     DEFAULT_CSS = """

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Label
 from textual.worker import Worker
 
@@ -32,7 +31,9 @@ from fx_explorer.mending import (
 )
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.views.mends import COLUMNS, mend_row, question, shown, title_of, told, why_not_written
 from fx_explorer.tui.widgets.diff_view import DiffView
@@ -50,7 +51,7 @@ _HINTED = ("mends.try", "mends.accept", "place.copy", "mends.other", "dialog.clo
 _COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-success", "warning": "$text-warning"}
 
 
-class MendScreen(ModalScreen[None]):
+class MendScreen(Dialog[None]):
     """Above, the mends of one break; below, why the one under the cursor, what came of trying it, and its diff."""
 
     DEFAULT_CSS = """
@@ -191,7 +192,7 @@ class MendScreen(ModalScreen[None]):
         else:
             self.notify("Fewer than two mends are good and go with each other: nothing to do together.", timeout=READ_S)
 
-    @work(name="write mend", group="save", exclusive=True, description="write a mend to the file")
+    @conversation("write mend", "write a mend to the file")
     async def action_accept(self) -> None:
         mend = self._mend
         trial = self._trial_of(mend)
@@ -199,7 +200,7 @@ class MendScreen(ModalScreen[None]):
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return
-        answer = await self.app.push_screen_wait(Ask(printable(question(mend, trial)), "", verb="answers"))
+        answer = await ask(self.app, Ask(printable(question(mend, trial)), "", verb="answers"))
         if answer.lower() in ("y", "yes"):
             self._write(mend)
         else:

@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 from typing import ClassVar
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from fx_explorer.analysis.hand_marks import SourceEdit
@@ -20,7 +18,9 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.widgets.diff_view import DiffView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -28,7 +28,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 SUGGESTED_NAME = "marking.diff"
 
 
-class SourceEditScreen(ModalScreen[None]):
+class SourceEditScreen(Dialog[None]):
     """Above, what the edit does beyond the marks; below it the diff. The user's files are never touched."""
 
     DEFAULT_CSS = """
@@ -73,11 +73,11 @@ class SourceEditScreen(ModalScreen[None]):
         if self._edit.diff:
             self.app.post_message(Explorer.CopyWanted(self._edit.diff))
 
-    @work(name="write diff", group="save", exclusive=True, description="write the diff to a file")
+    @conversation("write diff", "write the diff to a file")
     async def action_save(self) -> None:
         if not self._edit.diff:
             return
-        typed = await self.app.push_screen_wait(Ask("Write the diff to", str(self._folder / SUGGESTED_NAME), verb="writes"))
+        typed = await ask(self.app, Ask("Write the diff to", str(self._folder / SUGGESTED_NAME), verb="writes"))
         if typed:
             self._write(Path(typed).expanduser().absolute())
 

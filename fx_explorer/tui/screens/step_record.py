@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from fx_explorer.analysis.documents import Document, Place, document_of, text_of
 from fx_explorer.analysis.linked import linked_places
@@ -18,6 +17,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.topics import Topic
 from fx_explorer.tui.views.steps import COLUMNS, position, remarkable, state_rows, whole
@@ -49,7 +49,7 @@ NO_FURTHER: dict[Move, str] = {
 }
 
 
-class StepScreen(ModalScreen[Place | None]):
+class StepScreen(Dialog[Place | None]):
     """Steps through a record; closes with the place in the bytecode where it stands."""
 
     DEFAULT_CSS = """

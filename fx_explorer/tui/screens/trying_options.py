@@ -6,13 +6,13 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from textual import work
-from textual.screen import ModalScreen
 from textual.worker import Worker
 
 from fx_explorer.analysis.option_trials import settings_in_words
 from fx_explorer.analysis.options import ConsoleOption, next_value
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
+from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.views.options import Entry, Trial, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
@@ -31,7 +31,7 @@ TryOptions = Callable[[Mapping[str, object]], Awaitable[Trial]]
 """Captures the program once more with these options. Raises FxExplorerError when there is no room for it."""
 
 
-class TryingDialog(ModalScreen[Chosen]):
+class TryingDialog(Dialog[Chosen]):
     """Knows what is chosen and tries it; how that looks is its subclass's business."""
 
     def __init__(

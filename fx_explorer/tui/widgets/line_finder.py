@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ class LineFinder:
             self._look_in_background(is_first=False)
 
     def _look_in_background(self, is_first: bool) -> None:
-        looking = self._look(is_first)
+        looking = functools.partial(self._look, is_first)  # a coroutine that is cancelled before it begins would complain
         self._worker = self._view.run_worker(looking, name="find", group="find", exclusive=True, description="find in pane")
 
     async def _look(self, is_first: bool) -> None:

@@ -1,0 +1,95 @@
+"""Conversations: what begins with a key and asks the user something in a dialog before it goes on.
+
+Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a conversation is not done
+before its dialog is there, and what was typed after it goes into the dialog. What takes longer than ``PATIENCE_S`` to open lets
+keys through again; until its dialog is there, no other conversation begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, Concatenate, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from textual.app import App
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.worker import WorkType
+
+from fx_explorer.tui.faults import survive
+
+PATIENCE_S = 1.0
+"""Longer than a dialog takes to open; short enough that a search in another thread does not freeze the screen."""
+
+AnswerT = TypeVar("AnswerT")
+AskerT = TypeVar("AskerT", bound=DOMNode)
+Action = Callable[Concatenate[AskerT, ...], Coroutine[Any, Any, None]]
+
+
+class _Conversation:
+    """One that has begun."""
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+        self.has_opened = asyncio.Event()
+        """Its first dialog is there, or it is over without one."""
+
+
+_opening: WeakKeyDictionary[App[Any], _Conversation] = WeakKeyDictionary()
+"""The conversation of each app whose dialog is not there yet."""
+
+_current: ContextVar[_Conversation | None] = ContextVar("conversation", default=None)
+
+
+def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Action[AskerT]]:
+    """Make an action of an app or a screen a conversation: it runs as a worker beside the screen, and may ``ask``.
+
+    ``description`` completes the sentence "fx-explorer is about to …", which the user is told who begins another one too early.
+    """
+
+    def decorate(method: Action[AskerT]) -> Action[AskerT]:
+        @functools.wraps(method)
+        async def begin(asker: AskerT, *args: object) -> None:
+            app = asker.app
+            if app in _opening:
+                app.notify(f"One thing at a time: fx-explorer is about to {_opening[app].description}.")
+                return
+            begun = _opening[app] = _Conversation(description)
+
+            async def converse() -> None:
+                _current.set(begun)
+                try:
+                    await method(asker, *args)
+                except Exception as error:  # noqa: BLE001 - told, and printed at the end
+                    survive(app, error, description)
+                finally:
+                    _has_opened(app, begun)
+
+            work: WorkType[None] = converse
+            asker.run_worker(work, name=name, group="choose", description=description)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(begun.has_opened.wait(), PATIENCE_S)
+
+        return begin
+
+    return decorate
+
+
+async def ask(app: App[Any], dialog: Screen[AnswerT]) -> AnswerT:
+    """Show a dialog, and wait for what it is dismissed with."""
+    answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
+    await app.push_screen(dialog, lambda given: answer.set_result(cast(AnswerT, given)))
+    begun = _current.get()
+    if begun:
+        _has_opened(app, begun)
+    return await answer
+
+
+def _has_opened(app: App[Any], begun: _Conversation) -> None:
+    begun.has_opened.set()
+    if _opening.get(app) is begun:
+        del _opening[app]

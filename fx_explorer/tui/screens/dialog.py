@@ -1,0 +1,21 @@
+"""What every dialog is made from: a modal screen that can be dismissed once."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from textual.await_complete import AwaitComplete
+from textual.screen import ModalScreen
+
+AnswerT = TypeVar("AnswerT")
+
+
+class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
+    """Dismissed a second time, by a key that was under way already, it leaves the screen below it alone.
+
+    Textual's ``Screen.dismiss`` (8.2) pops whatever screen is on top then.
+    """
+
+    def dismiss(self, result: AnswerT | None = None) -> AwaitComplete:
+        """Close this dialog with ``result``, if it is still the one on top."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()

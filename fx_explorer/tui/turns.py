@@ -1,0 +1,56 @@
+"""Changes of what is on screen, one after the other: keys, clicks and conversations may all ask for one at the same time.
+
+A change mounts widgets and waits for them. Another one that began meanwhile would find widgets that are not mounted yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+
+class Turn:
+    """A lock that the task which holds it may take once more, since one change is made of others."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._holder: asyncio.Task[object] | None = None
+        self._depth = 0
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        if self._holder is not task:
+            await self._lock.acquire()
+            self._holder = task
+        self._depth += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._holder = None
+            self._lock.release()
+
+
+class _HasTurn(Protocol):
+    @property
+    def turn(self) -> Turn: ...
+
+
+ShowerT = TypeVar("ShowerT", bound=_HasTurn)
+Arguments = ParamSpec("Arguments")
+ResultT = TypeVar("ResultT")
+
+
+def in_turn(
+    method: Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, ResultT]],
+) -> Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, ResultT]]:
+    """Let a method change the screen only when no other task is about to."""
+
+    @functools.wraps(method)
+    async def change(self: ShowerT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultT:
+        async with self.turn:
+            return await method(self, *args, **kwargs)
+
+    return change

@@ -1,0 +1,134 @@
+"""Bursts of random keys, faster than the screen can follow, over all screens and sizes: the app and its main screen stay up.
+
+Keys are sent to the driver as a terminal sends them, without waiting for what each one does. A failure names its seed.
+What would run a program answers that it cannot.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.keys import _character_to_key
+
+from fx_explorer.errors import WorkerError
+from fx_explorer.tui.app import ExplorerApp
+from fx_explorer.tui.commands import COMMANDS
+from fx_explorer.tui.config import Config
+from fx_explorer.tui.screens.explorer import Explorer
+from tests.conftest import Captured
+from tests.sessions import Hand
+from tests.tui.conftest import OpenApp
+
+SIZES = ((80, 24), (120, 40), (200, 50))
+ODD_SIZES = ((40, 10), (12, 4))
+KEYS_OF_A_RUN = 1_050
+LONGEST_BURST = 100
+SEEDS = range(4)
+
+ENDS_THE_APP = {"q", "ctrl+q"}
+KEYS = sorted({key for command in COMMANDS for key in command.keys} - ENDS_THE_APP | {"enter", "backspace", "space", "7", "w"})
+
+
+class _NoBuilds:
+    """Stands for the processes that compile kernels."""
+
+    async def warm_up(self) -> Any:
+        raise WorkerError("no kernel is compiled in this test")
+
+    def ask(self, *_: object) -> Any:
+        raise WorkerError("no kernel is compiled in this test")
+
+    async def close(self) -> None:
+        pass
+
+
+async def _refuse(*_: object, **__: object) -> Any:
+    raise WorkerError("nothing is run in this test")
+
+
+async def _refuse_all(*_: object, **__: object) -> AsyncIterator[Any]:
+    raise WorkerError("nothing is run in this test")
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_leaves_the_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No editor opens, no worker starts, and files are written to a folder of the test's."""
+    monkeypatch.setattr("fx_explorer.tui.editing.edit", lambda *_: None)
+    monkeypatch.setattr("fx_explorer.client.process.WorkerProcess.run", _refuse)
+    monkeypatch.setattr(ExplorerApp, "make_builds", staticmethod(lambda *_: _NoBuilds()))
+    monkeypatch.chdir(tmp_path)
+
+
+def _press(app: ExplorerApp, key: str) -> None:
+    character = " " if key == "space" else key if len(key) == 1 else None
+    assert app._driver is not None
+    app._driver.send_message(events.Key(_character_to_key(key) if len(key) == 1 else key, character))
+
+
+async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
+    """Returns the screens that were on top at some time."""
+    chance = random.Random(seed)
+    seen: set[str] = set()
+    pressed = 0
+    options = {"try_mend": _refuse, "measure_breaks": _refuse, "try_dynamic": _refuse_all, "config": Config()}
+    async with open_app(session, size=SIZES[seed % len(SIZES)], **options) as driver:
+        while pressed < KEYS_OF_A_RUN:
+            burst = chance.choices(KEYS, k=chance.randint(1, LONGEST_BURST))
+            pressed += len(burst)
+            for key in burst:
+                _press(driver.app, key)
+            await driver.pilot._wait_for_screen()
+            if chance.random() < 0.3:
+                await driver.pilot.resize_terminal(*chance.choice(SIZES + ODD_SIZES))
+            seen.add(type(driver.app.screen).__name__)
+            assert driver.app.is_running, f"seed {seed} ended the app after {burst}"
+            assert any(isinstance(screen, Explorer) for screen in driver.app.screen_stack), f"seed {seed}: {burst}"
+        await driver.settle()
+        for _ in range(20):  # whatever is open on top, or just about to be, can be left
+            await driver.press("escape", "1")
+            if isinstance(driver.app.screen, Explorer) and driver.explorer.view == "overview":
+                break
+        else:
+            raise AssertionError(f"seed {seed} cannot be left:\n{driver.screen}")
+    return seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_session_written_by_hand(hand: Hand, open_app: OpenApp, seed: int) -> None:
+    assert len(await _play(open_app, hand.path, seed)) > 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("sample", ["graph_breaks", "regions", "recompiles"])
+async def test_a_captured_session(captured: Captured, open_app: OpenApp, sample: str, seed: int) -> None:
+    assert len(await _play(open_app, captured(sample), 100 + seed)) > 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_session_with_triton_kernels(captured: Captured, open_app: OpenApp, seed: int) -> None:
+    assert len(await _play(open_app, captured("mlp", gpu="h100"), 200 + seed)) > 1
+
+
+async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        for key in ("d", "d", "a"):
+            _press(driver.app, key)
+        await driver.settle()
+        (field,) = driver.app.screen.query("Input")
+        assert field.value == "da"  # type: ignore[attr-defined]
+        assert len(driver.app.screen_stack) == 3
+
+
+async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(hand: Hand, open_app: OpenApp) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("d")
+        for key in ("escape", "enter", "escape", "enter"):
+            _press(driver.app, key)
+        await driver.settle()
+        assert any(isinstance(screen, Explorer) for screen in driver.app.screen_stack)

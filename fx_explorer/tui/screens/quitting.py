@@ -7,16 +7,16 @@ from typing import ClassVar, Literal
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from fx_explorer.highlight import printable
 from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.screens.dialog import Dialog
 
 Answer = Literal["save", "discard", "stay"]
 
 
-class Quitting(ModalScreen[Answer]):
+class Quitting(Dialog[Answer]):
     """What would be lost, and what to do with it."""
 
     DEFAULT_CSS = """

@@ -14,7 +14,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs clean
+.PHONY: help demo test fuzz newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for anothe
 
 test: $(READY) ## run the tests, two at a time (ARGS="-k breaks" for some of them)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+fuzz: $(READY) ## damage sessions by chance for a long time (ARGS="--rounds 100000 --seed 7 good.fxs")
+	$(BIN)/python -m tests.session.fuzzing $(ARGS)
 
 newest: $(NEWEST)/bin/python ## the tests that depend on torch, with its newest release (TORCH=torch==2.11.0 for another; ARGS as for test)
 	grep -vE '^(torch|triton)==' constraints.txt > $(NEWEST)/constraints.txt

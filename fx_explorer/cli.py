@@ -12,6 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from fx_explorer import __version__
@@ -123,7 +124,23 @@ def _run(name: str, words: list[str]) -> int:
         if not hasattr(arguments, "arguments"):
             parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")
         arguments.arguments = [*arguments.arguments, *script]
-    return command.run(arguments)
+    try:
+        return command.run(arguments)
+    except (FxExplorerError, OSError):
+        raise
+    except Exception as error:
+        _explain_session(arguments, error)
+        raise
+
+
+def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:
+    """Raises NotASessionError when the session that was given is why the command failed."""
+    from fx_explorer.commands.given_session import is_session
+    from fx_explorer.session.damage import why_unreadable
+
+    for name in (getattr(arguments, "target", None), getattr(arguments, "other", None)):
+        if name and is_session(name) and (unreadable := why_unreadable(Path(name), error)):
+            raise unreadable from error
 
 
 def _lacks_target(parser: argparse.ArgumentParser, own: list[str]) -> bool:

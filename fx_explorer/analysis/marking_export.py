@@ -92,7 +92,7 @@ def _check_nesting(blocks: Sequence[Block], path: str) -> None:
 def _parsed(source: str, path: str) -> ast.Module:
     try:
         return ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"{path} cannot be parsed ({error}): mend it first.") from None
 
 

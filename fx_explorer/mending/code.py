@@ -5,6 +5,7 @@ Edits are made in the text, at the offsets that libcst gives: comments, blank li
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -39,8 +40,30 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
 
 @lru_cache(maxsize=16)
 def parsed(text: str) -> Code:
-    """Raises libcst.ParserSyntaxError. Some milliseconds for each hundred lines, once for a text."""
+    """Raises libcst.ParserSyntaxError, and RecursionError for what libcst would not survive. Some milliseconds for each hundred
+    lines, once for a text."""
+    _check_depth(text)
     return Code(text)
+
+
+LONGEST, MOST_LINES, DEEPEST = 1_000_000, 30_000, 300
+"""Characters, lines, and expressions within each other. libcst recurses in native code, without a look at the stack: a million
+empty lines or 3,000 brackets end the process (libcst 1.8)."""
+
+
+def _check_depth(text: str) -> None:
+    """Python's own parser has limits, and says so."""
+    if len(text) > LONGEST or text.count("\n") > MOST_LINES:
+        raise RecursionError("too long to be edited")
+    try:
+        level: list[ast.AST] = [ast.parse(text)]
+    except (SyntaxError, ValueError, MemoryError) as error:
+        raise RecursionError("no Python, or nested too deeply") from error
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise RecursionError("nested too deeply")
 
 
 class Code:

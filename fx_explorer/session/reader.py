@@ -8,21 +8,27 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any, TypeVar, cast
 
 from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
+from fx_explorer.session.known_meta import check_meta
+from fx_explorer.session.opening import CpuLimit, check_tables, opened, reason
+from fx_explorer.session.texts import RecentTexts
+from fx_explorer.session.validating import from_json, inflated
 
 RowT = TypeVar("RowT")
+ValueT = TypeVar("ValueT")
 
 MAX_SQL_VARIABLES = 500
 """How many ids are asked for in one statement; SQLite's own limit was 999 for long."""
+
+
+class NoRowError(KeyError):
+    """No row has the id that another row names."""
 
 
 class SessionReader:
@@ -32,32 +38,21 @@ class SessionReader:
         """Raises SessionError when there is no such file, NotASessionError when it is something else or damaged, and
         NewerSessionError when a newer fx-explorer wrote it."""
         self.path = Path(path)
+        self._last_node: int = 0
         if not self.path.is_file():
             raise SessionError(f"no session file at {self.path}")
         self.reopen()
-        self.text = lru_cache(maxsize=64)(self._text)
-
-    def _connect(self) -> sqlite3.Connection:
-        """Read-only. A file whose directory cannot be written has no WAL to look at, so it is opened as it stands."""
-        uri = "file:" + quote(str(self.path.absolute()))
-        try:
-            db = sqlite3.connect(uri + "?mode=ro", uri=True, check_same_thread=False, timeout=5)
-            db.execute("SELECT 1 FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            db = sqlite3.connect(uri + "?mode=ro&immutable=1", uri=True, check_same_thread=False)
-        except sqlite3.DatabaseError as error:
-            raise NotASessionError(f"{self.path} is not an fx-explorer session: {error}") from error
-        return db
+        self.text = RecentTexts(self._text)
 
     def _check(self) -> None:
-        try:
-            (application_id,) = self._db.execute("PRAGMA application_id").fetchone()
-            if application_id != schema.APPLICATION_ID:
-                raise NotASessionError(f"{self.path} is not an fx-explorer session (it is some other SQLite file)")
-            version = self.meta("schema_version", 0)
-        except sqlite3.DatabaseError as error:
-            raise NotASessionError(f"{self.path} is not an fx-explorer session: {error}") from error
-        if not isinstance(version, int) or version > schema.SCHEMA_VERSION:
+        (application_id,) = self._query("PRAGMA application_id")[0]
+        if application_id != schema.APPLICATION_ID:
+            raise NotASessionError(f"{self.path} is not an fx-explorer session (it is some other SQLite file)")
+        check_tables(self._db, self.path)
+        version = self.meta("schema_version")
+        if not isinstance(version, int) or version < 1:
+            raise NotASessionError(f"{self.path} is not an fx-explorer session: it does not say of which version it is")
+        if version > schema.SCHEMA_VERSION:
             raise NewerSessionError(
                 f"{self.path} was written by a newer fx-explorer (schema {version}, this one reads up to "
                 f"{schema.SCHEMA_VERSION}); upgrade with: pip install -U fx-explorer"
@@ -80,8 +75,9 @@ class SessionReader:
     # meta and texts
 
     def meta(self, key: str, default: object = None) -> Any:
-        found = self._db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
-        return json.loads(found[0]) if found else default
+        """Raises NotASessionError for a value that cannot stand under this key."""
+        found = self._query("SELECT value FROM meta WHERE key=?", (key,))
+        return self._checked(lambda: check_meta(key, from_json(found[0][0]))) if found else default
 
     def stored_meta(self, key: str) -> str:
         """As it stands in the file, not decoded; empty when it is not there."""
@@ -91,25 +87,28 @@ class SessionReader:
     def request(self) -> model.CaptureRequest | None:
         """What the session was captured with; None for one that no worker captured."""
         asked = self.meta("request")
-        return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
+        try:
+            return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
+        except (TypeError, KeyError) as error:
+            raise NotASessionError(f"{self.path} was captured with a request that cannot be read: {reason(error)}") from error
 
     def is_of_a_script(self) -> bool:
         """Whether the file was run as ``__main__``; false while that is not known."""
         return bool((self.meta("target") or {}).get("kind") == "script")
 
     def all_meta(self) -> dict[str, Any]:
-        return {key: json.loads(value) for key, value in self._query("SELECT key, value FROM meta")}
+        return {str(key): self.meta(str(key)) for (key,) in self._query("SELECT key FROM meta")}
 
     def _text(self, text_id: int) -> str:
         """The text with this id; empty for 0."""
         if not text_id:
             return ""
         found = self._query("SELECT body FROM text WHERE id=?", (text_id,))
-        return zlib.decompress(found[0][0]).decode("utf-8", "surrogatepass") if found else ""
+        return self._checked(lambda: inflated(found[0][0])) if found else ""
 
     def data_version(self) -> int:
         """Changes whenever another process has committed something."""
-        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+        return int(self._query("PRAGMA data_version")[0][0])
 
     # rows
 
@@ -119,8 +118,7 @@ class SessionReader:
         table = schema.TABLES[row_type]
         order = " ORDER BY id" if schema.has_id(row_type) else ""
         found = self._query(f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset))
-        decode = self._decoder(row_type)
-        return [decode(row) for row in found]
+        return self._decoded(row_type, found)
 
     def _decoder(self, row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:
         known: type = row_type
@@ -132,17 +130,16 @@ class SessionReader:
         return tuple(self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row))
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
-        """The row with this id. Raises KeyError when there is none."""
+        """The row with this id. Raises NoRowError, a KeyError, when there is none."""
         found = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not found:
-            raise KeyError(f"no {row_type.__name__} {row_id} in {self.path}")
-        return self._decoder(row_type)(found[0])
+            raise NoRowError(f"there is no {schema.TABLES[row_type]} {row_id}, which something else in it names")
+        return self._decoded(row_type, found)[0]
 
     def by_ids(self, row_type: type[RowT], ids: Iterable[int]) -> list[RowT]:
         """Rows with these ids, in the order of the ids in the file; unknown ids are left out."""
-        decode = self._decoder(row_type)
         table = schema.TABLES[row_type]
-        return [decode(row) for row in self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids)]
+        return self._decoded(row_type, self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids))
 
     def count(self, row_type: type, **equals: object) -> int:
         where, values = _where(equals)
@@ -155,8 +152,7 @@ class SessionReader:
             "SELECT * FROM node WHERE id >= ? AND id < ? ORDER BY id",
             (graph.first_node + start, graph.first_node + stop),
         )
-        decode = schema.decoder(model.Node)
-        return [decode(row) for row in found]
+        return self._decoded(model.Node, found)
 
     # links
 
@@ -169,8 +165,7 @@ class SessionReader:
         return self._links("parent", nodes)
 
     def _links(self, end: str, nodes: Iterable[int]) -> list[model.Link]:
-        decode = schema.decoder(model.Link)
-        return [decode(row) for row in self._query_in(f"SELECT * FROM link WHERE {end} IN (?)", nodes)]
+        return self._decoded(model.Link, self._query_in(f"SELECT * FROM link WHERE {end} IN (?)", nodes))
 
     def producers(self, node: int) -> list[int]:
         """Ids of the nodes that ``node`` takes as arguments."""
@@ -182,8 +177,7 @@ class SessionReader:
 
     def lines_of_nodes(self, nodes: Iterable[int]) -> list[model.LineNode]:
         """Lines of artifacts (kernels, IR) that compute these nodes."""
-        decode = schema.decoder(model.LineNode)
-        return [decode(row) for row in self._query_in("SELECT * FROM line_node WHERE node IN (?)", nodes)]
+        return self._decoded(model.LineNode, self._query_in("SELECT * FROM line_node WHERE node IN (?)", nodes))
 
     def nodes_of_line(self, artifact: int, line: int) -> list[model.LineNode]:
         """Nodes that line ``line`` of an artifact computes; line 0: the artifact as a whole."""
@@ -204,21 +198,47 @@ class SessionReader:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Everything read inside comes from one moment, however much is being written meanwhile."""
-        self._db.execute("BEGIN")
+        self._query("BEGIN")
         try:
             yield
         finally:
-            self._db.execute("COMMIT")
+            if self._db.in_transaction:  # SQLite ends it by itself when the file cannot be read
+                self._db.rollback()  # nothing was written
 
     def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Any other question, in SQL; the tables are those of session/schema.py. Cannot change the file."""
         return self._query(sql, values)
 
     def _query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        self._limit.begin()
         try:
             return self._db.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise NotASessionError(f"cannot read {self.path}: {error}") from error
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            raise NotASessionError(f"cannot read {self.path}: {reason(error)}") from error
+
+    def _decoded(self, row_type: type[RowT], rows: Iterable[tuple[Any, ...]]) -> list[RowT]:
+        decode = self._decoder(row_type)
+        try:
+            found = [decode(row) for row in rows]
+        except ValueError as error:
+            raise NotASessionError(f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}") from error
+        if row_type is model.Graph:
+            self._check_nodes(cast("list[model.Graph]", found))
+        return found
+
+    def _check_nodes(self, graphs: Iterable[model.Graph]) -> None:
+        """A graph has as many rows of nodes as it says: who counts to them comes to an end."""
+        last = max((graph.first_node + graph.node_count for graph in graphs), default=0) - 1
+        if last > self._last_node:
+            self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])
+        if last > self._last_node:
+            raise NotASessionError(f"{self.path} is damaged: graph: it has nodes up to {last}, and there are {self._last_node}")
+
+    def _checked(self, read: Callable[[], ValueT]) -> ValueT:
+        try:
+            return read()
+        except ValueError as error:
+            raise NotASessionError(f"{self.path} is damaged: {reason(error)}") from error
 
     def _query_in(self, sql: str, ids: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         """Run ``sql`` with ``IN (?)`` filled in, some hundred ids at a time."""
@@ -232,8 +252,13 @@ class SessionReader:
 
     def reopen(self) -> None:
         """Go on after ``close``: the file may have been completed meanwhile. Raises as the constructor does."""
-        self._db = self._connect()
-        self._check()
+        self._db = opened(self.path)
+        self._limit = CpuLimit(self._db)
+        try:
+            self._check()
+        except BaseException:
+            self._db.close()
+            raise
         self._fill_in_what_is_new()
 
     def __enter__(self) -> SessionReader:

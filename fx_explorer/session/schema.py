@@ -11,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from fx_explorer import model
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
+from fx_explorer.session.validating import row_maker
 
 RowT = TypeVar("RowT")
 
@@ -208,30 +209,13 @@ def storable(text: str) -> str:
 
 
 def decoder(row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:
-    """A function that turns SQL values back into a row."""
+    """A function that turns SQL values back into a row. It raises ValueError for values that cannot be those of one."""
     if row_type not in _DECODERS:
-        _DECODERS[row_type] = _make_decoder(row_type)
+        _DECODERS[row_type] = row_maker(row_type)
     return _DECODERS[row_type]
 
 
 _DECODERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {}
-
-
-def _make_decoder(row_type: type) -> Callable[[tuple[Any, ...]], Any]:
-    plan = [(c.is_json, str(f.type)) for c, f in zip(columns(row_type), dataclasses.fields(row_type), strict=True)]
-    json_positions = [(i, declared) for i, (is_json, declared) in enumerate(plan) if is_json]
-    bool_positions = [i for i, (_, declared) in enumerate(plan) if declared == "bool"]
-
-    def decode(values: tuple[Any, ...]) -> Any:
-        fields = list(values)
-        for i in bool_positions:
-            fields[i] = bool(fields[i])
-        for i, declared in json_positions:
-            if fields[i] is not None:
-                fields[i] = _from_json(fields[i], declared)
-        return row_type(*fields)
-
-    return decode
 
 
 def _to_json(value: object) -> str:
@@ -242,18 +226,3 @@ def _to_short_json(value: object) -> str:
     """The same, with every text in it shortened where the whole is long."""
     whole = _to_json(value)
     return whole if len(whole) <= MAX_FIELD else _to_json(bounded(value))
-
-
-def _from_json(text: str, declared: str) -> object:
-    if declared.startswith("tuple[str"):
-        return _texts(text)
-    value = json.loads(text)
-    if declared.startswith("tuple[Frame"):
-        return tuple(model.Frame(*frame) for frame in value)
-    return tuple(value) if declared.startswith("tuple") else value
-
-
-@lru_cache(maxsize=4096)
-def _texts(text: str) -> tuple[str, ...]:
-    """Remembered, for shapes and strides are the same all over a graph: a page of its nodes is read in half the time."""
-    return tuple(json.loads(text))

@@ -18,7 +18,7 @@ from textual import events, work
 from textual.app import App
 from textual.notifications import SeverityLevel
 from textual.theme import Theme
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker, WorkerFailed, WorkerState
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.client import leftovers
@@ -43,6 +43,7 @@ from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.quitting import Quitting
 from fx_explorer.tui.theme import THEMES, default_theme
+from fx_explorer.tui.unreadable import TellsUnreadable, why
 from fx_explorer.tui.watching import FileWatch
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 50, 1000)
 
 
-class ExplorerApp(BenchingApp):
+class ExplorerApp(TellsUnreadable, BenchingApp):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows."""
 
     TITLE = "fx-explorer"
@@ -107,6 +108,7 @@ class ExplorerApp(BenchingApp):
         self._watch: FileWatch | None = None
         self.left_behind = ""
         """What of the program runs on when the app has ended, in words."""
+        self._told_unreadable: set[str] = set()
         self._problem = ""
         """Why the last capture could not be made."""
         self._stop_asked: Waiting | None = None
@@ -132,7 +134,7 @@ class ExplorerApp(BenchingApp):
         if self.captures.can_run:
             self.capture()
         self._leave_on_signals()
-        self.set_interval(TICK_S, self.look)
+        self.set_interval(TICK_S, self._look_now_and_then)
         self.look()
         if not self.is_headless:
             self._tell_leftovers()
@@ -168,6 +170,29 @@ class ExplorerApp(BenchingApp):
         found = clashes([command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys)
         return [f"the key {key} is given to {' and '.join(c.id for c in commands)}" for key, commands in found.items()]
 
+    def tell_unreadable(self, error: BaseException) -> bool:
+        """Whether ``error`` is the session's: it is told then, and what can be read stays on screen."""
+        unreadable = None if self.captures.is_running else why(self.explorer.reader, error)
+        if unreadable is None:
+            return False
+        message = str(unreadable)
+        if message not in self._told_unreadable:
+            self._told_unreadable.add(message)
+            self.notify(message, title="the session cannot be read", severity="error", timeout=20)
+        return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        """What reached Textual has ended the pump of a widget, so the app ends: with a sentence when the session is why.
+
+        Work beside the screen ends nothing but itself."""
+        if isinstance(error, WorkerFailed) and self.tell_unreadable(error):
+            return
+        unreadable = None if self.captures.is_running else why(self.explorer.reader, error)
+        if unreadable is None:
+            super()._handle_exception(error)
+        else:
+            self.exit(return_code=unreadable.exit_code, message=f"fx-explorer: {printable(str(unreadable))}")
+
     # the capture
 
     @work(name="capture", group="capture", exclusive=True, exit_on_error=False, description="capture the target")
@@ -195,6 +220,10 @@ class ExplorerApp(BenchingApp):
     def _show_pipeline(self, reader: SessionReader) -> None:
         waiting = self.captures.waiting
         self.explorer.show_pipeline(pipeline(reader, self.captures.running_stages, waiting.gate if waiting else None))
+
+    def _look_now_and_then(self) -> None:
+        with self.explorer.explained():  # Textual ends the app for an exception in a timer
+            self.look()
 
     def look(self) -> None:
         """Header and pipeline are always right; views are made again when the session has grown."""

@@ -86,5 +86,6 @@ def open_app() -> OpenApp:
             await driver.settle()
             yield driver
             assert not faults_of(app), faults_of(app)
+        assert app.return_code in (None, 0), "the app ended by itself"
 
     return opened

@@ -17,6 +17,7 @@ from textual.style import Style
 from fx_explorer.analysis.documents import Document
 from fx_explorer.tui.panes.pane import Pane, title_text
 from fx_explorer.tui.presets import Slot
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.one_line import OneLine
 
 MIN_PANE_CELLS = 28
@@ -38,7 +39,7 @@ POSITION_CELLS = 12
 """What the cursor's place needs beside the tabs."""
 
 
-class LinkedPanes(Vertical):
+class LinkedPanes(TellsUnreadable, Vertical):
     """The row of panes. Arranges them; what they show and what lights up is the screen's business."""
 
     DEFAULT_CSS = """

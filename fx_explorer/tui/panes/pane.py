@@ -17,6 +17,7 @@ from fx_explorer.tui.kernel_documents import is_level
 from fx_explorer.tui.levels import LEVEL_TITLES
 from fx_explorer.tui.presets import MISSING, Slot
 from fx_explorer.tui.shown_lines import EVERY_LINE, code_of, lines_in
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -30,7 +31,7 @@ MARGIN_CELLS = 4
 MAX_REGION_CHARACTERS = 16
 
 
-class Pane(Vertical):
+class Pane(TellsUnreadable, Vertical):
     """A title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines linked to the selection are lit.
 
     It tells where its cursor goes (``Moved``, ``Followed``) and shows what it is told; it knows nothing of other panes.

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
@@ -23,7 +24,7 @@ from fx_explorer.tui.wrapping import wrapped_text
 TableMaker = Callable[[SessionReader], views.Table]
 
 
-class TablePane(Vertical):
+class TablePane(TellsUnreadable, Vertical):
     """Two lines of words, a list, and below it the detail of the row under the cursor; a function makes the table."""
 
     DEFAULT_CSS = """

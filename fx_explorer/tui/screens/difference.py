@@ -12,6 +12,7 @@ from textual.content import Content
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.compare import DIFF_COLUMNS
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -23,7 +24,7 @@ SHOW_DELAY_S = 0.08
 _HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
 
 
-class DifferenceScreen(Dialog[None]):
+class DifferenceScreen(TellsUnreadable, Dialog[None]):
     """Keys go from one difference to the next, and to the other list."""
 
     DEFAULT_CSS = """

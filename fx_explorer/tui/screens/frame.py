@@ -36,6 +36,7 @@ from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.pipeline import STEPS, StepState
 from fx_explorer.tui.turns import Turn, in_turn
+from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.widgets.find_bar import FindBar
@@ -56,7 +57,7 @@ class Views(Kept, Vertical):
     """Where the views are, beside the outline."""
 
 
-class ExplorerFrame(Screen[None]):
+class ExplorerFrame(TellsUnreadable, Screen[None]):
     """Shows one session, live or saved."""
 
     DEFAULT_CSS = """
@@ -132,7 +133,8 @@ class ExplorerFrame(Screen[None]):
         try:
             yield
         except FxExplorerError as error:
-            self.notify(printable(str(error)), title="the session cannot be read", severity="error")
+            if not tells(self, error):
+                self.notify(printable(str(error)), title="the session cannot be read", severity="error")
 
     def refresh_session(self) -> None:
         """The session has grown, or is another one: show what is on screen again."""

@@ -14,6 +14,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.inspect import Entry
 from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
@@ -25,7 +26,7 @@ COLUMNS = (
 )
 
 
-class Inspector(Dialog[Place | None]):
+class Inspector(TellsUnreadable, Dialog[Place | None]):
     """Label, value, how it is known. Enter goes where the line leads; escape closes."""
 
     DEFAULT_CSS = """

@@ -35,6 +35,7 @@ from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.mends import COLUMNS, mend_row, question, shown, title_of, told, why_not_written
 from fx_explorer.tui.widgets.diff_view import DiffView
 from fx_explorer.tui.widgets.line_view import LineView
@@ -51,7 +52,7 @@ _HINTED = ("mends.try", "mends.accept", "place.copy", "mends.other", "dialog.clo
 _COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-success", "warning": "$text-warning"}
 
 
-class MendScreen(Dialog[None]):
+class MendScreen(TellsUnreadable, Dialog[None]):
     """Above, the mends of one break; below, why the one under the cursor, what came of trying it, and its diff."""
 
     DEFAULT_CSS = """

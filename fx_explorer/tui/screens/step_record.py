@@ -20,6 +20,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.topics import Topic
+from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.steps import COLUMNS, position, remarkable, state_rows, whole
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
@@ -49,7 +50,7 @@ NO_FURTHER: dict[Move, str] = {
 }
 
 
-class StepScreen(Dialog[Place | None]):
+class StepScreen(TellsUnreadable, Dialog[Place | None]):
     """Steps through a record; closes with the place in the bytecode where it stands."""
 
     DEFAULT_CSS = """

@@ -14,11 +14,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from fx_explorer.highlight import printable
+from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.widgets import scroll_track
 from fx_explorer.tui.widgets.line_painter import LinePainter, Piece
 
+UNREADABLE = "This part of the session cannot be read."
 
-class LineCanvas(ScrollView):
+
+class LineCanvas(TellsUnreadable, ScrollView):
     """Lines that scroll both ways under a fixed header, beside a fixed gutter, with a slim track as the last column.
 
     A subclass says what there is by overriding the first group of methods, and calls ``content_changed`` when one of them would
@@ -220,13 +223,20 @@ class LineCanvas(ScrollView):
         # it is its outer size, which Textual has at hand; for the size inside it looks through the layout, some 30 times a key.
         width, height = self.outer_size
         height = max(height, crop.bottom)  # Textual paints before it tells a widget that it has grown
-        if not self.line_count:
-            strips = self._painter.placeholder(printable(self._placeholder), width, height)[crop.y : crop.bottom]
+        try:
+            strips = self._strips(crop.y, crop.bottom, width, height) if self.line_count else []
+        except Exception as error:
+            if not tells(self, error):
+                raise
+            strips = self._words(UNREADABLE, width, height, crop)
         else:
-            strips = self._strips(crop.y, crop.bottom, width, height)
+            strips = strips or self._words(self._placeholder, width, height, crop)
         if crop.x or crop.width != width:
             return [strip.crop(crop.x, crop.right) for strip in strips]
         return strips
+
+    def _words(self, text: str, width: int, height: int, crop: Region) -> list[Strip]:
+        return self._painter.placeholder(printable(text), width, height)[crop.y : crop.bottom]
 
     def _strips(self, start: int, stop: int, width: int, height: int) -> list[Strip]:
         """Rows ``start`` to ``stop`` of this widget."""

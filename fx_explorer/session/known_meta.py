@@ -1,0 +1,68 @@
+"""What the entries of ``meta`` look like: those that are read by name are checked here, like the fields of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fx_explorer.model import CaptureRequest, Gpu, Outcome
+from fx_explorer.model.checked import checked
+
+
+def check_meta(key: str, value: Any) -> Any:
+    """``value`` as it is. Raises ValueError when it is not what stands under this key."""
+    check = _CHECKS.get(key)
+    try:
+        if check and value is not None and not check(value):
+            raise ValueError(f"{key} of the session cannot be {str(value)[:80]!r}")
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{key} of the session cannot be read: {str(error)[:200]}") from error
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e12
+
+
+def _is_outcome(value: Any) -> bool:
+    return abs(checked(Outcome.from_json(value)).exit_code) < 1 << 31
+
+
+def _is_target(value: Any) -> bool:
+    texts = ("name", "kind", "file", "object")
+    return isinstance(value, dict) and all(isinstance(value.get(key, ""), str) for key in texts)
+
+
+def _is_environment(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_request(value: Any) -> bool:
+    """Of an older or newer release it may have other fields; those that we know have their types."""
+    if not isinstance(value, dict):
+        return False
+    known = {name: value[name] for name in CaptureRequest.__dataclass_fields__ if name in value}
+    gpu = Gpu.from_json(known["gpu"]) if known.get("gpu") else None
+    arguments = tuple(known.get("arguments", ()))
+    checked(CaptureRequest(**{"target": "", "session": "", **known, "arguments": arguments, "gpu": gpu}))
+    return True
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "fx_explorer": _is_text,
+    "started": _is_text,
+    "progress": _is_text,
+    "finished": _is_duration,
+    "outcome": _is_outcome,
+    "target": _is_target,
+    "environment": _is_environment,
+    "request": _is_request,
+    "build": lambda value: isinstance(value, bool),
+    "virtual_gpu": lambda value: isinstance(value, dict),
+    "virtual_gpu_choices": lambda value: isinstance(value, list | dict),
+    "counters": lambda value: isinstance(value, dict),
+}

@@ -1,0 +1,291 @@
+"""Values of a session file → values of the model: the one place where they are checked, whoever wrote them.
+
+A value of another type, a number that cannot be, an unknown word of a closed set, JSON of another shape, text that inflates
+without end: each raises ValueError, which says what it is; the reader makes a NotASessionError of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import zlib
+from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from fx_explorer.model import Frame
+
+LARGEST = 2**53
+"""The largest number that JSON and a float hold exactly; ids, bytes and operations are below."""
+
+LARGEST_OF = {
+    **dict.fromkeys(("depth", "attempts", "attempt", "column", "end_column", "lines_before", "frame", "recompile"), 1_000_000),
+    **dict.fromkeys(("line", "first_line", "end_line", "source_line", "line_count", "node_count", "call_count"), 50_000_000),
+    **dict.fromkeys(("position", "offset", "steps", "nodes", "threads", "registers"), 50_000_000),
+}
+"""Numbers that something is counted to, or indented by."""
+
+MOST_JSON = 16 << 20
+"""Characters."""
+
+DEEPEST = 64
+
+MOST_TEXT = 256 << 20
+"""Bytes of a text."""
+
+FREELY = 16 << 20
+MOST_INFLATED = 40
+"""A text of more than FREELY bytes is at most so many times as large as it lies in the file. A dump of MLIR passes inflates 13
+times; zlib can do 1,000 times."""
+
+MOST_SHAPES = 1_000
+"""Of rows of one table, by the types of their values: optional fields have two each."""
+
+RowT = TypeVar("RowT")
+
+Check = Callable[[Any], Any]
+"""Returns the value of the model; raises ValueError."""
+
+
+def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT]:
+    """A function that makes a row of SQL values. Raises ValueError, which names the field.
+
+    A page of nodes is decoded at every key. So one field at a time, with its name, is checked only what fails the checks of
+    many at once: the types of all values together, and the largest of the numbers that have one bound.
+    """
+    fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
+    hints = get_type_hints(row_type)
+    checks = tuple(_named(field.name, check_of(hints[field.name], field.name)) for field in fields)
+    numbers = _bounds(tuple((field.name, hints[field.name]) for field in fields))
+    changed = tuple(
+        (i, _of_a_value(hints[field.name])) for i, field in enumerate(fields) if hints[field.name] not in (int, str)
+    )
+    known_types: set[tuple[type, ...]] = set()
+
+    def make(values: tuple[Any, ...]) -> RowT:
+        types_here = tuple(map(type, values))
+        if types_here not in known_types:
+            row = one_by_one(values)
+            if len(known_types) < MOST_SHAPES:
+                known_types.add(types_here)
+            return row
+        for choose, largest in numbers:
+            chosen = choose(values)
+            if max(chosen) > largest or min(chosen) < -largest:
+                return one_by_one(values)
+        found = list(values)
+        try:
+            for i, check in changed:
+                if found[i] is not None:  # where it may not be None, these are not known types
+                    found[i] = check(found[i])
+        except ValueError:
+            return one_by_one(values)
+        return row_type(*found)
+
+    def one_by_one(values: tuple[Any, ...]) -> RowT:
+        return row_type(*[check(value) for check, value in zip(checks, values, strict=True)])
+
+    return make
+
+
+def _of_a_value(declared: Any) -> Check:
+    """As ``check_of``, for what is not None."""
+    inner = [one for one in get_args(declared) if one is not type(None)]
+    return check_of(inner[0]) if get_origin(declared) in (Union, types.UnionType) else check_of(declared)
+
+
+def _bounds(fields: tuple[tuple[str, Any], ...]) -> list[tuple[Callable[[tuple[Any, ...]], tuple[int, ...]], int]]:
+    """(what chooses the numbers of one bound, the bound)."""
+    of_bound: dict[int, list[int]] = {}
+    for i, (name, declared) in enumerate(fields):
+        if declared is int:
+            of_bound.setdefault(LARGEST_OF.get(name, LARGEST), []).append(i)
+    # One place twice: a getter of a single one returns no tuple.
+    return [(itemgetter(*places, places[0]), largest) for largest, places in of_bound.items()]
+
+
+def _named(name: str, check: Check) -> Check:
+    def checked(value: Any) -> Any:
+        try:
+            return check(value)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from error
+
+    return checked
+
+
+def check_of(declared: Any, name: str = "") -> Check:
+    """For a column whose field is ``declared`` so."""
+    if declared in _SIMPLE:
+        return _number(LARGEST_OF.get(name, LARGEST)) if declared is int else _SIMPLE[declared]
+    origin, arguments = get_origin(declared), get_args(declared)
+    if origin is Literal:
+        return _one_of(frozenset(arguments))
+    if origin in (Union, types.UnionType):
+        (inner,) = [one for one in arguments if one is not type(None)]
+        return _or_none(check_of(inner, name))
+    if origin is tuple and arguments[0] is str:
+        return _texts
+    if origin is tuple:
+        return _list_of(_element(arguments[0]))
+    if origin is dict:
+        return _dict_of(arguments[1])
+    raise TypeError(f"no column is declared as {declared}")
+
+
+def _number(largest: int) -> Check:
+    def check(value: Any) -> int:
+        if type(value) is not int:
+            raise ValueError(f"is {_shown(value)}, not a whole number")
+        if not -largest <= value <= largest:
+            raise ValueError(f"cannot be {value}")
+        return value
+
+    return check
+
+
+def _boolean(value: Any) -> bool:
+    if type(value) is not int or value not in (0, 1):
+        raise ValueError(f"is {_shown(value)}, not 0 or 1")
+    return value == 1
+
+
+def _float(value: Any) -> float:
+    if type(value) not in (float, int) or not math.isfinite(value):
+        raise ValueError(f"is {_shown(value)}, not a number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"is {_shown(value)}, not text")
+    return value
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+_SIMPLE: dict[Any, Check] = {int: _number(LARGEST), bool: _boolean, float: _float, str: _text}
+
+
+def _one_of(words: frozenset[str]) -> Check:
+    def check(value: Any) -> str:
+        if type(value) is not str or value not in words:
+            raise ValueError(f"cannot be {_shown(value)}")
+        return value
+
+    return check
+
+
+def _or_none(inner: Check) -> Check:
+    return lambda value: None if value is None else inner(value)
+
+
+def _element(declared: Any) -> Check:
+    """Of a list in JSON."""
+    if declared is Frame:
+        return _frame
+    if get_origin(declared) is dict:
+        return _is_dict
+    return _SIMPLE.get(declared, _anything)
+
+
+def _frame(value: Any) -> Frame:
+    if not isinstance(value, list) or not 3 <= len(value) <= 4:
+        raise ValueError(f"has {_shown(value)} in place of a frame")
+    file, line, function, *code = value
+    return Frame(_text(file), _number(LARGEST_OF["line"])(line), _text(function), *map(_text, code))
+
+
+def _is_dict(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"has {_shown(value)} in place of an object")
+    return value
+
+
+def _list_of(element: Check) -> Check:
+    def check(value: Any) -> tuple[Any, ...]:
+        found = from_json(value)
+        if not isinstance(found, list):
+            raise ValueError(f"is {_shown(found)}, not a list")
+        return tuple(map(element, found))
+
+    return check
+
+
+def _dict_of(declared: Any) -> Check:
+    element = _SIMPLE.get(declared, _anything)
+
+    def check(value: Any) -> dict[str, Any]:
+        found = _is_dict(from_json(value))
+        return {key: element(one) for key, one in found.items()}
+
+    return check
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return _short_texts(value) if type(value) is str and len(value) < 2_000 else _parsed_texts(value)
+
+
+@lru_cache(maxsize=4096)
+def _short_texts(value: str) -> tuple[str, ...]:
+    """Remembered, for shapes and strides are the same all over a graph: a page of its nodes is read in half the time."""
+    return _parsed_texts(value)
+
+
+def _parsed_texts(value: Any) -> tuple[str, ...]:
+    found = from_json(value)
+    if not isinstance(found, list) or not all(type(one) is str for one in found):
+        raise ValueError(f"is {_shown(found)}, not a list of texts")
+    return tuple(found)
+
+
+def from_json(text: Any) -> Any:
+    """Raises ValueError for what is no JSON, or larger or deeper than what a session has."""
+    if type(text) is not str:
+        raise ValueError(f"is {_shown(text)}, not JSON")
+    if len(text) > MOST_JSON:
+        raise ValueError(f"has {len(text):,} characters of JSON; at most {MOST_JSON:,} are read")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON ({type(error).__name__}): {_shown(text)}") from error
+    if text.count("[") + text.count("{") > DEEPEST and _depth(found) > DEEPEST:
+        raise ValueError("is JSON that is nested too deeply")
+    return found
+
+
+def _depth(found: Any) -> int:
+    depth, level = 0, [found]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        if depth > DEEPEST:
+            break
+        level = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)]
+    return depth
+
+
+def inflated(body: Any) -> str:
+    """The text of a row of ``text``. Raises ValueError, long before it takes the memory that a few bytes can inflate to."""
+    if type(body) is not bytes:
+        raise ValueError(f"is {_shown(body)}, not packed text")
+    most = min(MOST_TEXT, max(FREELY, MOST_INFLATED * len(body)))
+    packed = zlib.decompressobj()
+    try:
+        raw = packed.decompress(body, most + 1)
+        if len(raw) > most:
+            raise ValueError(f"is {len(body):,} bytes that inflate to more than {most:,}")
+        if not packed.eof:
+            raise ValueError("is packed text that is cut short")
+        return raw.decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot be unpacked: {error}") from error
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value[:60] if isinstance(value, str | bytes | list) else value if not isinstance(value, dict) else "{…}")
+    return shown[:80]

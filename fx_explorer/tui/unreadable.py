@@ -1,0 +1,59 @@
+"""A part of a session that cannot be read, in the app: it is told, once, and everything else goes on being shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from fx_explorer.errors import SessionError
+
+if TYPE_CHECKING:
+    from fx_explorer.session import SessionReader
+
+
+Callback = Callable[..., Any]
+
+
+class TellsUnreadable(MessagePump):
+    """What has handlers that read the session. Textual ends the app for an exception in a handler."""
+
+    async def _dispatch_message(self, message: Message) -> None:
+        try:
+            await super()._dispatch_message(message)
+        except Exception as error:
+            if not tells(self, error):
+                raise
+
+    def call_after_refresh(self, callback: Callback, *arguments: Any, **named: Any) -> bool:
+        """Textual calls it outside any handler."""
+
+        def told() -> object:
+            try:
+                return callback(*arguments, **named)
+            except Exception as error:
+                if not tells(self, error):
+                    raise
+                return None
+
+        return super().call_after_refresh(told)
+
+
+def tells(pump: MessagePump, error: BaseException) -> bool:
+    """Whether the session is why, and the user was told so."""
+    tell = getattr(pump.app, "tell_unreadable", None)
+    return bool(tell and tell(error))
+
+
+def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:
+    """What of the session raised ``error``; None when nothing of it did, or that is not known."""
+    inner = error if isinstance(error, SessionError) else getattr(error, "error", None) or error
+    if isinstance(inner, SessionError):
+        return inner
+    if reader is None or not isinstance(inner, Exception):
+        return None
+    from fx_explorer.session.damage import why_unreadable  # looks through the whole file: only when something has failed
+
+    return why_unreadable(reader.path, inner)

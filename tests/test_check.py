@@ -204,6 +204,13 @@ def write_compile_error(writer: SessionWriter) -> None:
     write_outcome(writer, "finished")
 
 
+def write_gap(writer: SessionWriter) -> None:
+    writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
+    writer.add(model.Failure(0, 0, "recorder", None, "RuntimeError", "could not record a graph break"))
+    writer.add(model.Failure(0, 0, "recorder", None, "unavailable", "kernels: nothing was built"))
+    write_outcome(writer, "finished")
+
+
 def write_child_error(writer: SessionWriter) -> None:
     writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
     child = writer.add(model.ChildProcess(0, 77, "forked", "m.py", compilations=1))
@@ -218,6 +225,7 @@ def write_child_error(writer: SessionWriter) -> None:
         (write_early_exit, "early-exit", 5, "the program left before its end"),
         (write_unseen_child, "unseen-children", 7, "what 1 child process compiled, if anything, is not known"),
         (write_compile_error, "compile-errors", 9, "compiling raised an error 1 time"),
+        (write_gap, "gaps", 7, "1 record of torch's could not be taken"),
         (write_child_error, "compile-errors", 9, "compiling raised an error 1 time"),
     ],
 )

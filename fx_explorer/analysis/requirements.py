@@ -59,6 +59,15 @@ def _no_errors(reader: SessionReader, name: str) -> Check | None:
     return _unmet(name, f"compiling raised an error {counted(len(findings), 'time')}", *findings)
 
 
+def _no_gaps(reader: SessionReader, name: str) -> Check | None:
+    """What a release of torch does not offer at all is no gap: its view says so."""
+    gaps = [one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"]
+    if not gaps:
+        return None
+    findings = dict.fromkeys(Finding("", 0, first_line(one.message)) for one in gaps)
+    return _unmet(name, f"{counted(len(gaps), 'record')} of torch's could not be taken", *findings)
+
+
 def _errors(reader: SessionReader) -> Iterator[Finding]:
     for one in raised_compilations(reader):
         text = f"{plain_function(one.function) or 'a function'} [{one.name}]: {first_line(one.error)}"
@@ -72,6 +81,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "early-exit": _whole_run,
     "unseen-children": _seen,
     "compile-errors": _no_errors,
+    "gaps": _no_gaps,
 }
 """What ``--allow-NAME`` does without → its judge."""
 

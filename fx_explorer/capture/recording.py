@@ -85,6 +85,10 @@ class Recording:
         """What the compiler waited for the user at gates: no time of the compiler's."""
         self.steering: Steering | None = None
         """None: everything goes straight through."""
+        self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        """Inside it nothing that the program has put in place of Python's own functions is in our way."""
+        self.replaced_in_words: Callable[[], str] = lambda: ""
+        """What the program has put there, that a fault may come of; empty when there is nothing."""
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook still holds back."""
 
@@ -375,7 +379,10 @@ class Recording:
                 self._broken = True
                 self.notify(Notice("note", text=f"recording stopped: {error}"))
             return
-        self.add_failure("recorder", stage, error, f"could not record {what}: {error}")
+        replaced = self.replaced_in_words()
+        with self.with_pythons_own():
+            told = "; ".join(filter(None, (f"could not record {what}: {error}", replaced)))
+            self.add_failure("recorder", stage, error, told)
 
     def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
         text = shortened("".join(traceback.format_exception(error)), MAX_TRACEBACK)

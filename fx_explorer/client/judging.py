@@ -26,6 +26,9 @@ SIGNALS: dict[int, str] = {
 }
 
 
+IMPORTING_TORCH = "importing torch"
+"""The worker's activity meanwhile (worker/progress.py)."""
+
 STACK_LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
 """A frame as faulthandler writes it (CPython, Python/traceback.c, ``dump_frame``)."""
 
@@ -59,6 +62,12 @@ def judge(remains: Remains) -> Outcome:
         return Outcome("cancelled", f"cancelled{doing}", status)
     if remains.last_words:
         return Outcome.from_json(json.loads(remains.last_words))
+    if remains.activity == IMPORTING_TORCH:
+        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
+        told = (
+            f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: this torch does not work there."
+        )
+        return Outcome("not_started", f"{told} Install it anew, or choose another interpreter with --python.", 4)
     if status < 0:
         why = SIGNALS.get(-status)
         explained = f" ({why})" if why else ""

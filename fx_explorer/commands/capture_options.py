@@ -104,6 +104,7 @@ def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it runs")
+    where.add_argument("--as-python", action="store_true", help="the target is Python, although its name does not say so")
     where.add_argument("--python", default=sys.executable, help="interpreter to run in (default: this one)")
     where.add_argument("--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long")
 
@@ -151,6 +152,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         target=arguments.target,
         session=session,
         as_script=getattr(arguments, "as_script", False),
+        as_python=getattr(arguments, "as_python", False),
         arguments=tuple(getattr(arguments, "arguments", ())),
         call=getattr(arguments, "call", ""),
         inputs=getattr(arguments, "inputs", ""),

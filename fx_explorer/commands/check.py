@@ -36,6 +36,7 @@ ALLOWED = {
     "early-exit": "that the program left before its end, with exit status 0",
     "unseen-children": "that a child process ran of which nobody knows what it compiled",
     "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
+    "gaps": "that something torch did could not be recorded",
 }
 """Name → help. Without the option each is a condition of its own that is not met (analysis/requirements.py)."""
 

@@ -56,6 +56,8 @@ def is_session(target: str) -> bool:
     path = Path(target)
     if path.suffix == ".fxs":
         return True
+    if (path / "__main__.py").is_file():
+        return False
     if path.is_dir():
         raise UsageError(f"{target} is a directory; reading TORCH_TRACE logs is not supported yet. Give a target or a session.")
     if path.suffix == ".py" or not path.is_file():

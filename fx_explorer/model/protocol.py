@@ -27,6 +27,8 @@ class CaptureRequest:
     """Path of the session file to write."""
     as_script: bool = False
     """Run the file as ``__main__`` whatever it offers (``fx-explorer run``)."""
+    as_python: bool = False
+    """The file is Python, whatever it is called."""
     arguments: tuple[str, ...] = ()
     """``sys.argv[1:]`` of the script."""
     call: str = ""

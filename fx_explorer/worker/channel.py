@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from os import getpid  # at once: the program may replace it
 from pathlib import Path
 
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
@@ -91,7 +92,7 @@ class Channel:
             if self.give(command):
                 continue
             if command.kind == "abort":
-                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(getpid(), signal.SIGTERM)
             elif command.kind == "quit":
                 end_group()
             else:
@@ -127,6 +128,6 @@ class Channel:
 
 def end_group() -> None:
     """End this process and everything it started (compilers, the program's own children)."""
-    if os.getpgrp() == os.getpid():
+    if os.getpgrp() == getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)  # the program has moved us into a group that is not ours
+    os.kill(getpid(), signal.SIGKILL)  # the program has moved us into a group that is not ours

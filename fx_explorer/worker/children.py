@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from os import getpid  # at once: the program may replace it
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -61,12 +62,12 @@ def keep_from_dynamo(skip_code: Callable[[CodeType], object]) -> None:
 
 def new_session(directory: Path) -> Path:
     """A name that no other process has."""
-    return directory / f"{os.getpid()}-{time.monotonic_ns()}.fxs"
+    return directory / f"{getpid()}-{time.monotonic_ns()}.fxs"
 
 
 def describe_process(writer: SessionWriter, beginning: Beginning) -> None:
     command = command_line() if beginning == "started" else " ".join(sys.argv)
-    writer.set_meta("process", {"pid": os.getpid(), "beginning": beginning, "command": command})
+    writer.set_meta("process", {"pid": getpid(), "beginning": beginning, "command": command})
 
 
 def command_line() -> str:
@@ -77,7 +78,7 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
     """Leave word of a process that may compile without being seen. Nothing here may harm the program."""
     told = {"pid": 0, "command": command, "why": why}
     try:
-        (directory / f"{os.getpid()}-{time.monotonic_ns()}.json").write_text(json.dumps(told), encoding="utf-8")
+        (directory / f"{getpid()}-{time.monotonic_ns()}.json").write_text(json.dumps(told), encoding="utf-8")
     except OSError as error:
         print(f"fx-explorer: a child process could not be noted: {error}", file=sys.__stderr__)
 

@@ -38,12 +38,15 @@ def main(notices: int, commands: int) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As on a terminal: the console is live, and what was printed before a crash is not lost.
         sys.stdout.reconfigure(line_buffering=True)
+    until = contextlib.ExitStack()  # never closed: the process ends
     try:
         writer = GuardedWriter(request.session)
     except SessionWriteError as error:
         outcome = Outcome("not_started", str(error), error.exit_code)
     else:
-        outcome = Job(Progress(request, writer, channel)).run()
+        progress = Progress(request, writer, channel)
+        outcome = Job(progress).run()
+        until.enter_context(progress.pristine.in_place())
     ending.ignore_cancel()
     channel.send_outcome(outcome)
     ending.leave(outcome.exit_code)
@@ -74,8 +77,10 @@ class Job:
 
     def run(self) -> Outcome:
         """Do everything and say how it ended. Never raises."""
-        outcome = self._outcomes.checked(self._outcome())
-        self._progress.writer.close()
+        outcome = self._outcome()
+        with self._progress.pristine.in_place():
+            outcome = self._outcomes.checked(outcome)
+            self._progress.writer.close()
         return outcome
 
     def _outcome(self) -> Outcome:
@@ -98,15 +103,23 @@ class Job:
             program = self._program(recorded, until)
             program.begin()
             outcome = self._outcomes.of_program(program.run)
-            if gpu:
-                gpu.finish()
-            if self._can_go_on(outcome):
-                program.offer_again()
-                recorded.finish(outcome)
+            with self._progress.pristine.in_place():
+                if gpu:
+                    gpu.finish()
+                if self._can_go_on(outcome):
+                    program.offer_again()
+                    recorded.finish(outcome)
             program.leave()
             if self._progress.is_in_fork:
                 # It came back from the program's code.
                 ending.leave(outcome.exit_code)
+            with self._progress.pristine.in_place():
+                until.close()
+        with self._progress.pristine.in_place():
+            return self._explained(outcome, recorded)
+
+    def _explained(self, outcome: Outcome, recorded: Recorded) -> Outcome:
+        """Where nothing was compiled, with why."""
         went_well = outcome.kind in ("finished", "exited") and outcome.exit_code == 0
         if went_well and self._compiled_nothing():
             told = (outcome.message, recorded.why_nothing_compiled(outcome))

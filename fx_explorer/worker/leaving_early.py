@@ -38,7 +38,7 @@ def _is_at_end(code: CodeType, line: int) -> bool:
     """True where it cannot be told: no source, a lambda, a comprehension."""
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     if code.co_name == "<module>":
         return is_last(tree.body, line)

@@ -99,7 +99,7 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
     """
     try:
         tree = ast.parse(path.read_bytes(), str(path))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested deeper than the parser goes
         return {}
     return dict(_bound(tree.body))
 

@@ -6,6 +6,7 @@ A script must be the first to import torch: what it puts into ``os.environ`` bef
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -13,21 +14,25 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
+During = Callable[[], contextlib.AbstractContextManager[object]]
 
-def after_import(name: str, action: Callable[[], None]) -> None:
-    """Call ``action`` once, in the thread that imports ``name``, when the module is there; now, if it is there already."""
+
+def after_import(name: str, action: Callable[[], None], during: During = contextlib.nullcontext) -> None:
+    """Call ``action`` once, in the thread that imports ``name``, when the module is there; now, if it is there already. The
+    import itself happens inside ``during()``."""
     if name in sys.modules:
         action()
     else:
-        sys.meta_path.insert(0, _Finder(name, action))
+        sys.meta_path.insert(0, _Finder(name, action, during))
 
 
 class _Finder(MetaPathFinder):
     """Finds nothing itself: lets the others find the module, and wraps its loader. Leaves ``sys.meta_path`` when it has."""
 
-    def __init__(self, name: str, action: Callable[[], None]) -> None:
+    def __init__(self, name: str, action: Callable[[], None], during: During) -> None:
         self._name = name
         self._action = action
+        self._during = during
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != self._name:
@@ -35,14 +40,15 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._action)
+            spec.loader = _Loader(spec.loader, self._action, self._during)
         return spec
 
 
 class _Loader(Loader):
-    def __init__(self, loader: Loader, action: Callable[[], None]) -> None:
+    def __init__(self, loader: Loader, action: Callable[[], None], during: During) -> None:
         self._loader = loader
         self._action = action
+        self._during = during
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -52,5 +58,6 @@ class _Loader(Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
+        with self._during():
+            self._loader.exec_module(module)
         self._action()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fx_explorer.capture.driving.gates import Left
-from fx_explorer.errors import TargetError
+from fx_explorer.errors import TargetError, WorkerError
 from fx_explorer.model import Failure, Outcome
 from fx_explorer.worker import ending
 from fx_explorer.worker.explaining import (
@@ -21,6 +21,7 @@ from fx_explorer.worker.explaining import (
 from fx_explorer.worker.leaving_early import left_early
 from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.refusals import in_plain_words
+from fx_explorer.worker.usable_torch import TorchEnded
 
 
 class Outcomes:
@@ -41,6 +42,10 @@ class Outcomes:
         """Whatever the user's program does, an outcome comes back; the traceback of one that raised is printed and stored."""
         self.program = self._of_program(program)
         return self.program
+
+    def note_problem(self, told: str) -> None:
+        """Something keeps us from recording, and the program goes on."""
+        self._fault = told
 
     def note_fault(self, error: BaseException) -> None:
         """Something of ours broke, and the program goes on."""
@@ -67,6 +72,14 @@ class Outcomes:
     def _of_program(self, program: Callable[[], None]) -> Outcome:
         try:
             program()
+        except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
+            with self._progress.pristine.in_place():
+                return self._of_error(error)
+        return Outcome("finished")
+
+    def _of_error(self, error: BaseException) -> Outcome:
+        try:
+            raise error
         except ending.Cancelled:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
@@ -76,9 +89,10 @@ class Outcomes:
             return self._left(leaving)
         except TargetError as error:
             return Outcome("not_started", str(error), error.exit_code)
-        except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
-            return self._raised(error)
-        return Outcome("finished")
+        except TorchEnded as ended:
+            return Outcome("not_started", str(ended), WorkerError.exit_code)
+        except BaseException as raised:  # noqa: BLE001 - as above
+            return self._raised(raised)
 
     def _left(self, leaving: SystemExit) -> Outcome:
         """A target is called, so for it every ``sys.exit`` is early."""
@@ -101,8 +115,14 @@ class Outcomes:
         return Outcome("raised", f"{message} while {self._progress.activity}", code)
 
     def _told_fault(self, error: BaseException) -> str:
+        """Whose fault it is: the program's where it has replaced what we need, too."""
+        replaced = self._progress.pristine.in_words()
+        with self._progress.pristine.in_place():
+            what = f"failed while {self._progress.activity}: {self._report('worker', error)}. "
+        if replaced:
+            return f"fx-explorer {what}{replaced}; what was recorded until then is kept."
         return (
-            f"fx-explorer itself failed while {self._progress.activity}: {self._report('worker', error)}. "
+            f"fx-explorer itself {what}"
             "This is a fault of fx-explorer, not of the program; please report it with the traceback above."
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output_file import kind_of
+from fx_explorer.worker.kind_of_file import check_is_python
 from fx_explorer.worker.loading import top_level_names
 
 MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
@@ -42,7 +43,11 @@ def locate(request: CaptureRequest) -> Place:
         if request.as_script:
             raise TargetError(f"{request.target!r} is not a file; fx-explorer run takes the path of a script")
         return Place(found["module"], module=found["module"], object=found["object"] or "")
+    if (file / "__main__.py").is_file():
+        return Place(str(file), (file / "__main__.py").absolute(), is_script=True)
     check_file(file)
+    if not request.as_python:
+        check_is_python(file)
     is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
     return Place(str(file), file.absolute(), object=name, is_script=is_script)
 
@@ -60,7 +65,7 @@ def split_target(target: str) -> tuple[Path | None, str]:
 
 def check_file(file: Path) -> None:
     if file.is_dir():
-        raise TargetError(f"{file} is a directory; name a file in it, or package.module:object")
+        raise TargetError(f"{file} is a directory without __main__.py; name a file in it, or package.module:object")
     if not file.exists():
         raise TargetError(f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}")
     if not file.is_file():  # to read a FIFO is to wait for whoever writes it

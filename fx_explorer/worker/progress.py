@@ -12,9 +12,14 @@ from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.child_process import request_of_children
 from fx_explorer.worker.guarded_writer import GuardedWriter
 from fx_explorer.worker.place import Place
+from fx_explorer.worker.pristine import Pristine
 
 if TYPE_CHECKING:
     from fx_explorer.worker.target import Target
+
+
+IMPORTING_TORCH = "importing torch"
+"""What the client knows a torch by that ends the process (client/judging.py)."""
 
 
 class Progress:
@@ -26,6 +31,7 @@ class Progress:
         self.channel = channel
         self.place = Place(request.target)
         self.activity = ""
+        self.pristine = Pristine()
         self._process = getpid()
 
     def say(self, activity: str) -> None:

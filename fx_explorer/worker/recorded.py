@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from fx_explorer.model import CONSOLE, Outcome
 from fx_explorer.worker import children
 from fx_explorer.worker.place import nothing_compiled
 from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording import Recording
@@ -39,15 +41,19 @@ class Recorded:
         if self._gpu:
             self._gpu.install()
         self._progress.say("importing the compiler")
-        from torch._dynamo.eval_frame import skip_code
+        with importing_the_compiler():
+            import torch._inductor.compile_fx  # noqa: F401
+            from torch._dynamo.eval_frame import skip_code
 
-        from fx_explorer.capture.driving.afterwards import finish
-        from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
-        from fx_explorer.capture.driving.gates import Gates
-        from fx_explorer.capture.driving.settings import apply
-        from fx_explorer.capture.recorder import recording
-        from fx_explorer.worker.stances import check_stance
+            from fx_explorer.capture.driving.afterwards import finish
+            from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
+            from fx_explorer.capture.driving.gates import Gates
+            from fx_explorer.capture.driving.settings import apply
+            from fx_explorer.capture.recorder import recording
+            from fx_explorer.worker.stances import check_stance
 
+        if locale_in_words():
+            self._progress.note(locale_in_words())
         children.keep_from_dynamo(skip_code)
         check_stance(request.stance_wanted)
         if request.settings:
@@ -56,6 +62,8 @@ class Recorded:
         options = in_force(request)  # before the recorder turns some off
         state = self._until.enter_context(recording(writer, request, channel.send, gates))
         os.register_at_fork(after_in_child=state.begin_in_fork)
+        state.with_pythons_own = self._progress.pristine.in_place
+        state.replaced_in_words = self._progress.pristine.in_words
         self.recording = state
         if gates and state.steering:
             channel.give = gates.put
@@ -81,7 +89,7 @@ class Recorded:
         if directory and any(directory.glob("*.fxs")):
             return f"{place.shown} compiled nothing in its own process; what its child processes compiled is counted"
         if not self.recording:
-            return nothing_compiled(place, ended, "it never imported torch" if place.is_script else "")
+            return nothing_compiled(place, ended, self._why_not_recorded() if place.is_script else "")
         from fx_explorer.worker.stances import compiled_functions, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)
@@ -90,6 +98,11 @@ class Recorded:
         made = compiled_functions(self.recording.options_in_force)
         called = f"it gave {', '.join(made)} to torch.compile, and nothing of it was compiled when it ran" if made else ""
         return nothing_compiled(place, ended, called)
+
+    def _why_not_recorded(self) -> str:
+        if "torch" not in sys.modules:
+            return "it never imported torch"
+        return f"what it imported as torch, from {place_of_torch()}, has no code to run: is it installed in full?"
 
     def _record_steps(self, recording: Recording) -> None:
         from fx_explorer.capture.bytecode_steps import record_steps

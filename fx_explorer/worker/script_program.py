@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
@@ -16,8 +16,9 @@ from fx_explorer.worker import ending, loading, overlay
 from fx_explorer.worker.child_process import record_when_used
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
-from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
 from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.verifying_script import BuiltScript, OriginalScript, ScriptRun
 
 
@@ -43,7 +44,7 @@ class ScriptProgram:
             self._built = BuiltScript(self._progress.place, self._request)
         self._progress.watch_children()
         overlay.install(self._request.overlay)
-        after_import("torch", self._record)
+        after_import("torch", self._record, self._importing_torch)
 
     def run(self) -> None:
         file, request = self._progress.place.file, self._request
@@ -68,14 +69,28 @@ class ScriptProgram:
         """Threads are joined and exit handlers run."""
         ending.finish_as_python()
 
+    @contextlib.contextmanager
+    def _importing_torch(self) -> Iterator[None]:
+        activity = self._progress.activity
+        self._progress.say(IMPORTING_TORCH)
+        with no_end_of_process():
+            yield
+        self._progress.say(activity)
+
     def _record(self) -> None:
         """From within the script's ``import torch``, which must not fail by our fault."""
         if self._progress.is_in_fork:
             self._record_child()
             return
+        with self._progress.pristine.in_place():
+            self._try_to_record()
+
+    def _try_to_record(self) -> None:
         activity = self._progress.activity
         try:
             self._begin_recording()
+        except BrokenTorch as error:  # the script goes on, and may say it better
+            self._outcomes.note_problem(str(error))
         except (UsageError, WorkerError) as error:  # the script is not run with other options than were asked for
             raise TargetError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so

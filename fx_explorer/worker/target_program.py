@@ -6,13 +6,12 @@ To be held against the original program (``verify``) it is called more than once
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from fx_explorer.errors import WorkerError
 from fx_explorer.worker import overlay
-from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
 from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.usable_torch import import_torch
 
 if TYPE_CHECKING:
     from fx_explorer.worker.built import BuiltProgram
@@ -35,7 +34,7 @@ class TargetProgram:
 
     def begin(self) -> None:
         # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
-        self._progress.say("importing torch")
+        self._progress.say(IMPORTING_TORCH)
         import_torch()
         self._begin_original()
         self._progress.watch_children()
@@ -97,14 +96,3 @@ class TargetProgram:
         if self._recorded.recording:
             modules = users_modules(self._progress.place, self._request)
             self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
-
-
-def import_torch() -> None:
-    """Raises WorkerError when this interpreter has no torch that works."""
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise WorkerError(
-            f"torch cannot be imported by {sys.executable}: {error}. "
-            "Install torch there, or choose the interpreter that has it with --python."
-        ) from error

@@ -1,0 +1,146 @@
+"""What the program has put in place of Python's own functions, which our code in its process needs as well.
+
+A program may do so (``freezegun`` replaces ``time.time``, tests replace ``open``). What fails of ours for that reason is told
+with the name it has replaced, and not as a fault of anybody else's; when the program has ended, we use Python's own again.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import linecache
+import logging
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import threading
+import time
+import tokenize
+import traceback
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+_OWNERS: tuple[Any, ...] = (
+    *(builtins, os, os.path, io, json, re, time, contextlib, hashlib, importlib, linecache, logging, pathlib, pathlib.Path),
+    *(pathlib.PurePath, shutil, signal, sqlite3, threading, tokenize, traceback, zlib),
+)
+
+_MODULES: tuple[Any, ...] = tuple(owner for owner in _OWNERS if not isinstance(owner, type))
+
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
+"""Of this file alone: its functions find Python's own whatever the program does to them."""
+
+_SKIPPED = frozenset(("__doc__", "__warningregistry__", "_", "_formatArgSpec", "_active", "_limbo", "cache", "__builtins__"))
+"""What changes by itself."""
+
+
+class Pristine:
+    """Made before anything of the user's has run."""
+
+    def __init__(self) -> None:
+        self._known = [(owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in _OWNERS]
+        self._meta_path, self._path = list(sys.meta_path), list(sys.path)
+
+    def replaced(self) -> list[str]:
+        """``builtins.len`` …: functions and classes that are others now, or gone, and what of the import system is."""
+        names = [f"{_name(owner)}.{name}" for owner, name, _ in self.others()]
+        gone = [module.__name__ for module in _MODULES if _is_gone(module)]
+        names += [f"sys.modules[{name!r}]" for name in gone]
+        names += ["sys.meta_path"] if not sys.meta_path else []
+        names += ["sys.path"] if not sys.path else []
+        names += ["sys.setrecursionlimit"] if sys.getrecursionlimit() < SMALL_RECURSION_LIMIT else []
+        return names
+
+    def in_words(self) -> str:
+        """Empty when all is as it was."""
+        names = self.replaced()
+        shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+        return f"The program has replaced or removed {shown}, which fx-explorer needs, too" if names else ""
+
+    def in_place(self) -> InPlace:
+        """Inside the block Python's own are back; afterwards the program's are: its exit handlers may need them."""
+        return InPlace(self)
+
+    def put_back(self) -> list[tuple[Any, str, object]]:
+        """Put Python's own in their places. Returns what the program had there."""
+        others = list(self.others())
+        now = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in others]
+        for owner, name, value in others:
+            _put(owner, name, value)
+        return now
+
+    def put_back_imports(self) -> None:
+        sys.meta_path[:] = sys.meta_path or self._meta_path
+        sys.path[:] = sys.path or self._path
+        for module in _MODULES:
+            sys.modules[module.__name__] = module
+
+    def others(self) -> Iterator[tuple[Any, str, Any]]:
+        """Owner, name, and Python's own."""
+        for owner, known in self._known:
+            there = vars(owner)
+            for name, value in known.items():
+                if there.get(name, _ABSENT) is not value and name not in _SKIPPED:
+                    yield owner, name, value
+
+
+class InPlace:
+    """A context manager that needs nothing of Python's which the program may have replaced."""
+
+    def __init__(self, pristine: Pristine) -> None:
+        self._pristine = pristine
+
+    def __enter__(self) -> None:
+        self._limit, self._meta_path, self._path = sys.getrecursionlimit(), sys.meta_path[:], sys.path[:]
+        self._modules = {module.__name__: sys.modules.get(module.__name__, _ABSENT) for module in _MODULES}
+        self._now = self._pristine.put_back()
+        self._pristine.put_back_imports()
+        sys.setrecursionlimit(max(self._limit, SMALL_RECURSION_LIMIT))
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path[:], sys.path[:] = self._meta_path, self._path
+        for name, module in self._modules.items():
+            if module is not _ABSENT:
+                sys.modules[name] = module  # type: ignore[assignment]
+            elif name in sys.modules:
+                del sys.modules[name]
+        for owner, name, value in self._now:
+            _put(owner, name, value)
+        with _suppress(RecursionError):  # we are deeper than the program allows
+            sys.setrecursionlimit(self._limit)
+
+
+MOST_NAMED = 5
+
+SMALL_RECURSION_LIMIT = 1000
+"""Python's own. Imports of torch's need some hundreds of frames."""
+
+_ABSENT = object()
+
+_suppress = contextlib.suppress
+
+
+def _is_gone(owner: Any) -> bool:
+    return sys.modules.get(owner.__name__) is not owner
+
+
+def _put(owner: Any, name: str, value: object) -> None:
+    if value is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+
+
+def _name(owner: Any) -> str:
+    if isinstance(owner, type):
+        return f"{owner.__module__.partition('.')[0]}.{owner.__qualname__}"
+    return "os.path" if owner is os.path else str(owner.__name__)

@@ -1,0 +1,106 @@
+"""Importing torch, which may be broken, half installed, or of a release that we do not know: that is told as what it is."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import importlib.util
+import locale
+import sys
+import warnings
+from collections.abc import Iterator
+
+from fx_explorer.errors import UsageError, WorkerError
+from fx_explorer.worker.ending import Cancelled
+from fx_explorer.worker.explaining import one_line
+
+SUPPORTED = "fx-explorer works with torch 2.11 to 2.15"
+
+ADVICE = "Install torch there anew, or choose the interpreter that has it with --python."
+
+
+class BrokenTorch(WorkerError):
+    """This torch cannot be recorded."""
+
+
+class TorchEnded(BaseException):
+    """torch's import called ``sys.exit``. Not an Exception: the program, too, would not have gone on."""
+
+
+def import_torch() -> None:
+    """Raises BrokenTorch when this interpreter has no torch that works."""
+    try:
+        import torch
+    except (Cancelled, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a broken torch raises anything, SystemExit included
+        raise BrokenTorch(f"torch cannot be imported by {sys.executable}: {_told(error)}. {ADVICE}") from error
+    if not hasattr(torch, "__version__"):
+        raise BrokenTorch(f"torch is not installed in full: {place_of_torch()} has no __init__.py. {ADVICE}")
+
+
+@contextlib.contextmanager
+def no_end_of_process() -> Iterator[None]:
+    """Inside the block a program imports torch. Raises TorchEnded where that calls ``sys.exit``."""
+    try:
+        yield
+    except SystemExit as leaving:
+        told = f"torch called sys.exit({leaving.code!r}) while {sys.executable} imported it from {place_of_torch()}"
+        raise TorchEnded(f"{told}: this torch does not work there. {ADVICE}") from leaving
+
+
+@contextlib.contextmanager
+def importing_the_compiler() -> Iterator[None]:
+    """Inside the block torch's compiler is imported, and what of ours stands on it. Raises BrokenTorch when that fails."""
+    try:
+        with _in_utf8(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # with PYTHONWARNINGS=error torch's own old code could not be imported
+            yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        version = getattr(sys.modules.get("torch"), "__version__", "of no version")
+        raise BrokenTorch(
+            f"torch {version} of {place_of_torch()} cannot be recorded: {_told(error)}. {SUPPORTED}. {ADVICE}"
+        ) from error
+
+
+def locale_in_words() -> str:
+    """What an ASCII locale does to torch; empty for any other."""
+    if not _is_ascii():
+        return ""
+    return (
+        "the locale's encoding is ASCII, and torch's compiler reads files of its own in it: alone, this program raises "
+        "UnicodeDecodeError where it uses Inductor. fx-explorer imports the compiler in UTF-8; set PYTHONUTF8=1 for the program"
+    )
+
+
+def _is_ascii() -> bool:
+    return codecs.lookup(locale.getpreferredencoding(False)).name == "ascii"
+
+
+@contextlib.contextmanager
+def _in_utf8() -> Iterator[None]:
+    """In place of an ASCII locale (torch/_inductor/utils.py, ``load_template``); the program's is back afterwards."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    if _is_ascii():
+        with contextlib.suppress(locale.Error):  # a system without it: the import says what is wrong
+            locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
+    try:
+        yield
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+
+
+def place_of_torch() -> str:
+    """Its directory, or what is known of that."""
+    known = sys.modules.get("torch")
+    try:
+        spec = known.__spec__ if known else importlib.util.find_spec("torch")
+    except (ImportError, ValueError, AttributeError):
+        return "an unknown place"
+    return ", ".join(spec.submodule_search_locations or ()) if spec else "nowhere"
+
+
+def _told(error: BaseException) -> str:
+    return f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else one_line(error)

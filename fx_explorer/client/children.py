@@ -19,10 +19,10 @@ from fx_explorer.model import (
     FindingKind,
     Graph,
     GraphBreak,
-    Guard,
     Recompile,
 )
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.counting import check_count
 from fx_explorer.session.raised import raised_compilations
 
 VARIABLE, HOOK = "FX_EXPLORER_CHILDREN", str(Path(__file__).resolve().parent.parent / "worker" / "in_children")
@@ -88,16 +88,14 @@ def _process(reader: SessionReader) -> ChildProcess:
 
 def _findings(reader: SessionReader) -> Iterator[ChildFinding]:
     """One for each place, cause and text."""
-    compilations = {one.id: one for one in reader.rows(Compilation)}
     yield from _counted("break", ((one.file, one.line, one.registry_id, one.reason) for one in reader.rows(GraphBreak)))
     yield from _counted("recompile", ((one.file, one.line, "", one.guard or one.reason) for one in reader.rows(Recompile)))
     yield from _counted("left", ((one.file, one.line, one.kind, one.reason) for one in reader.rows(Fallback)))
     for one in raised_compilations(reader):
         yield ChildFinding(0, 0, "error", one.file, one.line, "", f"{one.function}: {one.error}"[:LONGEST])
-    for row, guards in Counter(one.compilation for one in reader.rows(Guard)).items():
-        function = compilations.get(row)
-        if function:
-            yield ChildFinding(0, 0, "guards", function.file, function.line, "", function.function[:LONGEST], guards)
+    for one in reader.rows(Compilation):
+        if guards := check_count(reader, one.id):
+            yield ChildFinding(0, 0, "guards", one.file, one.line, "", one.function[:LONGEST], guards)
 
 
 def _counted(kind: FindingKind, found: Iterable[tuple[str, int, str, str]]) -> Iterator[ChildFinding]:

@@ -79,7 +79,8 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
     frames = len({c.frame for c in compilations})
     if figures.graphs == 1 and not figures.graph_breaks:
-        yield Fact("graphs", "good", f"Everything became one graph: {counted(operations, 'operation')}.", view="graphs")
+        what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
+        yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
         yield Fact("graphs", "notice", f"The code became {found}: it was cut at {lines}, listed below.", view="graphs")
@@ -87,6 +88,12 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         reason = f"{counted(frames, 'function')} compiled"
         reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
         yield Fact("graphs", "good", f"The code became {found} ({reason}), none of them cut.", view="graphs")
+
+
+def _all_was_compiled(reader: SessionReader) -> bool:
+    """Whether nothing that torch was given failed, or was left to Python."""
+    refused = any(row.status in ("failed", "skipped", "left") for row in first_ways(reader))
+    return not refused and all(one.has_nothing_to_compile for one in left_to_python(reader))
 
 
 def _no_graph(reader: SessionReader) -> Fact:
@@ -139,7 +146,8 @@ def _breaks(reader: SessionReader) -> Iterator[Fact]:
     found = distinct_breaks(reader)
     if not found:
         if reader.count(model.Graph):
-            yield Fact("breaks", "good", "No graph breaks: Python never had to step in.", view="breaks")
+            never = ": Python never had to step in" if _all_was_compiled(reader) else ""
+            yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return
     for one in islice(found, SHOWN_AT_MOST):
         yield _break(one)

@@ -115,7 +115,7 @@ def test_a_level_is_printed_from_the_session(session: Path, capsys: pytest.Captu
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, so nothing is refused")
 def test_a_benchmark_without_a_gpu_is_refused(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["kernel", str(session), NAME, "--bench"]) == 2
+    assert main(["kernel", str(session), NAME, "--bench", "--trust"]) == 2
     assert "There is no GPU here that torch" in capsys.readouterr().err
 
 

@@ -28,6 +28,8 @@ LARGEST_OF = {
 }
 """Numbers that something is counted to, or indented by."""
 
+MAY_BE_INFINITE = frozenset({"largest_difference"})
+
 MOST_JSON = 16 << 20
 """Characters."""
 
@@ -61,7 +63,7 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
     checks = tuple(_named(field.name, check_of(hints[field.name], field.name)) for field in fields)
     numbers = _bounds(tuple((field.name, hints[field.name]) for field in fields))
     changed = tuple(
-        (i, _of_a_value(hints[field.name])) for i, field in enumerate(fields) if hints[field.name] not in (int, str)
+        (i, _of_a_value(hints[field.name], field.name)) for i, field in enumerate(fields) if hints[field.name] not in (int, str)
     )
     known_types: set[tuple[type, ...]] = set()
 
@@ -91,10 +93,10 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
     return make
 
 
-def _of_a_value(declared: Any) -> Check:
+def _of_a_value(declared: Any, name: str) -> Check:
     """As ``check_of``, for what is not None."""
     inner = [one for one in get_args(declared) if one is not type(None)]
-    return check_of(inner[0]) if get_origin(declared) in (Union, types.UnionType) else check_of(declared)
+    return check_of(inner[0] if get_origin(declared) in (Union, types.UnionType) else declared, name)
 
 
 def _bounds(fields: tuple[tuple[str, Any], ...]) -> list[tuple[Callable[[tuple[Any, ...]], tuple[int, ...]], int]]:
@@ -119,6 +121,8 @@ def _named(name: str, check: Check) -> Check:
 
 def check_of(declared: Any, name: str = "") -> Check:
     """For a column whose field is ``declared`` so."""
+    if name in MAY_BE_INFINITE:
+        return _infinite
     if declared in _SIMPLE:
         return _number(LARGEST_OF.get(name, LARGEST)) if declared is int else _SIMPLE[declared]
     origin, arguments = get_origin(declared), get_args(declared)
@@ -157,6 +161,10 @@ def _float(value: Any) -> float:
     if type(value) not in (float, int) or not math.isfinite(value):
         raise ValueError(f"is {_shown(value)}, not a number")
     return float(value)
+
+
+def _infinite(value: Any) -> float:
+    return math.inf if value == math.inf else _float(value)
 
 
 def _text(value: Any) -> str:

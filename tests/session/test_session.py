@@ -1,5 +1,6 @@
 """The session file: what goes in comes out, while it is written, after a kill, and from files that are not what they seem."""
 
+import math
 import os
 import signal
 import sqlite3
@@ -37,6 +38,9 @@ ROWS = [
     model.Span(0, 1, "GraphLowering.run", None, 0.5, 0.25),
     model.ConsoleLine(0, "stdout", "\x1b[31mred ☃"),
     model.Failure(0, 1, "compiler", "joint", "ValueError", "no"),
+    model.Verification(
+        0, False, True, ("the example inputs",), {"output": 1}, math.inf, "output", ("one is infinite",), (), ()
+    ),
 ]
 
 

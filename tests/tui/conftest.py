@@ -73,12 +73,16 @@ def hand(tmp_path_factory: pytest.TempPathFactory) -> Hand:
 
 @pytest.fixture
 def open_app() -> OpenApp:
-    """``async with open_app(path, size=…) as driver``: the app on a session, or on what ``make_capture`` makes."""
+    """``async with open_app(path, size=…) as driver``: the app on a session, or on what ``make_capture`` makes.
+
+    ``ends_with``: the exit code, where the test has the app end.
+    """
 
     @contextlib.asynccontextmanager
     async def opened(session: Path | None = None, size: tuple[int, int] = WIDE, **options: object) -> AsyncIterator[Driver]:
         config = options.pop("config", Config())
         trusts = options.pop("trusts_sessions", True)
+        ends_with = options.pop("ends_with", 0)
         app = ExplorerApp(session=session, config=config, **options)  # type: ignore[arg-type]
         app.trusts_sessions = bool(trusts)
         async with app.run_test(size=size, notifications=True) as pilot:
@@ -86,6 +90,6 @@ def open_app() -> OpenApp:
             await driver.settle()
             yield driver
             assert not faults_of(app), faults_of(app)
-        assert app.return_code in (None, 0), "the app ended by itself"
+        assert app.return_code in (None, ends_with), "the app ended by itself"
 
     return opened

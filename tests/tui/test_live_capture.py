@@ -220,7 +220,7 @@ async def test_nothing_is_asked_when_nothing_was_captured_or_everything_is_saved
 async def test_an_app_that_is_terminated_asks_nobody_and_keeps_what_is_not_saved(
     open_app: OpenApp, unsaved: FakeCapture
 ) -> None:
-    async with open_app(make_capture=lambda: unsaved, target="mlp.py") as driver:
+    async with open_app(make_capture=lambda: unsaved, target="mlp.py", ends_with=143) as driver:
         unsaved.end()
         await driver.until(lambda: driver.app.captures.live and driver.app.captures.live.is_over)
         driver.app._leave_on_sigterm()

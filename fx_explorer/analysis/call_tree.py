@@ -6,7 +6,7 @@ Pure: made of the rows of compilations (each knows where it was called), graphs 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from fx_explorer import model
@@ -57,13 +57,15 @@ class Called:
     @property
     def has_graph(self) -> bool:
         """Its own, or of a function below it."""
-        return bool(self.graphs) or any(one.has_graph for one in self.calls)
+        return any(one.graphs for one in self.walk())
 
     def walk(self) -> Iterator[Called]:
         """This one and all below it, in the order of the calls."""
-        yield self
-        for one in self.calls:
-            yield from one.walk()
+        pending = [self]
+        while pending:  # a function with 1,000 graph breaks has 1,000 rests, each below the one before
+            one = pending.pop()
+            yield one
+            pending += reversed(one.calls)
 
 
 def call_trees(reader: SessionReader) -> list[Called]:
@@ -87,17 +89,20 @@ def trees(
     for row in counted:
         members.setdefault(frame_of(row.name), []).append(row)
     callers = {frame: _caller(counted, rows[0], stacks.get(rows[0].stack, ())) for frame, rows in members.items()}
-    functions: dict[str, Called] = {}
-    for frame, rows in members.items():
+    calls: dict[str | None, list[Called]] = {}
+    for frame, rows in reversed(members.items()):  # a caller was compiled before what it calls, so no function is below itself
         own = {row.id for row in rows}
-        functions[frame] = Called(
+        caller, line = callers[frame]
+        one = Called(
             frame,
-            *(rows[0].function, rows[0].file, rows[0].line, callers[frame][1]),
+            *(rows[0].function, rows[0].file, rows[0].line, line),
             compilations=tuple(rows),
             graphs=_first_of_each([graph for graph in graphs if graph.compilation in own]),
             breaks=tuple(hit for hit in breaks if whole.get(hit.compilation) in own),
+            calls=tuple(reversed(calls.pop(frame, []))),
         )
-    return [_with_calls(functions[frame], functions, callers) for frame, (caller, _) in callers.items() if not caller]
+        calls.setdefault(caller, []).append(one)
+    return calls.get(None, [])[::-1]
 
 
 def frame_of(name: str) -> str:
@@ -118,23 +123,18 @@ def _first_of_each(graphs: Sequence[model.Graph]) -> tuple[model.Graph, ...]:
 
 def _caller(
     compilations: Sequence[model.Compilation], called: model.Compilation, stack: Sequence[model.Frame]
-) -> tuple[str, int]:
-    """(frame, line) of the innermost caller that was compiled before; none: ``("", 0)``."""
+) -> tuple[str | None, int]:
+    """(frame, line) of the innermost caller that was compiled before; none: ``(None, 0)``."""
     earlier = [row for row in compilations if row.id < called.id]
     for frame in reversed(stack):
         for row in reversed(earlier):
             if row.file == frame.file and _own_name(row.function) == frame.function and row.line <= frame.line:
                 return frame_of(row.name), frame.line
-    return "", 0
+    return None, 0
 
 
 def _own_name(function: str) -> str:
     return function.rpartition(".")[2]
-
-
-def _with_calls(one: Called, functions: dict[str, Called], callers: dict[str, tuple[str, int]]) -> Called:
-    below = [functions[frame] for frame, (caller, _) in callers.items() if caller == one.frame and frame != one.frame]
-    return replace(one, calls=tuple(_with_calls(inner, functions, callers) for inner in below))
 
 
 # as text
@@ -145,7 +145,13 @@ def tree_lines(root: Called, *, marked: int = 0) -> list[str]:
 
     A rest stands below what it is the rest of, not further in: there may be many in a row.
     """
-    return list(_lines(root, 0, marked))
+    lines: list[str] = []
+    pending = [(root, 0)]
+    while pending:
+        one, depth = pending.pop()
+        lines += _lines(one, depth, marked)
+        pending += [(inner, depth if inner.is_resume else depth + 1) for inner in reversed(one.calls)]
+    return lines
 
 
 def _lines(one: Called, depth: int, marked: int) -> Iterator[str]:
@@ -156,5 +162,3 @@ def _lines(one: Called, depth: int, marked: int) -> Iterator[str]:
     for hit in one.breaks:
         mark = "▶" if hit.id == marked else "✗"
         yield f"{'  ' * depth}  {mark} {PurePath(hit.file).name}:{hit.line}  {hit.code.strip()}"
-    for inner in one.calls:
-        yield from _lines(inner, depth if inner.is_resume else depth + 1, marked)

@@ -83,15 +83,21 @@ class CutTensors:
 
         A rest that does not use it may pass it on to its own rest, as long as it does not give the name to another tensor.
         """
-        if not self._is_needed(source, cut, self.root_line(hit)):
-            return set()
         found: set[int] = set()
-        for rest in (one for one in behind if one.is_resume):
-            taken = self._inputs(rest).get(source, set())
-            found |= taken
-            for inner in rest.breaks if not taken else ():
-                if source not in self.handed_over(rest, inner):
-                    found |= self.takers(source, rest, inner, rest.calls)
+        passed: set[tuple[str, int]] = set()  # breaks of one line are one cut
+        pending = [(cut, hit, behind)]
+        while pending:
+            cut, hit, behind = pending.pop()
+            if not self._is_needed(source, cut, self.root_line(hit)):
+                continue
+            for rest in (one for one in behind if one.is_resume):
+                taken = self._inputs(rest).get(source, set())
+                found |= taken
+                for inner in rest.breaks if not taken else ():
+                    at = rest.frame, self.root_line(inner)
+                    if at not in passed and source not in self.handed_over(rest, inner):
+                        passed.add(at)
+                        pending.append((rest, inner, rest.calls))
         return found
 
     def inputs_of(self, cut: Called) -> dict[str, int]:

@@ -114,12 +114,13 @@ def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
     inside: dict[int, list[model.Graph]] = {}
     for graph in graphs:
         inside.setdefault(0 if is_root(graph) else graph.parent, []).append(graph)
-    ordered, pending = [], inside.get(0, [])[::-1]
+    ordered, pending = [], inside.pop(0, [])[::-1]
     while pending:
         graph = pending.pop()
         ordered.append(graph)
-        pending += inside.get(graph.id, [])[::-1]
-    return ordered
+        pending += inside.pop(graph.id, [])[::-1]
+    reached = {graph.id for graph in ordered}
+    return ordered + [graph for graph in graphs if graph.id not in reached]  # of a damaged session: graphs around one another
 
 
 def _stage_order(document: Document) -> tuple[int, int]:

@@ -57,11 +57,12 @@ class KeptValues:
 
     def _value(self, node: int) -> int:
         """A getitem chooses a value of several: it is no view of them."""
-        for one in self._reader.by_ids(model.Node, [node]):
-            if one.is_view and "getitem" not in one.target:
-                viewed = self._reader.producers(node)
-                return self._value(viewed[0]) if len(viewed) == 1 else node
-        return node
+        while True:
+            viewed = self._reader.producers(node)
+            (one,) = self._reader.by_ids(model.Node, [node]) or (None,)
+            if one is None or not one.is_view or "getitem" in one.target or len(viewed) != 1 or viewed[0] >= node:
+                return node
+            node = viewed[0]  # a node takes what was computed before it, so this comes to an end
 
     def of(self, node: int) -> tuple[model.SavedTensor, ...]:
         """What keeps the value of a node of Dynamo's."""

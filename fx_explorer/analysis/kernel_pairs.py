@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import DiffRow, text_diff
+from fx_explorer.analysis.diff import DiffRow, comparable, text_diff
 from fx_explorer.analysis.documents import Document, lines_of
 from fx_explorer.analysis.kernels import KernelUse, kernel_uses
 from fx_explorer.session import SessionReader
@@ -140,10 +140,11 @@ def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
     """A generated kernel's code, its own name taken out, since the number in it is that of its place."""
     if not kernel.artifact:
         return []
-    return [line.replace(kernel.name, "KERNEL") for line in lines_of(reader, Document("artifact", kernel.artifact))]
+    lines = comparable(lines_of(reader, Document("artifact", kernel.artifact)))
+    return [line.replace(kernel.name, "KERNEL") for line in lines] if kernel.name else lines
 
 
-_ABOUT_DEVICE = re.compile(r"(\s*(?:triton|inductor)_meta)=.*")
+_ABOUT_DEVICE = re.compile(r"((?:triton|inductor)_meta)=.*")
 """Lines of a kernel's decorator: the device, what may be assumed of arguments there, limits of the autotuner
 (``torch/_inductor/codegen/triton.py``)."""
 

@@ -45,23 +45,29 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
     """Source files, then every compilation with its other ways and what it left, in the order things happened."""
     entries = _sources(reader)
     compilations = reader.rows(model.Compilation)
-    names = {compilation.name for compilation in compilations}
-    for compilation in compilations:
-        if compilation.branch_of not in names:
-            entries += _with_ways(reader, compilation, compilations)
+    ways = _by_origin(compilations)
+    pending: list[tuple[model.Compilation, int] | list[OutlineEntry]] = [(one, 0) for one in reversed(ways.get(0, []))]
+    while pending:
+        following = pending.pop()
+        if isinstance(following, list):
+            entries += following
+            continue
+        compilation, depth = following
+        heading, *own = (replace(entry, depth=entry.depth + depth) for entry in _compilation(reader, compilation))
+        entries.append(heading)
+        pending += [own, *((way, depth + 1) for way in reversed(ways.get(compilation.id, [])))]
     return entries
 
 
-def _with_ways(
-    reader: SessionReader, compilation: model.Compilation, compilations: Sequence[model.Compilation]
-) -> list[OutlineEntry]:
-    """A compilation: right below it the ways that set out from it, then what it left itself."""
-    heading, *own = _compilation(reader, compilation)
-    entries = [heading]
-    for way in compilations:
-        if way.branch_of == compilation.name:
-            entries += (replace(entry, depth=entry.depth + 1) for entry in _with_ways(reader, way, compilations))
-    return entries + own
+def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[model.Compilation]]:
+    """Id of a compilation → the ways that set out from it; below 0 those that set out from none that began before them."""
+    first: dict[str, int] = {}
+    found: dict[int, list[model.Compilation]] = {}
+    for compilation in compilations:
+        origin = first.get(compilation.branch_of, 0) if compilation.branch_of else 0
+        found.setdefault(origin, []).append(compilation)
+        first.setdefault(compilation.name, compilation.id)
+    return found
 
 
 def _sources(reader: SessionReader) -> list[OutlineEntry]:

@@ -118,7 +118,9 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 def lowerings(reader: SessionReader) -> list[Lowering]:
     """Every region that regional compilation came across, in the order it did."""
     names = dict(reader.query("SELECT id, name FROM compilation"))
-    origins = dict(reader.query("SELECT way.id, o.id FROM compilation way JOIN compilation o ON o.name = way.branch_of"))
+    origins = dict(
+        reader.query("SELECT way.id, o.id FROM compilation way JOIN compilation o ON o.name = way.branch_of AND o.id < way.id")
+    )
     kernels: dict[tuple[int, str, str], list[str]] = {}
     found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
     for compilation, direction, subgraph, name in found:

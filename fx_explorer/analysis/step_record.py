@@ -43,7 +43,7 @@ class StepRecord:
         parents = {step.call: step.parent for step in self.steps}
         found = []
         call = self.steps[at].parent
-        while call:
+        while call and call not in found:
             found.append(call)
             call = parents.get(call, 0)
         return found

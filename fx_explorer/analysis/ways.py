@@ -36,9 +36,9 @@ def first_ways(reader: SessionReader) -> list[model.Compilation]:
 
 
 def origin_of(reader: SessionReader, way: model.Compilation) -> model.Compilation | None:
-    """The way it set out from; None for a first way."""
+    """The way it set out from, which began before it; None for a first way."""
     found = reader.rows(model.Compilation, name=way.branch_of) if way.branch_of else []
-    return found[0] if found else None
+    return found[0] if found and found[0].id < way.id else None
 
 
 def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Document]:

@@ -92,7 +92,16 @@ def fallback(one: LeftToPython) -> Json:
     }
 
 
-def called(one: Called) -> Json:
+DEEPEST = 100
+"""JSON that is nested deeper is refused by many who read it: what is called deeper stands in one list."""
+
+
+def called(one: Called, depth: int = 0) -> Json:
+    below = [called(inner, depth + 1) for inner in one.calls] if depth < DEEPEST else [_alone(each) for each in one.walk()][1:]
+    return {**_alone(one), "calls": below}
+
+
+def _alone(one: Called) -> Json:
     return {
         "function": one.function,
         "file": one.file,
@@ -101,5 +110,5 @@ def called(one: Called) -> Json:
         "resume": one.is_resume,
         "compilations": [row.name for row in one.compilations],
         "graphs": len(one.graphs),
-        "calls": [called(inner) for inner in one.calls],
+        "calls": [],
     }

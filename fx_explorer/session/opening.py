@@ -28,6 +28,9 @@ STEPS_BETWEEN_LOOKS = 1_000_000
 
 LONGEST_REASON = 300
 
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""SQLite's messages quote the file, and Python cannot make an error of one that is no UTF-8."""
+
 _NAME = r'(?:\w+|"\w+")'
 _COLUMN = rf"{_NAME}(?: (?:INTEGER|REAL|TEXT|BLOB)?)?(?: PRIMARY KEY)?(?: NOT NULL)?(?: UNIQUE)?"
 _KEY = rf"PRIMARY KEY \({_NAME}(?:, {_NAME})*\)"
@@ -43,7 +46,7 @@ def opened(path: Path) -> sqlite3.Connection:
             db = _connected(uri + "?mode=ro")
         except sqlite3.OperationalError:
             db = _connected(uri + "?mode=ro&immutable=1")
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise NotASessionError(f"{path} is not an fx-explorer session: {reason(error)}") from error
     return db
 
@@ -73,7 +76,7 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
     """Raises NotASessionError for anything that is no plain table, and no plain index of one."""
     try:
         found = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise NotASessionError(f"{path} is not an fx-explorer session: {reason(error)}") from error
     for kind, name, sql in found:
         if not _is_plain(kind, name, sql):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
 from fx_explorer.session.known_meta import check_meta
-from fx_explorer.session.opening import CpuLimit, check_tables, opened, reason
+from fx_explorer.session.opening import UNREADABLE, CpuLimit, check_tables, opened, reason
 from fx_explorer.session.texts import RecentTexts
 from fx_explorer.session.validating import from_json, inflated
 
@@ -213,7 +212,7 @@ class SessionReader:
         self._limit.begin()
         try:
             return self._db.execute(sql, values).fetchall()
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
+        except (*UNREADABLE, OverflowError, MemoryError) as error:
             raise NotASessionError(f"cannot read {self.path}: {reason(error)}") from error
 
     def _decoded(self, row_type: type[RowT], rows: Iterable[tuple[Any, ...]]) -> list[RowT]:

@@ -21,6 +21,7 @@ from textual.screen import Screen
 from textual.worker import WorkType
 
 from fx_explorer.tui.faults import survive
+from fx_explorer.tui.unreadable import tells
 
 PATIENCE_S = 1.0
 """Longer than a dialog takes to open; short enough that a search in another thread does not freeze the screen."""
@@ -65,7 +66,8 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
                 try:
                     await method(asker, *args)
                 except Exception as error:  # noqa: BLE001 - told, and printed at the end
-                    survive(app, error, description)
+                    if not tells(asker, error):  # a session that cannot be read is no fault of fx-explorer's
+                        survive(app, error, description)
                 finally:
                     _has_opened(app, begun)
 

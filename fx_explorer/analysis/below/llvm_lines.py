@@ -36,14 +36,18 @@ def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
     """The place and those it was inlined at, the kernel's last."""
     node = nodes.get(name, {})
     found = [(_file_of(nodes, node), int(node.get("line") or 0))]
-    while node.get("inlinedAt") in nodes:
-        node = nodes[node["inlinedAt"]]
+    passed = {name}
+    while (outer := node.get("inlinedAt", "")) in nodes and outer not in passed:
+        passed.add(outer)
+        node = nodes[outer]
         found.append((_file_of(nodes, node), int(node.get("line") or 0)))
     return found
 
 
 def _file_of(nodes: dict[str, _Node], node: _Node) -> str:
     """A scope names its file, or the scope around it."""
-    while "file" not in node and node.get("scope") in nodes:
-        node = nodes[node["scope"]]
+    passed: set[str] = set()
+    while "file" not in node and (scope := node.get("scope", "")) in nodes and scope not in passed:
+        passed.add(scope)
+        node = nodes[scope]
     return nodes.get(node.get("file", ""), {}).get("filename", "")

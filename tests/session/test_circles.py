@@ -1,0 +1,141 @@
+"""Rows that name one another in a circle, and texts that cannot be compared in time: found by fuzzing, fixed here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.analysis.below.line_map import KernelFile
+from fx_explorer.analysis.below.llvm_lines import llvm_lines
+from fx_explorer.analysis.call_tree import tree_lines, trees
+from fx_explorer.analysis.diff import MOST_LINES, text_diff
+from fx_explorer.analysis.kept_across import KeptValues
+from fx_explorer.analysis.kernel_pairs import code_lines
+from fx_explorer.analysis.outline import outline
+from fx_explorer.analysis.regions import lowerings
+from fx_explorer.analysis.step_record import StepRecord
+from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
+from fx_explorer.report.graph_breaks import called
+from fx_explorer.session import SessionReader
+from tests.sessions import write_training_step
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_training_step(tmp_path / "s.fxs").path
+
+
+def changed(path: Path, *statements: str) -> SessionReader:
+    with sqlite3.connect(path) as db:
+        for sql in statements:
+            db.execute(sql)
+    db.close()
+    return SessionReader(path)
+
+
+def compiled(number: int, name: str, function: str, stack: int = 0) -> model.Compilation:
+    return model.Compilation(number, name, 0, 0, function, "/p.py", 1, stack=stack)
+
+
+def test_a_function_whose_name_says_nothing_is_not_below_what_it_calls() -> None:
+    """``[]`` has no number, as a function without a caller has none."""
+    made = [compiled(1, "0/0", "f"), compiled(2, "[]", "g", 2), compiled(3, "1/0", "h", 3)]
+    stacks = {2: (model.Frame("/p.py", 3, "f"),), 3: (model.Frame("/p.py", 3, "g"),)}
+    (root,) = trees(made, stacks, [], [])
+    assert [one.function for one in root.walk()] == ["f", "g", "h"]
+
+
+def test_a_function_with_3000_rests_is_a_tree() -> None:
+    """More than Python calls functions within one another."""
+    made = [compiled(i, f"{i}/0", f"torch_dynamo_resume_in_f_at_{i}", i) for i in range(1, 3001)]
+    stacks = {i: (model.Frame("/p.py", i, f"torch_dynamo_resume_in_f_at_{i - 1}"),) for i in range(2, 3001)}
+    (root,) = trees(made, stacks, [], [])
+    assert [line.split()[5] for line in tree_lines(root)] == [str(i) for i in range(1, 3001)]
+    assert [one.frame for one in root.walk()] == [str(i) for i in range(1, 3001)]
+    assert not root.has_graph
+    assert json.dumps(called(root)).count("torch_dynamo_resume_in_f_at_") == 3000
+
+
+WAY = "UPDATE compilation SET branch_of=name, branch_from='post_grad'"
+
+
+def test_ways_that_set_out_from_themselves_are_first_ways(path: Path) -> None:
+    with changed(path, WAY) as reader:
+        (way,) = reader.rows(model.Compilation)
+        assert [one.title for one in outline(reader) if one.depth == 0 and one.is_way] == [
+            "↳ way 0/0: from the post-grad passes"
+        ]
+        assert documents_of_way(reader, way)
+        assert len(kernels_of_way(reader, way)) == 3
+        assert saving_way(reader, way) == way
+
+
+def test_a_region_given_from_the_same_way_comes_to_an_end(path: Path) -> None:
+    columns = "id, compilation, direction, name, subgraph, nodes, is_reused, duration_s, reason"
+    row = f"INSERT INTO region_lowering ({columns}) VALUES (1, 1, 'forward', '', 'none', 1, 1, 0.0, '')"
+    with changed(path, WAY, row) as reader:
+        assert [one.kernels for one in lowerings(reader)] == [()]
+
+
+def test_graphs_around_one_another_are_shown(path: Path) -> None:
+    with changed(path, "UPDATE graph SET parent=id") as reader:
+        titles = [one.title for one in outline(reader)]
+    assert titles[3] == "Dynamo graph"
+    assert titles.count("Joint graph") == 1
+
+
+def test_values_that_are_views_of_one_another_come_to_an_end(path: Path) -> None:
+    statements = ("UPDATE node SET is_view=1", "DELETE FROM edge", "INSERT INTO edge SELECT id, id FROM node")
+    with changed(path, *statements) as reader:
+        assert KeptValues(reader, None)._value(3) == 3
+
+
+def test_calls_around_one_another_come_to_an_end() -> None:
+    def step(call: int, parent: int) -> model.BytecodeStep:
+        return model.BytecodeStep(call, 1, call, parent, "f", 0, 0, 0)
+
+    assert StepRecord(model.BytecodeRun(1, "()"), [step(1, 2), step(2, 1)], {}).calls_around(0) == [2, 1]
+
+
+def test_code_inlined_into_itself_comes_to_an_end() -> None:
+    text = "\n".join(
+        (
+            "  ret void, !dbg !1",
+            "!1 = !DILocation(line: 3, scope: !2, inlinedAt: !1)",
+            "!2 = distinct !DILexicalBlock(scope: !3)",
+            "!3 = distinct !DILexicalBlock(scope: !2)",
+        )
+    )
+    assert llvm_lines(text, KernelFile("")) == {1: (3,)}
+
+
+def test_texts_that_difflib_takes_hours_for_are_compared_in_part() -> None:
+    before = [str(i % 101) for i in range(MOST_LINES)]
+    after = [str(i * i % 101) for i in range(MOST_LINES)]
+    rows = text_diff(before, after)
+    assert [row.before for row in rows if row.before is not None] == before
+    assert [row.after for row in rows if row.after is not None] == after
+
+
+def test_a_text_that_is_too_long_to_compare_says_so() -> None:
+    long = [""] * (MOST_LINES + 7)
+    (*_, last) = text_diff(long, [*long[:-1], "other"])
+    assert last.sign == "~"
+    assert "… 7 more lines are not compared one by one" in str(last.before)
+    assert {row.sign for row in text_diff(long, long)} == {" "}
+
+
+def test_a_kernel_without_a_name_has_its_code(path: Path, tmp_path: Path) -> None:
+    with SessionReader(path) as reader:
+        kernel = next(one for one in reader.rows(model.Kernel) if one.artifact)
+        before = code_lines(reader, kernel)
+    other = Path(shutil.copy(path, tmp_path / "other.fxs"))
+    with changed(other, f"UPDATE kernel SET name='' WHERE id={kernel.id}") as reader:
+        assert [
+            line.replace(kernel.name, "KERNEL") for line in code_lines(reader, reader.get(model.Kernel, kernel.id))
+        ] == before

@@ -111,7 +111,7 @@ class Comparison:
             elif not self._is_ignored(name):
                 self.differences.append(f"{self._told(name, kind)} is missing, {call}")
         for name, (kind, _) in others.items():
-            if name not in found and not self._is_ignored(name) and not self._is_of_a_new_global(name):
+            if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
                 self.differences.append(f"{self._told(name, kind)} is new, {call}")
 
     def _told(self, name: str, kind: str) -> str:
@@ -132,14 +132,16 @@ class Comparison:
                 if one != other:
                     self.differences.append(f"{name}, {call}: its {what} was {one} and is {other}")
         for name, facts in after.items():
-            if name not in before and not self._is_ignored(name) and not self._is_of_a_new_global(name):
+            if name not in before and not self._is_ignored(name) and not self._may_be_new(name):
                 self.differences.append(f"{name} ({facts['type']}) is new, {call}")
 
     def _is_ignored(self, name: str) -> bool:
         own_name = name.removeprefix("the gradient of ")
         return any(own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'")) for root in self.ignored)
 
-    def _is_of_a_new_global(self, name: str) -> bool:
+    def _may_be_new(self, name: str) -> bool:
+        if name in _SET_BY_INDUCTOR:
+            return True
         found = _GLOBAL.match(name.removeprefix("the gradient of "))
         return self.known is not None and found is not None and not self.known & {found[0], found["of_main"]}
 
@@ -229,6 +231,12 @@ def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
 
 _GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
 """``global NAME``, or ``global MODULE.NAME``; what is behind the name may look like the latter."""
+
+
+_SET_BY_INDUCTOR = frozenset(
+    f"os.environ[{name!r}]" for name in ("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
+)
+"""Variables that Inductor sets in its own process when it builds. Where the original has one too, the program set it."""
 
 
 def _both_ways(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Counter[str], Counter[str]], ...]:

@@ -160,7 +160,7 @@ class Observer:
         for name, value in output.items():
             walk.add("output", name, value)
         for name, value in os.environ.items():
-            if self._environment.get(name) != value and not name.startswith(_VARIABLES_OF_INDUCTOR):
+            if self._environment.get(name) != value:
                 walk.add("environment", f"os.environ[{name!r}]", value)
         for name, value in settings_of_process().items():
             walk.add("setting", name, value)
@@ -197,9 +197,6 @@ def raised(error: BaseException) -> tuple[str, str]:
         return wrapped["type"], ""
     return f"{named['type'] if named else type(error).__name__}{WHILE_COMPILING}", ""
 
-
-_VARIABLES_OF_INDUCTOR = ("_TORCHINDUCTOR", "TORCHINDUCTOR", "TRITON")
-"""Variables that Inductor sets in this process when it builds (torch/_inductor/codecache.py)."""
 
 WHILE_COMPILING = " while compiling"
 

@@ -266,6 +266,13 @@ WRITTEN_AND_RAISED = [
         "MENDING_X",
         "import os",
     ),
+    of(
+        "the environment, a variable that Inductor has too",
+        "os.environ['TRITON_MENDING'] = str(len(x))\nreturn x * 2",
+        "os.environ.pop('TRITON_MENDING', 0)\nreturn x * 2",
+        "TRITON_MENDING",
+        "import os",
+    ),
 ]
 
 PRINTED = [

@@ -71,7 +71,7 @@ REFUSED = [
     ("calls:printed_among_others", "print at the end of the function", "this is printed or logged earlier: 'twice'"),
     ("calls:trained_differently", OUTSIDE, "results differ: the output"),
     ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
-    ("values:grown_with_the_input", WHILE, "results differ: the output"),
+    ("values:grown_with_the_input", WHILE, "results differ: input 1 after the call"),
     ("values:grown_by_a_number", WHILE, "the changed program did not get through"),
     ("values:checked", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
     ("values:asserted", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
@@ -119,10 +119,13 @@ def test_a_call_that_the_original_does_not_end_is_left_out_and_named(case: Calla
     trial = found.tried(found.mend(WHILE))
     assert trial.verdict == "good"
     assert trial.verification is not None
-    assert trial.verification.not_compared == (
-        "a call with the example inputs as zeros, which the original did not end in time",
-    )
-    assert trial.verification.not_compared[0] in trial.reason
+    left_out = [
+        f"a call with {inputs}, which the original did not end in time"
+        for inputs in ("the example inputs as zeros", "an empty batch")
+    ]
+    assert list(trial.verification.not_tried) == left_out
+    assert f"; not tried: {', '.join(left_out)}" in trial.reason
+    assert not {"the example inputs as zeros", "an empty batch"} & set(trial.verification.calls)
 
 
 @pytest.mark.parametrize(("name", "title", "line"), PRINTS_DIFFER)

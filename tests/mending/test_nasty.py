@@ -42,4 +42,12 @@ def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(case: Ca
     assert replace(found, request=integers).tried(found.mend(NUMBER)).verdict == "good"  # with backend eager nothing is built
     built = replace(found, request=replace(integers, backend="inductor")).tried(found.mend(NUMBER))
     assert built.verdict == "refused", built.reason
-    assert "in the built code" in built.reason
+    assert "the output, with the largest and smallest integers in the built code: differs by up to 104" in built.reason
+
+
+def test_what_inductor_sets_in_its_own_process_is_no_difference(case: Callable[[str], Case]) -> None:
+    found = case("nasty:computed_with_floats")
+    integers = replace(found.request, inputs="torch.arange(6)", backend="inductor")
+    built = replace(found, request=integers).tried(found.mend(NUMBER))
+    assert built.verdict == "good", built.reason  # the kernel computes 4.0 * float(m), which cannot overflow
+    assert "with the code built too" in built.reason

@@ -45,6 +45,11 @@ def alias_or_copy(x):
 
 def overflowing(n):
     m = n.max().item()
+    return n * 0.5 + min(m * 4, 100)
+
+
+def computed_with_floats(n):
+    m = n.max().item()
     return n * 0.5 + float(m * 4)
 
 

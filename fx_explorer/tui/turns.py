@@ -33,24 +33,26 @@ class Turn:
             self._lock.release()
 
 
-class _HasTurn(Protocol):
+class _Shower(Protocol):
     @property
     def turn(self) -> Turn: ...
 
+    @property
+    def is_attached(self) -> bool: ...
 
-ShowerT = TypeVar("ShowerT", bound=_HasTurn)
+
+ShowerT = TypeVar("ShowerT", bound=_Shower)
 Arguments = ParamSpec("Arguments")
-ResultT = TypeVar("ResultT")
+Change = Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, None]]
 
 
-def in_turn(
-    method: Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, ResultT]],
-) -> Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, ResultT]]:
-    """Let a method change the screen only when no other task is about to."""
+def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
+    """Let a method of a screen change it only when no other task is about to, and not any more when the app is leaving it."""
 
     @functools.wraps(method)
-    async def change(self: ShowerT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultT:
+    async def change(self: ShowerT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         async with self.turn:
-            return await method(self, *args, **kwargs)
+            if self.is_attached:
+                await method(self, *args, **kwargs)
 
     return change

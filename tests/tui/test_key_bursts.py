@@ -17,7 +17,7 @@ from textual.keys import _character_to_key
 
 from fx_explorer.errors import WorkerError
 from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.commands import COMMANDS
+from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.screens.explorer import Explorer
 from tests.conftest import Captured
@@ -30,7 +30,7 @@ KEYS_OF_A_RUN = 1_050
 LONGEST_BURST = 100
 SEEDS = range(4)
 
-ENDS_THE_APP = {"q", "ctrl+q"}
+ENDS_THE_APP = set(by_id("app.quit").keys)
 KEYS = sorted({key for command in COMMANDS for key in command.keys} - ENDS_THE_APP | {"enter", "backspace", "space", "7", "w"})
 
 
@@ -132,3 +132,11 @@ async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(hand: Hand, 
             _press(driver.app, key)
         await driver.settle()
         assert any(isinstance(screen, Explorer) for screen in driver.app.screen_stack)
+
+
+@pytest.mark.parametrize("keys", ["5 2 d q 3 S 4", "a a q a", "f q 2", "q q 5 S", "S ctrl+c F u d"])
+async def test_keys_behind_the_one_that_quits_change_nothing_any_more(hand: Hand, open_app: OpenApp, keys: str) -> None:
+    async with open_app(hand.path) as driver:
+        for key in keys.split():
+            _press(driver.app, key)
+        await driver.pilot.pause(0.3)

@@ -39,13 +39,22 @@ def regional_backend(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(torch._inductor, "standalone_compile", functools.partial(_recording_region, recording)))
         if REGIONAL not in registry.list_backends(exclude_tags=()):
-            registry.register_backend(functools.partial(_backend, recording), name=REGIONAL)
+            registry.register_backend(_backend_for(recording), name=REGIONAL)
             stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
             stack.callback(registry._BACKENDS.pop, REGIONAL, None)
         yield
 
 
 # the backend
+
+
+def _backend_for(recording: Recording) -> Callable[..., Any]:
+    """A function, of which its module tells that it is no backend of the program's (driving/deferring.py)."""
+
+    def regional_inductor(module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
+        return _backend(recording, module, inputs, **arguments)
+
+    return regional_inductor
 
 
 def _backend(recording: Recording, module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:

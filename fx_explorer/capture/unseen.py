@@ -84,6 +84,14 @@ def patched_in_programs(owner: Any, name: str, make: Callable[[Callable[..., Any
                 del table[replacement]
 
 
+def traced_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+    """For good: what Dynamo does at a call of ``original`` it does at one of ``replacement``, though the file is ours.
+
+    Where it looks a function up by name, it has found the replacement itself, and no longer knows the original.
+    """
+    trace_rules.get_torch_obj_rule_map().setdefault(replacement, trace_rules.lookup(original))
+
+
 def _known_to_dynamo() -> Iterator[dict[Any, Any]]:
     yield trace_rules.get_torch_obj_rule_map()
     with contextlib.suppress(MissingInTorch):

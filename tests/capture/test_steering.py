@@ -66,6 +66,35 @@ def test_a_way_with_another_option_differs_and_the_first_is_kept(tmp_path: Path)
     assert torch._inductor.config.max_fusion_size != 1
 
 
+def test_an_option_set_at_a_gate_holds_for_what_follows_though_the_program_had_another(tmp_path: Path) -> None:
+    """The program has left the block with its option when the graphs, which waited, are compiled."""
+    config, before = torch._inductor.config, torch._inductor.config.max_fusion_size
+    values: list[int] = []
+
+    def inputs() -> tuple[torch.Tensor, ...]:
+        config.max_fusion_size = 7
+        return (torch.randn(4, 16),)
+
+    def leave_block() -> Command:
+        config.max_fusion_size = before
+        return Command("step")
+
+    chosen = Command("set", changes=Changes(settings={"inductor.max_fusion_size": 1}))
+    to_pre_grad = Command("run_to", gate="pre_grad")
+    commands = [leave_block, look_then(values, chosen), look_then(values, to_pre_grad), look_then(values, Command("go"))]
+    drive(tmp_path / "s.fxs", commands, pause="dynamo", model=Broken, inputs=inputs)
+    assert values == [7, 1, 1]
+    assert config.max_fusion_size == before
+
+
+def look_then(values: list[int], command: Command) -> Callable[[], Command]:
+    def take() -> Command:
+        values.append(torch._inductor.config.max_fusion_size)
+        return command
+
+    return take
+
+
 def test_one_direction_alone_is_lowered_again(tmp_path: Path) -> None:
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="partition", direction="backward")])
     assert driven.codes("0/0~1") == {"backward": driven.codes()["backward"]}

@@ -131,6 +131,27 @@ def test_an_option_set_after_aot_changes_what_inductor_makes() -> None:
     assert len(code(changed.inductor())[0]) > len(code(plain.inductor())[0])
 
 
+def test_what_the_user_sets_goes_before_what_held_when_the_model_ran() -> None:
+    config = torch._inductor.config
+    plain, of_program, changed = stages_of(Net()), stages_of(Net()), stages_of(Net())
+    before = config.max_fusion_size
+    plain.inductor()
+    for stages in (of_program, changed):
+        with config.patch(max_fusion_size=1):
+            stages.dynamo()
+    changed.set({"inductor.max_fusion_size": before})
+    assert code(changed.inductor()) == code(plain.view("inductor")) != code(of_program.inductor())
+    assert config.max_fusion_size == before
+
+
+def test_a_mark_on_a_graph_that_was_compiled_at_once_is_refused() -> None:
+    stages = stages_of(Net())
+    with torch._inductor.config.patch(post_grad_custom_post_pass=lambda graph: None):  # the program's own, which cannot wait
+        stages.dynamo()
+    with pytest.raises(UsageError, match="compiled at once"):
+        stages.mark("head", module="down")
+
+
 @pytest.mark.parametrize("settings", [{"inductor.no_such": 1}, {"inductor.max_fusion_size": "many"}])
 def test_a_wrong_option_is_refused_and_nothing_is_lost(settings: dict[str, object]) -> None:
     stages = stages_of(Net())

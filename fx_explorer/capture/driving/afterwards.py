@@ -139,7 +139,7 @@ def _compile_outside(steering: Steering, kept: KeptSegment, way: Way, graph: tor
         return made
 
     try:
-        with steering.outside(), steering.as_current(kept, way), kept.as_in_dynamo():
+        with steering.outside(), steering.as_current(kept, way), steering.as_in_dynamo(kept):
             with late_guards(steering.recording, kept, way), backward_at_once():
                 taking(steering, kept, way, lambda: follow(steering, kept, way, graph, compile_here))
     except Exception as error:  # noqa: BLE001 - recorded with the way by taking, and told

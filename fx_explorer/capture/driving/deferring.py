@@ -20,16 +20,16 @@ from fx_explorer.capture.driving.ways import KeptSegment
 
 def can_wait(kept: KeptSegment) -> bool:
     """Not with a backend or a pass of the program's own: it expects them to be called now."""
-    return _is_of_torch(kept.compiler) and not kept.circumstances.program_is_called
+    return _is_no_programs(kept.compiler) and not kept.circumstances.program_is_called
 
 
-def _is_of_torch(compiler: Callable[..., Any]) -> bool:
-    """Whether the backend is one that comes with torch, and its options name no functions of the program's."""
+def _is_no_programs(compiler: Callable[..., Any]) -> bool:
+    """Whether the backend is one that comes with torch or from us, and its options name no functions of the program's."""
     backend = getattr(compiler, "_torchdynamo_orig_backend", compiler)
     backend = getattr(backend, "compiler_fn", backend)
     options = getattr(backend, "config", None)
     is_plain = not (isinstance(options, dict) and any(map(callable, options.values())))
-    return is_plain and _module_of(backend).partition(".")[0] in ("torch", "functorch")
+    return is_plain and _module_of(backend).partition(".")[0] in ("torch", "functorch", "fx_explorer")
 
 
 def _module_of(backend: object) -> str:

@@ -118,8 +118,8 @@ def _built(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings
 
     at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
     compiler = compiler_for(built_with, kept.compiler)
-    # compile_threads: a pool of compile processes would outlive the measurement.
-    with functorch_config.patch(at_once), inductor_config.patch(compile_threads=1), _rebuilding(steering, kept, way) as graph:
+    # Within, for the block puts options as they were. compile_threads: a pool of processes would outlive the measurement.
+    with _rebuilding(steering, kept, way) as graph, functorch_config.patch(at_once), inductor_config.patch(compile_threads=1):
         built: Callable[..., Any] = compiler(graph, kept.inputs)
     return built
 
@@ -132,7 +132,7 @@ def _rebuilding(steering: Steering, kept: KeptSegment, way: Way) -> Iterator[tor
     steering.gates = Milestones()
     try:
         graph = first_graph(steering, kept, again)
-        with steering.outside(), kept.as_in_dynamo(), steering.as_current(kept, again):
+        with steering.outside(), steering.as_in_dynamo(kept), steering.as_current(kept, again):
             at_gate(steering, "dynamo", "", graph)
             yield graph
     finally:

@@ -122,6 +122,11 @@ def edit_all(steering: Steering, command: Command) -> str:
     """Marks and passes for Dynamo's graph of every compilation that they fit; raises what is wrong when they fit none."""
     problems, done = [], []
     for kept in steering.kept.values():
+        if kept.ways[0].is_finished:
+            problems.append(
+                f"[{kept.name}] was compiled at once, for the program's own functions take part: go again from dynamo."
+            )
+            continue
         try:
             found = _tried(kept, command)
         except UsageError as error:

@@ -44,8 +44,28 @@ class SteeredSettings:
             with self.dynamic_shapes.in_frames():
                 yield
         finally:
-            while self._restore:
-                self._restore.pop()()
+            self._put_back()
+
+    @contextlib.contextmanager
+    def over(self, block: contextlib.AbstractContextManager[object]) -> Iterator[None]:
+        """As ``block``, which puts torch's settings as they once were: what the user set holds in it all the same. What is set
+        in it holds afterwards, too."""
+        outside, known = self._restore, self.changes
+        try:
+            with block:
+                self._restore = [settings.apply(known.settings)]
+                try:
+                    yield
+                finally:
+                    self._put_back()
+        finally:
+            self._restore = outside
+            if self.changes != known:
+                outside.append(settings.apply(self.changes.settings))
+
+    def _put_back(self) -> None:
+        while self._restore:
+            self._restore.pop()()
 
     @contextlib.contextmanager
     def of(self, way: Way) -> Iterator[None]:

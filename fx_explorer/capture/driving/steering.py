@@ -155,6 +155,10 @@ class Steering:
         finally:
             self.is_outside = before
 
+    def as_in_dynamo(self, kept: KeptSegment) -> contextlib.AbstractContextManager[None]:
+        """Inside the block all is as it was when Dynamo had captured the graph, but for what the user set since."""
+        return self.settings.over(kept.as_in_dynamo())
+
     def compiler(self, kept: KeptSegment) -> Compiler:
         """The backend of the way that is being compiled."""
         return compiler_for(self.settings.for_way(self.current[kept.name]), kept.compiler)

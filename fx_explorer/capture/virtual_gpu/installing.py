@@ -79,6 +79,7 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
         ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
         ("choices that are not timed", lambda: choices.note_choices(feeding)),
         ("questions about the device", lambda: questions.listen_to_dynamo(feeding)),
+        ("answers inside compiled functions", torch_cuda.keep_dynamo_rules),
     ]
 
 

@@ -13,6 +13,8 @@ from fx_explorer.capture.virtual_gpu.feeding import Feeding
 
 def prefer_foreach(feeding: Feeding) -> None:
     """While the program runs on the CPU, where the results are the same, its optimizers choose as they would on the GPU."""
+    from fx_explorer.capture.unseen import traced_as  # it imports the compiler, which must find torch.cuda as on the GPU
+
     name = "_get_foreach_kernels_supported_devices"
     original, module = part("torch.optim.optimizer", name), sys.modules["torch.optim.optimizer"]
     devices: list[str] = ["cpu", *original()]
@@ -20,5 +22,6 @@ def prefer_foreach(feeding: Feeding) -> None:
     def supported_devices() -> list[str]:  # Dynamo traces it: nothing but the list
         return devices
 
+    traced_as(original, supported_devices)
     setattr(module, name, supported_devices)
     feeding.when_fake.append(lambda: setattr(module, name, original))

@@ -69,6 +69,15 @@ def answer(feeding: Feeding) -> None:
     _set_versions(gpu)
 
 
+def keep_dynamo_rules() -> None:
+    """Where Dynamo finds one of these in what it compiles, it does what it does with torch's own."""
+    from fx_explorer.capture.unseen import traced_as  # it imports the compiler, which must find these in place
+
+    for function in list(vars(torch.cuda).values()):
+        if isinstance(function, types.FunctionType) and function.__code__.co_filename == __file__:
+            traced_as(function.__wrapped__, function)  # type: ignore[attr-defined] # of functools.wraps
+
+
 class _OfEither(type(torch._C.Generator)):  # type: ignore[misc] # a metaclass of its own in newer releases
     """torch's own generators are of the class that ours stands for."""
 

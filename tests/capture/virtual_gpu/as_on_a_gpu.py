@@ -47,7 +47,14 @@ def lstm() -> None:
     output.sum().backward()
 
 
-PROGRAMS = {run.__name__: run for run in (optimizer, channels_last, fast_path, nested, mask, lstm)}
+def questions() -> None:
+    def asks(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() if torch.cuda.is_available() else x.cos()
+
+    torch.compile(asks, fullgraph=True)(torch.randn(8))
+
+
+PROGRAMS = {run.__name__: run for run in (optimizer, questions, channels_last, fast_path, nested, mask, lstm)}
 
 if __name__ == "__main__":
     report.run_all({name: PROGRAMS[name] for name in sys.argv[1:]})

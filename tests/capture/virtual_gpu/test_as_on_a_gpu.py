@@ -82,7 +82,7 @@ def test_attention_is_decomposed_when_every_fused_kernel_is_switched_off() -> No
 
 @pytest.fixture
 def moved(for_gpu: ForGpu) -> Ended:
-    names = ("optimizer", "channels_last", "fast_path", "nested", "mask")
+    names = ("optimizer", "questions", "channels_last", "fast_path", "nested", "mask")
     return for_gpu(HERE / "as_on_a_gpu.py", "h200", as_script=True, arguments=names)
 
 
@@ -99,6 +99,11 @@ def test_what_a_gpu_decides_before_there_is_a_graph_is_compiled(moved: Ended) ->
 @needs_triton
 def test_a_compiled_optimizer_takes_all_parameters_at_once(moved: Ended, opened: Opened) -> None:
     assert "aten._foreach_sqrt.default" in [node.target for node in post_grad(opened(moved))]
+
+
+@needs_triton
+def test_no_graph_breaks_at_a_function_of_ours(moved: Ended, opened: Opened) -> None:
+    assert [found.reason for found in opened(moved).rows(model.GraphBreak) if "virtual_gpu" in found.explanation] == []
 
 
 @needs_triton

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen
+from textual.worker import Worker
 
 AnswerT = TypeVar("AnswerT")
 
@@ -19,3 +20,8 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
     def dismiss(self, result: AnswerT | None = None) -> AwaitComplete:
         """Close this dialog with ``result``, if it is still the one on top."""
         return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+
+
+def is_under_way(trial: Worker[None] | None) -> TypeGuard[Worker[None]]:
+    """Whether a trial runs that nobody has stopped. One that is stopped before it began never says that it has ended."""
+    return trial is not None and not trial.is_cancelled

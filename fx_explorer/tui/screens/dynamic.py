@@ -20,7 +20,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.screens.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.views.dynamic import COLUMNS, way_row, words
 from fx_explorer.tui.widgets.line_view import LineView
@@ -131,7 +131,7 @@ class DynamicScreen(Dialog[None]):
             self.notify("Not known yet." if self._trial else "There is nothing to write into the program.")
 
     def action_leave(self) -> None:
-        if self._trial:
+        if is_under_way(self._trial):
             self._trial.cancel()
             self.notify("Stopped: the other ways were not tried.")
         else:

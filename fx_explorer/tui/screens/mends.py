@@ -33,7 +33,7 @@ from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindi
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.screens.ask import Ask
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.screens.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.mends import COLUMNS, mend_row, question, shown, title_of, told, why_not_written
@@ -156,7 +156,7 @@ class MendScreen(TellsUnreadable, Dialog[None]):
     def action_try_mend(self) -> None:
         if self._offer.why_not_tried:
             self.notify(self._offer.why_not_tried, severity="warning", timeout=READ_S)
-        elif self._trial:
+        elif is_under_way(self._trial):
             self.notify("A mend is being tried: wait for it, or stop it first.")
         else:
             self._trial = self._run_trial(self._list.cursor)
@@ -218,7 +218,7 @@ class MendScreen(TellsUnreadable, Dialog[None]):
             self.notify(f"Wrote {files}; the file as it was: {old}. Capture again to see it.{options}", timeout=READ_S)
 
     def action_leave(self) -> None:
-        if self._trial:
+        if is_under_way(self._trial):
             self._trial.cancel()
             self.notify("Stopped: the mend was not tried to its end.")
         else:

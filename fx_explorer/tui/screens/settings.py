@@ -19,6 +19,7 @@ from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.screens.dialog import is_under_way
 from fx_explorer.tui.screens.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
 from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, row_of
 from fx_explorer.tui.widgets.line_view import LineView
@@ -169,7 +170,7 @@ class SettingsDialog(TryingDialog):
         self._hint.show(*self._hints(setting))
 
     def _hints(self, setting: Setting | None) -> tuple[Content, Content]:
-        if self._trial:
+        if is_under_way(self._trial):
             return Content("capturing again"), Content("esc stops it")
         if self._edited:
             keys = "↑ ↓ next value · ⏎ takes · esc back" if self._edited.choices else "⏎ takes · esc back"
@@ -292,7 +293,7 @@ class SettingsDialog(TryingDialog):
             self.dismiss({})
 
     def action_leave(self) -> None:
-        if self._trial:
+        if is_under_way(self._trial):
             self._stop_trial()
         elif self._edited:
             self._stop_editing()

@@ -12,7 +12,7 @@ from fx_explorer.analysis.option_trials import settings_in_words
 from fx_explorer.analysis.options import ConsoleOption, next_value
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.screens.dialog import Dialog, is_under_way
 from fx_explorer.tui.views.options import Entry, Trial, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
@@ -73,7 +73,7 @@ class TryingDialog(Dialog[Chosen]):
         """What was changed, and what came of trying it."""
         lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items()]
         tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
-        if self._trial:
+        if is_under_way(self._trial):
             lines += ["", TRYING]
         elif tried:
             lines += ["", trial_in_words(tried)]
@@ -86,7 +86,7 @@ class TryingDialog(Dialog[Chosen]):
         option = self._option(setting)
         if self._try_options is None:
             self.notify(READ_ONLY, severity="warning", timeout=READ_S)
-        elif self._trial:
+        elif is_under_way(self._trial):
             self.notify("Other options are being tried: wait for it, or stop it first.")
         elif self._chosen:
             self._begin_trial()
@@ -97,7 +97,7 @@ class TryingDialog(Dialog[Chosen]):
             self.notify(NOTHING_TO_TRY)
 
     def _stop_trial(self) -> None:
-        if self._trial:
+        if is_under_way(self._trial):
             self._trial.cancel()
             self.notify("Stopped: nothing was tried to its end.")
 

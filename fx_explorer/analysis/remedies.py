@@ -1,7 +1,7 @@
 """What avoids a recompile, said of the very input, attribute or global that changed.
 
-Each sentence about sizes, numbers and dictionary keys was tried: tests/analysis/test_remedies_hold.py does what it says and counts compilations. Where it depends on
-what the code does with the value, which a session does not tell, the sentence says so.
+Each sentence about sizes, numbers and dictionary keys was tried: tests/analysis/test_remedies_hold.py does what it says, and
+counts compilations. Where it depends on what the code does with the value, which a session does not tell, the sentence says so.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.gpus import find_gpu, known_gpus
 
-ALL_HOOKS = 14
+ALL_HOOKS = 15
 
 
 def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -38,20 +38,24 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
 
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
     name = (reader.meta("target") or {}).get("name", "The program")
+    early = ", although more of it was left to run" if outcome.is_early else ""
     told = {
         "finished": f"{name} ran to its end.",
         "raised": f"{name} stopped with an error.",
-        "exited": f"{name} ended the program itself (exit status {outcome.exit_code}).",
+        "exited": f"{name} ended the program itself (exit status {outcome.exit_code}){early}.",
         "killed": f"{name} was killed.",
         "timed_out": f"{name} took too long and was stopped.",
         "cancelled": "The capture was cancelled; what was seen until then is kept.",
+        "incomplete": f"{name} went on to its end, but not all of it could be recorded.",
         "not_started": "Nothing was compiled: the target could not be started.",
     }
-    went_well = outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0)
-    severity: Severity = "good" if went_well else "notice" if outcome.kind == "cancelled" else "problem"
+    if outcome.went_well:
+        severity: Severity = "notice" if outcome.is_early else "good"
+    else:
+        severity = "notice" if outcome.kind == "cancelled" else "problem"
     place = next((f.place for f in failures(reader) if f.place and f.failure.where == "program"), None)
     detail = outcome.message or what_ran(reader)
-    return Fact("run", severity, told[outcome.kind], detail, place, "overview" if went_well else "console")
+    return Fact("run", severity, told[outcome.kind], detail, place, "overview" if severity == "good" else "console")
 
 
 def what_ran(reader: SessionReader) -> str:

@@ -105,11 +105,13 @@ def _to_nodes(reader: SessionReader, relation: Relation, links: list[tuple[int, 
 
 
 def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Explanation]:
-    how_of = {(row.artifact, row.line): row.how for row in reader.lines_of_nodes(nodes)}
+    how_of: dict[int, How] = {}
+    for row in sorted(reader.lines_of_nodes(nodes), key=lambda row: row.line, reverse=True):
+        how_of[row.artifact] = row.how  # the first line's is said of the kernel
     found = []
     for kernel in kernels_of(reader, nodes)[:limit]:
         place = place_of_kernel(reader, kernel)
-        how: How = how_of.get((kernel.artifact, 0), "call_site")
+        how = how_of.get(kernel.artifact, "call_site")
         if place:
             found.append(Explanation("kernel", place, kernel.name, how, HOW_IN_WORDS[how]))
     return found

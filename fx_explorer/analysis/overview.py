@@ -91,7 +91,10 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:
-    """Whether nothing that torch was given failed, or was left to Python."""
+    """Whether the run came to its end, in one process, and nothing that torch was given failed or was left to Python."""
+    outcome = reader.meta("outcome")
+    if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
+        return False
     refused = any(row.status in ("failed", "skipped", "left") for row in first_ways(reader))
     return not refused and all(one.has_nothing_to_compile for one in left_to_python(reader))
 
@@ -99,8 +102,7 @@ def _all_was_compiled(reader: SessionReader) -> bool:
 def _no_graph(reader: SessionReader) -> Fact:
     """A graph break that caused it is the problem, and this is what came of it; else the function that was left to Python."""
     if reader.count(model.GraphBreak):
-        text = "No graph was made: the breaks listed below left all of it to Python."
-        return Fact("graphs", "notice", text, view="graphs")
+        return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
     text = "No graph was made: nothing of this program was compiled."
     if children(reader).graphs:
         return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")
@@ -261,21 +263,25 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
-    """The worst thing, else the first thing worth noticing, else what is worth seeing.
+    """The worst thing, else a question about the device, else the first thing worth noticing, else what is worth seeing.
 
-    Where a run that went well made nothing, how it ended says what to do.
+    Where a run that went well made nothing, how it ended says what to do. "No problem was found" is said only where no fact
+    above is a problem, and alone only where none is a notice either.
     """
     outcome = reader.meta("outcome")
     if outcome is None:
         return
-    order = ("run", "graphs", "breaks", "recompiles")
-    problems = sorted((f for f in facts if f.severity == "problem" and f.topic in order), key=lambda f: order.index(f.topic))
+    problems = [fact for fact in facts if fact.severity == "problem"]
+    notices = [fact for fact in facts if fact.severity == "notice"]
     if problems:
         worst, said = problems[0], model.Outcome.from_json(outcome).message
         yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)
     elif asked := first_question(facts):
         yield Fact("next", "notice", f"Look first at: {asked.text}", asked.detail, asked.place, asked.view)
+    elif notices:
+        first = notices[0]
+        yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)
     elif reader.count(model.Kernel):
-        yield Fact("next", "good", "Nothing is wrong. See which of your lines became which kernel.", view="source")
+        yield Fact("next", "good", "No problem was found. See which of your lines became which kernel.", view="source")
     elif reader.count(model.Graph):
-        yield Fact("next", "good", "Nothing is wrong. See the graphs your code became.", view="graphs")
+        yield Fact("next", "good", "No problem was found. See the graphs your code became.", view="graphs")

@@ -108,8 +108,7 @@ def _what_stopped(reader: SessionReader) -> str:
     if recorded is None:
         return ""
     outcome = Outcome.from_json(recorded)
-    went_well = outcome.kind == "finished" or (outcome.kind == "exited" and not outcome.exit_code)
-    return "" if went_well else outcome.message or outcome.kind.replace("_", " ")
+    return "" if outcome.went_well else outcome.message or outcome.kind.replace("_", " ")
 
 
 def _no_breaks(found: Found) -> str:

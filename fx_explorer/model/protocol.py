@@ -117,6 +117,11 @@ class Outcome:
     line: int = 0
     """Where it called ``sys.exit``; 0 when that is not known."""
 
+    @property
+    def went_well(self) -> bool:
+        """Whether the program came to an end of its own, and reported no fault."""
+        return self.kind == "finished" or (self.kind == "exited" and self.exit_code == 0)
+
     def to_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)
 

@@ -120,8 +120,7 @@ class Job:
 
     def _explained(self, outcome: Outcome, recorded: Recorded) -> Outcome:
         """Where nothing was compiled, with why."""
-        went_well = outcome.kind in ("finished", "exited") and outcome.exit_code == 0
-        if went_well and self._compiled_nothing():
+        if outcome.went_well and self._compiled_nothing():
             told = (outcome.message, recorded.why_nothing_compiled(outcome))
             return replace(outcome, message="; ".join(filter(None, told)))
         return outcome

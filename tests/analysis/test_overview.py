@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_a_training_step_that_went_well(step: SessionReader) -> None:
     assert texts(facts, "kernels") == ["Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."]
     assert texts(facts, "memory") == ["For the backward the forward keeps 128 B it computed (1 tensor)."]
     assert texts(facts, "time") == ["Compiling took 2.00 s."]
-    assert texts(facts, "next") == ["Nothing is wrong. See which of your lines became which kernel."]
+    assert texts(facts, "next") == ["No problem was found. See which of your lines became which kernel."]
 
 
 def test_every_fact_leads_somewhere(step: SessionReader) -> None:
@@ -54,6 +55,8 @@ def test_while_it_runs_it_says_so_and_promises_nothing(tmp_path: Path) -> None:
         (model.Outcome("not_started", "no such file"), "problem"),
         (model.Outcome("exited", "", 3), "problem"),
         (model.Outcome("exited", "", 0), "good"),
+        (model.Outcome("exited", "", 0, is_early=True), "notice"),
+        (model.Outcome("incomplete", "no space left on device"), "problem"),
         (model.Outcome("cancelled"), "notice"),
     ],
 )
@@ -63,6 +66,41 @@ def test_the_end_is_told_first(written: Written, outcome: model.Outcome, severit
 
     first = overview(written(write))[0]
     assert (first.severity, first.detail) == (severity, outcome.message)
+
+
+@pytest.mark.parametrize("kind", get_args(model.OutcomeKind))
+def test_no_problem_is_claimed_only_where_nothing_above_it_is_one(written: Written, kind: model.OutcomeKind) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
+        writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
+        writer.set_meta("outcome", model.Outcome(kind).to_json())
+
+    facts = overview(written(write))
+    severities = {fact.severity for fact in facts[:-1]}
+    claimed = {"good": "No problem was found. See", "notice": "No problem was found. Notice:", "problem": "Look first at:"}
+    worst = next(one for one in ("problem", "notice", "good") if one in severities)
+    assert facts[-1].text.startswith(claimed[worst])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(model.OutcomeKind) if kind not in ("finished", "exited")])
+def test_nothing_is_said_of_everything_where_the_run_did_not_end_well(written: Written, kind: model.OutcomeKind) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
+        writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
+        writer.set_meta("outcome", model.Outcome(kind).to_json())
+
+    facts = overview(written(write))
+    assert texts(facts, "graphs") == ["One graph was made: 0 operations."]
+    assert texts(facts, "breaks") == ["No graph breaks."]
+
+
+def test_a_region_that_was_not_compiled_is_a_problem_at_the_end_too(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        row = model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, backend="regional_inductor")
+        writer.add(replace(row, missing_stages={"output_code": "no region is marked"}))
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+
+    assert overview(written(write))[-1].text.startswith("Look first at: No graph was made")
 
 
 def test_look_first_at_what_is_worst(written: Written) -> None:

@@ -1,4 +1,4 @@
-"""Graph breaks, grouped: one entry for each user line and cause, however often it was hit, the costliest first."""
+"""Graph breaks, grouped by line and cause, however often each was hit: the user's own first, then the costliest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fx_explorer.analysis.break_cost import NO_COST, BreakCost, break_costs
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.cut_tensors import CutTensors
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
+from fx_explorer.analysis.library_breaks import InLibrary, in_library
 from fx_explorer.analysis.measured import break_times
 from fx_explorer.analysis.torch_breaks import TorchsOwn, torchs_own
 from fx_explorer.analysis.words import first_line
@@ -67,25 +68,30 @@ class DistinctBreak:
     resume_functions: tuple[str, ...] = ()
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
-    of_torch: TorchsOwn | None = None
-    """Set where code of torch's own breaks, which the line calls."""
+    elsewhere: TorchsOwn | InLibrary | None = None
+    """Set where it is not the user's code that breaks: torch's own, which the line calls, or a library's."""
 
     @property
     def in_words(self) -> str:
         """torch's reason, plainly where we know how."""
         plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
-        return self.of_torch.in_words(self.registry_id, plain) if self.of_torch else plain
+        return self.elsewhere.in_words(self.registry_id, plain) if self.elsewhere else plain
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """By this what to look at first comes first: what breaks in the user's code, then the costliest."""
+        return not isinstance(self.elsewhere, InLibrary), self.cost.rank
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """The costliest first (``BreakCost.rank``); in the order they were first hit where that is the same."""
+    """The user's own first, then the costliest; in the order they were first hit where that is the same."""
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
         groups.setdefault(hit.cause, []).append(hit)
     if not groups:
         return []
     known = _Known(reader)
-    return sorted((known.grouped(hits) for hits in groups.values()), key=lambda one: one.cost.rank, reverse=True)
+    return sorted((known.grouped(hits) for hits in groups.values()), key=lambda one: one.rank, reverse=True)
 
 
 class _Known:
@@ -102,12 +108,13 @@ class _Known:
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
-        of_torch = torchs_own(self._reader, first, self._books.chain(first))
+        chain = self._books.chain(first)
+        elsewhere = torchs_own(self._reader, first, chain) or in_library(self._reader, first, chain, self._callers(first))
         return DistinctBreak(
             registry_id=first.registry_id,
             reason=first.reason,
             explanation=first.explanation,
-            hints=of_torch.hints if of_torch else tuple(dict.fromkeys(first.hints)),
+            hints=elsewhere.hints if elsewhere else tuple(dict.fromkeys(first.hints)),
             file=first.file,
             line=first.line,
             code=first.code.strip(),
@@ -118,11 +125,17 @@ class _Known:
             text=first.text,
             column=first.column,
             carets=self._carets(first, place),
-            chain=self._books.chain(first),
+            chain=chain,
             resume_functions=tuple(dict.fromkeys(name for hit in hits for name in self._resumed(hit))),
             cost=self._cost(hits),
-            of_torch=of_torch,
+            elsewhere=elsewhere,
         )
+
+    def _callers(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
+        """Who called the function that it cuts, outermost first."""
+        compilations = self._reader.by_ids(model.Compilation, [hit.compilation])
+        stacks = self._reader.by_ids(model.Stack, [row.stack for row in compilations if row.stack])
+        return stacks[0].frames if stacks else ()
 
     def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
         counted = sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.ways import root_name
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
 
 _RESUME = "torch_dynamo_resume_in_"
@@ -161,4 +160,4 @@ def _lines(one: Called, depth: int, marked: int) -> Iterator[str]:
     yield from (f"{'  ' * depth}  ↻ Dynamo began anew: {reason}" for reason in one.restart_reasons)
     for hit in one.breaks:
         mark = "▶" if hit.id == marked else "✗"
-        yield f"{'  ' * depth}  {mark} {PurePath(hit.file).name}:{hit.line}  {hit.code.strip()}"
+        yield f"{'  ' * depth}  {mark} {in_file(hit.file, hit.line)}  {hit.code.strip()}"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import PLAIN_REASONS
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.fallbacks import computes_nothing
-from fx_explorer.analysis.words import counted, first_line, listed
+from fx_explorer.analysis.words import counted, first_line, in_file, listed
 from fx_explorer.session import SessionReader
 
 
@@ -74,7 +73,7 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
     if found.seen:
         processes = counted(len(found.seen), "child process")
         text = f"{processes} compiled {counted(found.compilations, 'function')} into {counted(found.graphs, 'graph')}"
-        breaks = [f"{PurePath(one.file).name}:{one.line}" for one in found.of("break")]
+        breaks = [in_file(one.file, one.line) for one in found.of("break")]
         text += f", cut by {counted(found.graph_breaks, 'graph break')} at {listed(breaks, 5)}." if breaks else "."
         detail = "They are counted, not shown: their graphs are not in this session. " + listed(map(_named, found.seen), 5)
         yield Fact("graphs", "problem" if found.of("error") else "notice", text, detail, view="console")

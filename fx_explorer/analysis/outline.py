@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import PurePath
 from typing import Literal
 
 from fx_explorer import model
@@ -20,7 +19,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.kernels import kind_in_words
 from fx_explorer.analysis.nested_regions import calls_of
-from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
 
 EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"]
@@ -110,7 +109,7 @@ def plain_function(function: str) -> str:
 
 def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[OutlineEntry]:
     place = place_of_path(reader, compilation.file, compilation.line)
-    where = f"{PurePath(compilation.file).name}:{compilation.line}"
+    where = in_file(compilation.file, compilation.line)
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
     if compilation.branch_of:
         title = f"↳ {way_title(reader, compilation)}"

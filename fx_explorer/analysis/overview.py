@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.branches import branches
@@ -30,7 +29,7 @@ from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
 from fx_explorer.analysis.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.ways import among, first_ways, in_use
-from fx_explorer.analysis.words import counted, first_line, listed, seconds, share, size, tensor
+from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
 
 SHOWN_AT_MOST = 5
@@ -158,7 +157,7 @@ def _breaks(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _break(one: DistinctBreak) -> Fact:
-    where = f"{PurePath(one.file).name}:{one.line}" if one.file else "somewhere"
+    where = in_file(one.file, one.line) if one.file else "somewhere"
     hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
     text = f"{where} cuts the graph{hits}: {one.in_words}."
     detail = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
@@ -187,7 +186,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
 
 def _about_recompile(one: ExplainedRecompile) -> str:
     file, line = one.called_from
-    caller = f", called from {PurePath(file).name}:{line}" if file else ""
+    caller = f", called from {in_file(file, line)}" if file else ""
     graphs = f": {one.graphs}" if one.graphs else ""
     told = (f"[{one.compilation}] after [{one.of}]{caller}{graphs}.", f"What to do: {one.remedy}" if one.remedy else "")
     return "\n".join(part for part in told if part)

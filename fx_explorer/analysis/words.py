@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
 IRREGULAR = {
     "recompile because": "recompiles because",
@@ -49,6 +50,13 @@ def size(size_bytes: int) -> str:
 def tensor(dtype: str, shape: Sequence[str] | None) -> str:
     """``f32[4, 64]``; empty for what is not a tensor."""
     return f"{dtype}[{', '.join(shape)}]" if shape is not None else ""
+
+
+def in_file(path: str, line: int) -> str:
+    """``model.py:32``; with its folder where many files have that name: ``logging/__init__.py:1622``."""
+    file = PurePath(path)
+    name = f"{file.parent.name}/{file.name}" if file.stem in ("__init__", "__main__") and file.parent.name else file.name
+    return f"{name}:{line}"
 
 
 def listed(words: Iterable[str], limit: int = 3) -> str:

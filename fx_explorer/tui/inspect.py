@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
@@ -14,7 +13,7 @@ from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.regions import region_value
 from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
-from fx_explorer.analysis.words import annotation_text, counted, listed
+from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import remarks
 from fx_explorer.tui.kernel_documents import above, is_level
@@ -187,7 +186,7 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     for i, frame in enumerate(reversed(stacks[0].frames)):
         place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
         label = "your line" if i == 0 else "called from"
-        yield Entry(label, f"{PurePath(frame.file).name}:{frame.line} in {frame.function}   {frame.code.strip()}", place)
+        yield Entry(label, f"{in_file(frame.file, frame.line)} in {frame.function}   {frame.code.strip()}", place)
 
 
 RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}

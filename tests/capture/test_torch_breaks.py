@@ -50,7 +50,7 @@ def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
 def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     (own,) = (one for one in distinct_breaks(reader) if one.line == line_of("_dynamo.graph_break()"))
-    assert own.of_torch is None
+    assert own.elsewhere is None
     assert own.in_words == "a cut was asked for here (torch._dynamo.graph_break)"
     assert any("graph_break" in hint for hint in own.hints)
 

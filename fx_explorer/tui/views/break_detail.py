@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak
@@ -13,7 +12,7 @@ from fx_explorer.analysis.guard_tree import plain_source
 from fx_explorer.analysis.kept_across import KeptAcross
 from fx_explorer.analysis.measured import call_time
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.words import first_line, size, tensor
+from fx_explorer.analysis.words import first_line, in_file, size, tensor
 from fx_explorer.session import SessionReader
 
 Part = tuple[str, Iterable[str]]
@@ -95,7 +94,7 @@ def marked_code(code: str, carets: str) -> list[str]:
 def _chain(found: DistinctBreak) -> list[str]:
     """Only when something was inlined; else the code above says it all."""
     frames = found.chain if len(found.chain) > 1 else ()
-    return [f"{PurePath(f.file).name}:{f.line} in {f.function}   {f.code}" for f in frames]
+    return [f"{in_file(f.file, f.line)} in {f.function}   {f.code}" for f in frames]
 
 
 def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.measured import call_time, run_time
 from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
-from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.break_detail import break_text, left_text
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
@@ -61,20 +60,20 @@ def _untimed(row: Row) -> Row:
 
 
 def _break_row(reader: SessionReader, found: DistinctBreak) -> Row:
-    where = f"{PurePath(found.file).name}:{found.line}" if found.file else "unknown"
+    where = in_file(found.file, found.line) if found.file else "unknown"
     takes = run_time(found.cost.run_s) if found.cost.run_s is not None else "–"
     cells = ("✗ break", where, found.cost.in_short, takes, f"{found.count}×", found.in_words, found.code)
     return Row(cells, found.place, lambda: Detail(break_text(reader, found)))
 
 
 def _left_row(reader: SessionReader, found: LeftToPython) -> Row:
-    where = f"{PurePath(found.file).name}:{found.line}"
+    where = in_file(found.file, found.line)
     cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, found.function)
     return Row(cells, found.place, lambda: Detail(left_text(reader, found)))
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> Row:
-    where = f"{PurePath(found.file).name}:{found.line}" if found.file else found.function
+    where = in_file(found.file, found.line) if found.file else found.function
     cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
     return Row(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
@@ -116,7 +115,8 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
     parts = []
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
-        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(hits, 'time')}, costliest first")
+        first = "your own and the costliest first"
+        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(hits, 'time')}, {first}")
         parts += [f"{counted(graphs, 'more graph')} by them"] if graphs else []
     if left:
         parts.append(f"{counted(len(left), 'function')} left to Python")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks import compilation_names
@@ -21,7 +20,7 @@ from fx_explorer.analysis.guard_tree import (
     verdicts,
 )
 from fx_explorer.analysis.guards import KIND_IN_WORDS, check_count, guard_kinds
-from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
@@ -68,7 +67,7 @@ def _place(documents: dict[str, Document], file: str, line: int) -> Place | None
 
 
 def _where(file: str, line: int) -> str:
-    return f"{PurePath(file).name}:{line}" if file else ""
+    return in_file(file, line) if file else ""
 
 
 # checks

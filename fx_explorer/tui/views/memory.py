@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.saved import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values
-from fx_explorer.analysis.words import counted, share, size, tensor
+from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
@@ -39,7 +37,7 @@ def memory_table(reader: SessionReader) -> Table:
 
 def _row(value: SavedValue, whole: int) -> Row:
     saved = value.saved
-    where = f"{PurePath(value.file).name}:{value.line}" if value.file else ""
+    where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
     cells = (
         _kept(value),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from fx_explorer import model
 from fx_explorer.analysis.guard_tree import plain_code
 from fx_explorer.analysis.symbols import ExplainedSymbol, event_words, plain_range, symbols
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
@@ -55,7 +53,7 @@ def _row(one: ExplainedSymbol) -> Row:
 
 
 def _where(file: str, line: int) -> str:
-    return f"{PurePath(file).name}:{line}" if file else ""
+    return in_file(file, line) if file else ""
 
 
 def _text(one: ExplainedSymbol) -> str:

@@ -1,4 +1,4 @@
-"""Graph breaks, grouped by line and cause, however often each was hit: the user's own first, then the costliest."""
+"""Graph breaks, grouped by line and cause, however often each was hit, the costliest first."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ class DistinctBreak:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """By this what to look at first comes first: what breaks in the user's code, then the costliest."""
-        return not isinstance(self.elsewhere, InLibrary), self.cost.rank
+        """By this the costliest comes first, and what breaks in Python's own library after all others."""
+        is_pythons_own = isinstance(self.elsewhere, InLibrary) and self.elsewhere.is_pythons_own
+        return not is_pythons_own, self.cost.rank
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """The user's own first, then the costliest; in the order they were first hit where that is the same."""
+    """The costliest first, and those in Python's own library last; in the order they were first hit where that is the same."""
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
         groups.setdefault(hit.cause, []).append(hit)
@@ -114,7 +115,7 @@ class _Known:
             registry_id=first.registry_id,
             reason=first.reason,
             explanation=first.explanation,
-            hints=elsewhere.hints if elsewhere else tuple(dict.fromkeys(first.hints)),
+            hints=(elsewhere.hints if elsewhere else ()) or tuple(dict.fromkeys(first.hints)),
             file=first.file,
             line=first.line,
             code=first.code.strip(),

@@ -1,4 +1,4 @@
-"""Graph breaks in a library's code: said of the user's line that led there, and after what breaks in the user's own."""
+"""Graph breaks in a package's code or Python's: told with the user's line that led there, Python's after all others."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 
-MINE, LOGGING = "/home/me/train.py", "/usr/lib/python3/logging/__init__.py"
+MINE, LOGGING = "/home/me/train.py", "/usr/lib/python3.12/logging/__init__.py"
 
 
 def frames(*places: tuple[str, int]) -> tuple[model.Frame, ...]:
     return tuple(model.Frame(file, line, "f", "") for file, line in places)
 
 
-def with_breaks(written: Written, called_from: tuple[model.Frame, ...]) -> SessionReader:
+def with_breaks(written: Written, called_from: tuple[model.Frame, ...], library: str = LOGGING) -> SessionReader:
     """One in a logger's code, in a function that was left to Python, and then one of the user's, which costs nothing."""
 
     def write(writer: SessionWriter) -> None:
         writer.add(model.SourceFile(0, MINE, 0))
-        writer.add(model.SourceFile(0, LOGGING, 0, is_user=False))
+        writer.add(model.SourceFile(0, library, 0, is_user=False))
         stack = writer.add(model.Stack(0, called_from))
-        theirs = writer.add(model.Compilation(0, "1/0", 1, 0, "_log", LOGGING, 1600, status="skipped", stack=stack))
+        theirs = writer.add(model.Compilation(0, "1/0", 1, 0, "_log", library, 1600, status="skipped", stack=stack))
         mine = writer.add(model.Compilation(0, "0/0", 0, 0, "step", MINE, 4))
-        writer.add(model.GraphBreak(0, theirs, "GB0291", "a logger", "", ("add it to a list",), LOGGING, 1622, "findCaller()"))
+        writer.add(model.GraphBreak(0, theirs, "GB0291", "a logger", "", ("add it to a list",), library, 1622, "findCaller()"))
         writer.add(model.GraphBreak(0, mine, "GB0059", "a builtin", "", ("leave it",), MINE, 7, "print(x)"))
 
     return written(write)
@@ -39,10 +39,17 @@ def test_the_users_own_comes_first_whatever_the_librarys_costs(written: Written)
 def test_the_users_line_that_led_there_is_named(written: Written) -> None:
     reader = with_breaks(written, frames((MINE, 14), (MINE, 9), (LOGGING, 1500)))
     theirs = distinct_breaks(reader)[1]
-    assert theirs.in_words == "a logger is called, in a library that train.py:9 calls"
+    assert theirs.in_words == "a logger is called, in Python's own code, called from train.py:9"
     assert theirs.hints == (
         "Look at the call in train.py:9: what it calls is compiled with it, and breaks go when the call does.",
     )
+
+
+def test_a_package_may_be_the_model_itself_and_is_told_by_its_cost_with_torchs_hints(written: Written) -> None:
+    package = "/home/me/.venv/lib/python3.12/site-packages/transformers/modeling.py"
+    theirs = distinct_breaks(with_breaks(written, frames((MINE, 14), (package, 1500)), package))[0]
+    assert theirs.in_words == "a logger is called, in a package, called from train.py:14"
+    assert theirs.hints == ("add it to a list",)
 
 
 def test_of_a_library_that_nobody_is_known_to_call_nothing_more_is_said(written: Written) -> None:

@@ -115,8 +115,7 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
     parts = []
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
-        first = "your own and the costliest first"
-        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(hits, 'time')}, {first}")
+        parts.append(f"{counted(len(breaks), 'distinct graph break')}, hit {counted(hits, 'time')}, costliest first")
         parts += [f"{counted(graphs, 'more graph')} by them"] if graphs else []
     if left:
         parts.append(f"{counted(len(left), 'function')} left to Python")

@@ -108,7 +108,7 @@ class Job:
                     gpu.finish()
                 if self._can_go_on(outcome):
                     program.offer_again()
-                    recorded.finish(outcome)
+                    recorded.finish(lambda: self._explained(outcome, recorded))
             program.leave()
             if self._progress.is_in_fork:
                 # It came back from the program's code.

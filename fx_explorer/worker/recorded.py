@@ -31,7 +31,7 @@ class Recorded:
         self._until = until
         self.recording: Recording | None = None
         """None until torch is there."""
-        self._ended = Outcome("finished")
+        self._ended: Callable[[], Outcome] = lambda: Outcome("finished")
         self._finish_steering: Callable[[], None] = lambda: None
         """Lets the client drive what is left to compile, once the program has ended."""
 
@@ -75,8 +75,11 @@ class Recorded:
         """What is compiled from now on is not recorded."""
         self._until.close()
 
-    def finish(self, ended: Outcome) -> None:
-        """The program has ``ended``: what was recorded is run once more where its steps are wanted, and driven to its end."""
+    def finish(self, ended: Callable[[], Outcome]) -> None:
+        """The program has ended: what was recorded is run once more where its steps are wanted, and driven to its end.
+
+        ``ended``: how, as it is to be told once all is captured.
+        """
         self._ended = ended
         if self.recording and self._progress.request.record_bytecode:
             self._record_steps(self.recording)
@@ -117,4 +120,4 @@ class Recorded:
     def _at_hand(self) -> None:
         """Everything has been captured; whoever reads the session meanwhile sees a complete one."""
         if self._progress.request.stay:
-            self._progress.writer.set_meta("outcome", self._ended.to_json())
+            self._progress.writer.set_meta("outcome", self._ended().to_json())

@@ -137,6 +137,20 @@ async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is
         assert reader.meta("outcome")["kind"] == "finished"
 
 
+async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_path: Path) -> None:
+    """Whoever looks meanwhile reads the same as after the end."""
+    (tmp_path / "plain.py").write_text("import torch\ndef model(x):\n    return x + 1\nmodel(torch.ones(2))\n")
+    capture = Capture(CaptureRequest(str(tmp_path / "plain.py"), "", pause="dynamo", stay=True), output=tmp_path / "s.fxs")
+    await capture.start()
+    async for notice in capture.notices():
+        if notice.kind == "gate" and notice.state == "begin":
+            break
+    with SessionReader(capture.session_path) as live:
+        told = live.meta("outcome")["message"]
+    assert "it never called anything made by torch.compile. It defines model." in told
+    assert (await capture.cancel()).message == told
+
+
 async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import sys, time\ntry:\n    sys.stdout.write('waiting\\n'); time.sleep(1000)\n"

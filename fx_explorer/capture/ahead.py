@@ -16,8 +16,10 @@ from typing import Any
 from torch._dynamo import convert_frame
 
 from fx_explorer.capture import stages
+from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.fallbacks import callers
+from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.patching import patched
 from fx_explorer.capture.recording import Recording
 from fx_explorer.capture.unrecorded import recordings
@@ -34,12 +36,74 @@ def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None
         def capture(frame: Any, *args: Any, **kwargs: Any) -> Any:
             with recording.noting("a function that is captured ahead", "dynamo"):
                 _announce(recording, frame.code)
+                recording.stay_in(recording.compilation_name())
             with _part(recording, ""):
                 return original(frame, *args, **kwargs)
 
         return capture
 
     return patched(convert_frame, "_fullgraph_capture_frame", make)
+
+
+@contextlib.contextmanager
+def file_hook(recording: Recording) -> Iterator[None]:
+    """What torch compiles to be saved is built, also while inspecting, and cached: it takes the file's content from there.
+
+    So is what it loads, which has no graph that could run in the place of its kernels. Hooks: ``aot_compile_fullgraph``, behind
+    ``torch.compile(…).aot_compile(…)``, and ``AOTCompiledFunction.deserialize`` (torch/_dynamo/aot_compile.py).
+    """
+    from torch._dynamo import aot_compile
+
+    with (
+        patched(aot_compile, "aot_compile_fullgraph", functools.partial(_compiling_for_a_file, recording)),
+        patched(aot_compile.AOTCompiledFunction, "deserialize", _loading_a_file),
+    ):
+        yield
+
+
+def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile_to_save(*args: Any, **kwargs: Any) -> Any:
+        backend = next((str(one.compiler_name) for one in (*args, *kwargs.values()) if hasattr(one, "compiler_name")), "")
+        with recording.compiling_ahead(), _for_a_file(), _whole(recording, backend):
+            return original(*args, **kwargs)
+
+    return compile_to_save
+
+
+def _loading_a_file(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def deserialize(*args: Any, **kwargs: Any) -> Any:
+        with _for_a_file():
+            return original(*args, **kwargs)
+
+    return deserialize
+
+
+@contextlib.contextmanager
+def _for_a_file() -> Iterator[None]:
+    with building(), caches_as_before(), nothing_found_in_caches():
+        yield
+
+
+@contextlib.contextmanager
+def _whole(recording: Recording, backend: str) -> Iterator[None]:
+    """Outcome of torch's own AOT compile; that of its part in Dynamo is told by the hook there."""
+    began_s = time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        name = recording.compilation_name()
+        if name in recording.compilations and recording.compilations[name].status != "failed":
+            with recording.noting("how a function that is compiled ahead ended"):
+                _failed(recording, name, error, backend)
+        raise
+    with recording.noting("how a function that is compiled ahead ended"):
+        name = recording.compilation_name()
+        recording.backends[name] = backend
+        missing = stages.missing(recording, name, "ok")
+        spent_s = time.perf_counter() - began_s
+        recording.change_compilation(name, backend=backend, duration_s=spent_s, missing_stages=missing)
 
 
 @contextlib.contextmanager

@@ -39,6 +39,8 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         @functools.wraps(original)
         def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
             original(self, f_code, output_graph, *args, **kwargs)
+            if not recording.compilation_name():  # guards that are loaded, of a function that was compiled elsewhere
+                return
             with recording.noting("guards", "dynamo"):
                 add_guards(recording, f_code, output_graph, self.guard_manager)
             with recording.noting("dynamic sizes", "dynamo"):

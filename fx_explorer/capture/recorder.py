@@ -14,14 +14,12 @@ from typing import Any
 
 import torch
 import torch._dynamo.utils
-import torch._functorch.config as functorch_config
-import torch._inductor.config as inductor_config
 
+from fx_explorer.capture.compile_caches import caches_off
 from fx_explorer.capture.driving.gates import Gates
 from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
-from fx_explorer.capture.patching import configured
 from fx_explorer.capture.recording import Notify, Recording
 from fx_explorer.capture.shortcuts import shortcuts
 from fx_explorer.capture.unrecorded import registered
@@ -38,6 +36,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "graphs of nested compile regions": ("nested_regions", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo", "graph_hook"),
     "functions captured ahead of any call": ("ahead", "capture_hook"),
+    "functions compiled to be saved": ("ahead", "file_hook"),
     "bytecode": ("bytecode", "bytecode_hook"),
     "names of resume functions": ("bytecode", "resume_name_hook"),
     "guards": ("guard_rows", "guard_hook"),
@@ -55,8 +54,6 @@ HOOKS: dict[str, tuple[str, str]] = {
     "what the autotuner chose from": ("tuned_choices", "choices_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
-
-CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 
 
 @contextlib.contextmanager
@@ -94,8 +91,7 @@ def observing(state: Recording) -> Iterator[None]:
         stack.callback(lambda: _add_counts(state, before))
         stack.callback(lambda: writer.set_meta("environment", environment(request)))
         if not request.use_caches:
-            stack.enter_context(configured(inductor_config, CACHES_OFF))
-            stack.enter_context(configured(functorch_config, {"enable_autograd_cache": False}))
+            stack.enter_context(caches_off())
             stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))

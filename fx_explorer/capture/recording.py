@@ -70,6 +70,8 @@ class _ThisThread(threading.local):
     """How often AOTAutograd was entered."""
     is_in_regions = False
     """Whether AOTAutograd partitions the regions of a graph."""
+    ahead: str | None = None
+    """Name of the compilation that torch's own AOT compile is about, empty before Dynamo has begun; None outside any."""
 
 
 class Recording:
@@ -168,7 +170,21 @@ class Recording:
     def compilation_name(self) -> str:
         """Name of the compilation torch is in, ``0/0``; empty outside any."""
         compile_id = CompileContext.current_compile_id()
-        return "" if compile_id is None else str(compile_id)
+        return self._here.ahead or "" if compile_id is None else str(compile_id)
+
+    @contextlib.contextmanager
+    def compiling_ahead(self) -> Iterator[None]:
+        """Inside the block a function is compiled ahead. torch is in its compilation for as long as Dynamo is at work only."""
+        before, self._here.ahead = self._here.ahead, ""
+        try:
+            yield
+        finally:
+            self._here.ahead = before
+
+    def stay_in(self, name: str) -> None:
+        """Inside ``compiling_ahead`` what follows belongs to the compilation ``name``."""
+        if self._here.ahead is not None:
+            self._here.ahead = name
 
     def compilation_id(self, name: str | None = None) -> int:
         """Row of the compilation (default: the current one), added when torch has not announced it; 0 outside any."""

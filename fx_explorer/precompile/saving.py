@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
+from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
+from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.unrecorded import aside, recordings
 from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, guards_of_file, part, runtime_env
 from fx_explorer.precompile import compilers
@@ -41,14 +42,13 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
             f"torch cannot save what the compiler {name} returned: it serialises what Inductor and regional_inductor make. "
             "Compile with one of these, or compile again in each process."
         )
-    if recordings():
-        raise SaveError(
-            "a compiled function cannot be saved while fx-explorer records: torch saves out of caches that are off then"
-        )
+    if any(recording.request.gpu for recording in recordings()):
+        raise SaveError("what is saved are built kernels, and for a virtual GPU none are: save on a machine that has the GPU")
     if torch._inductor.config.force_disable_caches:
         raise SaveError("torch saves out of Inductor's caches, and force_disable_caches is on: turn it off")
     try:
-        _artifacts(compiled_fn).save_compiled_function(str(path))
+        with _not_recorded():
+            _artifacts(compiled_fn).save_compiled_function(str(path))
     except OSError as error:
         raise SaveError(f"{path} cannot be written: {error}") from error
     except MissingInTorch as error:
@@ -60,6 +60,13 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def _not_recorded() -> Iterator[None]:
+    """Inside the block torch lowers, builds and caches as if nobody recorded: the file has built kernels, out of its caches."""
+    with aside(), building(), caches_as_before():
+        yield
+
+
 def _artifacts(compiled_fn: CompiledFunction) -> Any:
     from torch._dynamo.hooks import Hooks
 
@@ -69,7 +76,7 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
     function = convert_frame.get_traced_fn(captured.model)[0]
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
         # An entry of AOTAutograd's cache may be older than the classes that it names, so none is used; built kernels are.
-        with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex):
+        with nothing_found_in_caches():
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")

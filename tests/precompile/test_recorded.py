@@ -38,17 +38,26 @@ def stages(session: SessionReader, compilation: Compilation) -> list[str]:
 
 def test_each_capture_is_a_compilation_with_its_function_its_line_and_its_stages(session: SessionReader) -> None:
     found = {row.name: row for row in session.rows(Compilation)}
-    mlp, block, double, again, only_captured, failed = found.values()
-    named = [(row.function, row.file, row.line) for row in (mlp, block, double, again, only_captured)]
+    mlp, block, double, again, only_captured, failed, torchs = found.values()
+    named = [(row.function, row.file, row.line) for row in (mlp, block, double, again, only_captured, torchs)]
     assert named == [
         ("MLP.forward", str(PROGRAM), line_of("MLP")),
         ("Block.forward", str(PROGRAM), line_of("Block")),
-        *[("double", str(PROGRAM), line_of("double"))] * 3,
+        *[("double", str(PROGRAM), line_of("double"))] * 4,
     ]
-    assert [row.backend for row in found.values()] == ["inductor", "regional_inductor", "<lambda>", "inductor", "", "<lambda>"]
-    assert [row.status for row in found.values()] == ["ok"] * 5 + ["failed"]
+    assert [row.backend for row in found.values()] == [
+        "inductor",
+        "regional_inductor",
+        "<lambda>",
+        "inductor",
+        "",
+        "<lambda>",
+        "inductor",
+    ]
+    assert [row.status for row in found.values()] == ["ok"] * 5 + ["failed", "ok"]
     assert stages(session, mlp) == ["dynamo", "pre_grad", "joint", "forward", "backward", "post_grad"]
     assert stages(session, again) == ["dynamo", "pre_grad", "forward", "post_grad"]
+    assert stages(session, torchs) == stages(session, again)
     assert stages(session, only_captured) == ["dynamo"]
     assert set((only_captured.missing_stages or {}).values()) == {"only Dynamo has been asked for so far"}
     assert all(row.duration_s > 0 for row in (mlp, block, double, again, only_captured))
@@ -60,7 +69,13 @@ def test_its_regions_and_kernels_are_there(session: SessionReader) -> None:
     assert regions == {("attention", "forward"), ("mlp", "forward"), ("mlp", "backward")}
     compiled = {row.compilation for row in session.rows(Kernel)}
     names = [row.name for row in session.rows(Compilation) if row.id in compiled]
-    assert names == ["0/0", "2/0", "4/0#2"]
+    assert names == ["0/0", "2/0", "4/0#2", "6/0"]
+
+
+def test_saving_and_loading_leave_nothing_in_the_session(session: SessionReader) -> None:
+    """The program saves two functions and loads them, and runs what it has loaded: it would have ended in an exception."""
+    assert session.meta("outcome")["kind"] == "finished"
+    assert not [row for row in session.rows(Failure) if row.where == "recorder"]
 
 
 def test_guards_that_are_built_again_stand_once(session: SessionReader) -> None:

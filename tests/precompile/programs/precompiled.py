@@ -1,4 +1,10 @@
-"""A program that compiles with Precompile: a whole model, regions of one, and one graph by two compilers."""
+"""A program that compiles with Precompile: a whole model, regions of one, and one graph by two compilers.
+
+One function is saved and loaded, by Precompile and by torch itself.
+"""
+
+import tempfile
+from pathlib import Path
 
 import torch
 import torch.fx.traceback as fx_traceback
@@ -48,7 +54,7 @@ torch.manual_seed(0)
 check(MLP(), torch.randn(3, 8))
 check(Block(), torch.randn(2, 5, 16), regional_inductor)
 gm, _, guards, inputs = Precompile.dynamo(double, torch.ones(3))
-for compiler in (lambda graph, inputs: graph.forward, None):
+for compiler in (lambda graph, inputs: graph.forward, None):  # the last is saved below
     run, _ = Precompile.aot_autograd(gm, guards, compiler=compiler)
     assert run(inputs).tolist() == [2.0, 2.0, 2.0]
 Precompile.dynamo(double, torch.ones(4))
@@ -56,3 +62,11 @@ try:
     Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: 1 / 0)
 except CompilerError as error:
     print(type(error).__name__)
+with tempfile.TemporaryDirectory() as folder:
+    loaded = Precompile.load(Precompile.save(run, Path(folder) / "ours.pt2"))
+    assert loaded(inputs).tolist() == [2.0, 2.0, 2.0]
+    with torch._dynamo.config.patch(enable_aot_compile=True):
+        torchs = torch.compile(double, fullgraph=True).aot_compile(((torch.ones(5),), {}))
+    torchs.save_compiled_function(f"{folder}/torchs.pt2")
+    with (Path(folder) / "torchs.pt2").open("rb") as file:
+        assert torch.compiler.load_compiled_function(file)(torch.ones(5)).tolist() == [2.0] * 5

@@ -1,0 +1,48 @@
+"""torch's caches of compiled graphs: off while a capture records, and as the program has them where it must have them."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch._functorch.config as functorch_config
+import torch._inductor.config as inductor_config
+
+from fx_explorer.capture.patching import configured
+
+CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+_AUTOGRAD_CACHE_OFF: dict[str, Any] = {"enable_autograd_cache": False}
+
+_as_before: list[list[tuple[Any, dict[str, Any]]]] = []
+"""For each capture that has them off, (config module, what the program had)."""
+
+
+@contextlib.contextmanager
+def caches_off() -> Iterator[None]:
+    """Inside the block everything is lowered: of a graph that comes from a cache there would be nothing to see."""
+    off = (inductor_config, CACHES_OFF), (functorch_config, _AUTOGRAD_CACHE_OFF)
+    before = [(config, {name: getattr(config, name) for name in values}) for config, values in off]
+    with contextlib.ExitStack() as stack:
+        for config, values in off:
+            stack.enter_context(configured(config, values))
+        _as_before.append(before)
+        stack.callback(_as_before.remove, before)
+        yield
+
+
+@contextlib.contextmanager
+def caches_as_before() -> Iterator[None]:
+    """Inside the block, within ``caches_off``, the caches are as the program had them before anything was recorded."""
+    with contextlib.ExitStack() as stack:
+        for config, values in _as_before[0] if _as_before else ():
+            stack.enter_context(configured(config, values))
+        yield
+
+
+def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:
+    """Inside the block what is compiled is cached, and no entry that is older is used. Kernels that are built already are."""
+    found: contextlib.AbstractContextManager[None] = torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex)
+    return found

@@ -38,7 +38,7 @@ async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(open_app: OpenApp,
         await driver.until(lambda: driver.explorer.reader)
         step(capture.session_path)
         capture.say(AT_DYNAMO)
-        await driver.until(lambda: "paused after Dynamo" in driver.header and "Everything became" in driver.screen)
+        await driver.until(lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen)
         await driver.press("M")
         assert "Nothing was marked by hand. Go to a node" in messages(driver)
         await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")

@@ -134,7 +134,7 @@ async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path
         await driver.until(lambda: driver.explorer.reader)
         step(capture.session_path)
         capture.say(AT_DYNAMO)
-        await driver.until(lambda: "paused after Dynamo" in driver.header and "Everything became" in driver.screen)
+        await driver.until(lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen)
         await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
         mark = Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7)
         assert capture.sent == [Command("mark", changes=Changes(marks=(mark,)))]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.words import file_name
 from fx_explorer.session import SessionReader
 
 DocumentKind = Literal["source", "graph", "artifact"]
@@ -129,7 +129,7 @@ def _stage_order(document: Document) -> tuple[int, int]:
 
 
 def source_document(file: model.SourceFile) -> Document:
-    return Document("source", file.id, PurePath(file.path).name, "python", file.line_count)
+    return Document("source", file.id, file_name(file.path), "python", file.line_count)
 
 
 def graph_document(graph: model.Graph, owner: str = "") -> Document:

@@ -52,11 +52,15 @@ def tensor(dtype: str, shape: Sequence[str] | None) -> str:
     return f"{dtype}[{', '.join(shape)}]" if shape is not None else ""
 
 
-def in_file(path: str, line: int) -> str:
-    """``model.py:32``; with its folder where many files have that name: ``logging/__init__.py:1622``."""
+def file_name(path: str) -> str:
+    """``model.py``; with its folder where many files have that name: ``logging/__init__.py``."""
     file = PurePath(path)
-    name = f"{file.parent.name}/{file.name}" if file.stem in ("__init__", "__main__") and file.parent.name else file.name
-    return f"{name}:{line}"
+    return f"{file.parent.name}/{file.name}" if file.stem in ("__init__", "__main__") and file.parent.name else file.name
+
+
+def in_file(path: str, line: int) -> str:
+    """``model.py:32``"""
+    return f"{file_name(path)}:{line}"
 
 
 def listed(words: Iterable[str], limit: int = 3) -> str:

@@ -26,6 +26,10 @@ BUILT = ("build",)
 """Compared with a bare process that builds and runs its kernels, and compiles a backward when it runs. The others are compared
 with one that builds nothing and lowers the backward at once, as an inspection does and says in its session."""
 
+NOT_AT_ONCE = {"compiled_autograd_and_hooks": "torch cannot lower a backward of compiled autograd at once, and asserts"}
+"""Programs that end otherwise in a bare process that lowers the backward at once, and why. While inspecting, one that cannot be
+lowered is a failure in the session only."""
+
 
 def run(how: str, names: list[str], folder: Path, *, quick: bool = False) -> dict[str, dict[str, Any]]:
     into = folder / f"{how}{'-quick' * quick}"
@@ -53,10 +57,12 @@ def main() -> None:
                 bare[quick] = run("bare", arguments.only, folder, quick=quick)
             ours = run(how, arguments.only, folder, quick=quick)
             found = {name: different for name in bare[quick] if (different := differences(bare[quick][name], ours[name]))}
-            is_different |= bool(found)
-            print(f"{how:8} {len(ours) - len(found)} of {len(ours)} equal ({time.monotonic() - began_s:.0f} s)", flush=True)
-            for program, different in found.items():
-                print(f"  {program}", *different, sep="\n    ", flush=True)
+            explained = found.keys() & NOT_AT_ONCE.keys() if quick else set()
+            is_different |= bool(found.keys() - explained)
+            counts = f"{len(ours) - len(found)} of {len(ours)} equal, {len(explained)} explained"
+            print(f"{how:8} {counts} ({time.monotonic() - began_s:.0f} s)", flush=True)
+            for program in found.keys() - explained:
+                print(f"  {program}", *found[program], sep="\n    ", flush=True)
     raise SystemExit(1 if is_different else 0)
 
 

@@ -237,6 +237,8 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
     reported["source"] = reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
     if kind == "keys":
         return _keys_change(reported["source"], source, old, new)
+    if kind == "has" and source and plain_name(reported["source"]).startswith(f"{plain_name(source)}."):
+        reported["source"] = source  # torch 2.11 names the attribute that is gone, and not whose it was
     named = plain_name(reported["source"]) + (".training" if kind == "training" else "")
     was, is_now = _values(kind, reported, old, new)
     where = _where(source or reported.get("source", ""))

@@ -15,6 +15,7 @@ import torch
 from fx_explorer.capture.earlier_graph import EarlierGraph, nested_pairs
 from fx_explorer.capture.graphs import CALLS
 from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.replaced_nodes import replaced_by
 from fx_explorer.capture.segments import RecordedGraph, Segment
 from fx_explorer.model import Link
 from fx_explorer.model.link import How
@@ -85,7 +86,17 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
     if same_call:
         return tuple(same_call), "seq_nr"
-    return tuple(earlier.by_line.get(node.meta.get("stack_trace") or "", ())), "stack_trace"
+    same_line = tuple(earlier.by_line.get(node.meta.get("stack_trace") or "", ()))
+    return (same_line, "stack_trace") if same_line else (_matched_nodes(node, earlier), "identity")
+
+
+def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...]:
+    """The calls that a pattern matched; those that are a pass's own work again, by what they stand for."""
+    found: list[int] = []
+    for old in replaced_by(node):
+        if old.op in CALLS:
+            found += _same_node(old, earlier)[0] or _replaced_node(old, earlier)[0]
+    return tuple(dict.fromkeys(found))
 
 
 def _input(node: torch.fx.Node, inputs: list[int]) -> Found:

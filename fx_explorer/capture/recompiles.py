@@ -97,6 +97,9 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     if isinstance(found, dict | types.MappingProxyType):
         asked = (part.partition("  # ")[0].rstrip() for leaf in leaves(manager.root) for part in leaf.parts)
         return keys_change(mapping, found, asked, described)
+    gone = _GONE_ATTRIBUTE.match(failed)
+    if gone:
+        return GuardedValue(_owner(scope, gone["source"]))
     source = tensor_source(failed)
     if source:
         return GuardedValue(source, new=_tensor_value(failed, scope.value(source)))
@@ -141,6 +144,16 @@ class Scope:
         """One or more of the sizes' conditions do, which torch checks and reports together."""
         found = self.value(part)
         return not found.is_known or found.value is not True
+
+
+_GONE_ATTRIBUTE = re.compile(r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source (?P<source>.+?)\s*$")
+"""``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind."""
+
+
+def _owner(scope: Scope, source: str) -> str:
+    """The object that lacks an attribute. torch 2.11 names the attribute, ``L['thing'].flag``, and later releases its owner."""
+    owner, dot, _ = source.rpartition(".")
+    return owner if dot and not scope.value(source).is_known and scope.value(owner).is_known else source
 
 
 _TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")

@@ -30,6 +30,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "keeping Dynamo out of fx-explorer": ("unseen", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
     "graphs after Inductor's passes": ("inductor", "pass_hooks"),
+    "what passes put in the place of nodes": ("replaced_nodes", "replacement_hook"),
     "Inductor's IR": ("inductor", "fusion_hook"),
     "kernels": ("inductor", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot", "aot_hooks"),

@@ -59,6 +59,15 @@ def marks_one_size() -> bool:
     return "dim" in inspect.signature(part("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
 
 
+# what is logged (torch/_functorch/_aot_autograd/graph_compile.py)
+
+
+def prints_subclasses_it_compiles() -> bool:
+    """Whether AOTAutograd turns what it knows of a graph into text for a log that nobody reads, fake tensors of the program's
+    classes included: what a ``__repr__`` raises ends the compilation. 2.11 does, 2.13 leaves it to the log."""
+    return "str" in part("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
+
+
 # saving (torch/_dynamo/aot_compile.py)
 
 

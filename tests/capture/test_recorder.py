@@ -321,7 +321,8 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
     assert "cache" not in stage_times(first).by_stage
     loaded = stage_times(again).by_stage
     assert loaded["cache"] > 0
-    assert not {"pre_grad", "post_grad", "schedule"} & set(loaded)
+    assert not {"post_grad", "schedule"} & set(loaded)
+    assert ("pre_grad" in loaded) is bool(again.rows(Graph, stage="pre_grad"))  # 2.11 looks into its caches after these passes
     (lowered,) = first.rows(Artifact, kind="output_code")
     (cached,) = again.rows(Artifact, kind="output_code")
     assert again.text(cached.text) == first.text(lowered.text)

@@ -16,10 +16,14 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from fx_explorer.capture.driving.ways import KeptSegment
+from fx_explorer.capture.versions import prints_subclasses_it_compiles
 
 
 def can_wait(kept: KeptSegment) -> bool:
-    """Not with a backend or a pass of the program's own: it expects them to be called now."""
+    """Not with a backend or a pass of the program's own: it expects them to be called now. Nor with a tensor subclass where
+    torch prints it, which may fail, after AOTAutograd's tracing."""
+    if prints_subclasses_it_compiles() and any(map(_is_wrapper, kept.inputs)):
+        return False
     return _is_no_programs(kept.compiler) and not kept.circumstances.program_is_called
 
 

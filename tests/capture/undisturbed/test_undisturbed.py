@@ -169,6 +169,6 @@ def test_a_program_whose_graphs_wait_for_the_user_is_compiled_the_same(run: Run)
 
 def test_what_is_compared_would_show_a_difference(run: Run) -> None:
     bare = run("bare", PROGRAMS)
-    assert differences(bare["wrapper_without_repr"], bare["break_in_try"])
-    assert bare["wrapper_without_repr"]["counters"]["stats"]["unique_graphs"] == 1
+    assert differences(bare["in_place_and_views"], bare["break_in_try"])
+    assert bare["in_place_and_views"]["counters"]["stats"]["unique_graphs"] == 1
     assert sum(len(found["codes"]) for found in bare.values()) > len(PROGRAMS)

@@ -44,7 +44,8 @@ or a saved session (model.fxs). A file that is called like a command is written 
 exit codes:
   0  fine                               3  your program raised (the session is kept)
   1  a check failed                     4  the worker died or timed out (the session is kept)
-  2  bad usage, or target not found     5  the session cannot be read
+  2  bad usage, target not found,       5  the session cannot be read
+     nothing compiled
   130, 143, 129  ended by Ctrl-C, SIGTERM, a closed terminal (the session is kept)
 
 examples:

@@ -20,7 +20,7 @@ class Totals:
     graph_break_hits: int
     recompiles: int
     kernels: int
-    """Generated functions and library calls."""
+    """Generated functions and library calls; not what runs other graphs: conditionals, loops, calls of a region."""
     compile_s: float
     skipped_records: int
     """Records that could not be read or understood; shown, never hidden."""
@@ -32,6 +32,9 @@ DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
 
 _COUNTS = "compilation NOT IN (SELECT id FROM compilation WHERE status = 'restarted')"
 """An attempt that Dynamo gave up for another is shown, but not counted: torch does not count it either."""
+
+IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
+"""A row of kernel that runs other graphs is none: theirs are rows of their own."""
 
 _ONCE = "branch_of = ''"
 """A compilation counts once, however many ways were taken from its gates."""
@@ -48,7 +51,7 @@ def totals(reader: SessionReader) -> Totals:
         graph_breaks=_number(reader, f"SELECT count(*) FROM (SELECT DISTINCT {DISTINCT_BREAK} FROM graph_break)"),
         graph_break_hits=reader.count(model.GraphBreak),
         recompiles=_number(reader, "SELECT count(DISTINCT compilation) FROM recompile"),
-        kernels=_number(reader, f"SELECT count(*) FROM kernel WHERE {_COUNTS} AND {kernels}"),
+        kernels=_number(reader, f"SELECT count(*) FROM kernel WHERE {IS_KERNEL} AND {_COUNTS} AND {kernels}"),
         compile_s=compile_seconds(reader),
         skipped_records=_skipped_records(reader),
     )

@@ -141,7 +141,7 @@ def _result(reader: SessionReader, way: Way, outcome: Outcome, said: str) -> Dyn
         guards=check_count(reader),
         symbols=sum(not row.became for row in symbols),
         specialized=sum(bool(row.became) for row in symbols),
-        kernels=reader.count(model.Kernel),
+        kernels=sum(not kernel.runs for kernel in reader.rows(model.Kernel)),
         compile_s=sum(row.duration_s for row in compiled),
         others="used again" if taken else "compiled again" if rejected else "",
         reason="" if taken else said or (rejected.reason if rejected else ""),

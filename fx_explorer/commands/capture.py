@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fx_explorer.commands.capture_options import add_capture_arguments, request_from
+from fx_explorer.commands.capture_options import add_allow_argument, add_capture_arguments, request_from
 from fx_explorer.commands.outputs import add_force_argument, session_output
 
 
@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
     add_force_argument(parser)
-    parser.add_argument("--allow-nothing", action="store_true", help="end with 0, not with 2, when nothing was compiled")
+    add_allow_argument(parser)
     add_capture_arguments(parser)
 
 

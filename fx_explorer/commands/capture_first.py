@@ -10,7 +10,7 @@ from pathlib import Path
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.capture_options import request_from
-from fx_explorer.commands.following import interrupts
+from fx_explorer.commands.following import interrupts, unless_compiled
 from fx_explorer.commands.progress import Progress
 from fx_explorer.session import SessionReader
 
@@ -20,7 +20,8 @@ async def capture_first(
 ) -> int:
     """Capture, let ``answer`` read the session, and return the exit code the capture ended with.
 
-    Nothing is answered for a target that could not be started. Without ``output`` the session is temporary; it is kept, and
+    Nothing is answered for a target that could not be started. A command with ``--allow-nothing`` ends with 2 without it where
+    nothing was compiled, when it has answered. Without ``output`` the session is temporary; it is kept, and
     its place told, when the capture did not end well.
     """
     progress = Progress(sys.stderr, pass_through=False)
@@ -44,7 +45,9 @@ async def capture_first(
             with SessionReader(capture.session_path) as reader:
                 answer(reader)
             keep = keep and exit_code(outcome, as_script=False) != 0
-        return exit_code(outcome, as_script=False, stopped_by=capture.stopped_by)
+        code = exit_code(outcome, as_script=False, stopped_by=capture.stopped_by)
+        may_be_empty = getattr(arguments, "allow_nothing", True)
+        return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
     finally:
         progress.end()
         if keep:

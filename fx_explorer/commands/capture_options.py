@@ -11,6 +11,10 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Gpu
 
 
+def add_allow_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--allow-nothing", action="store_true", help="end with 0, not with 2, when nothing was compiled")
+
+
 def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
     """``--call`` … ``--timeout``, in the groups of the help. ``several_gpus``: ``--gpu`` may be repeated, and is a list."""
     what = parser.add_argument_group("what to compile")

@@ -51,13 +51,18 @@ async def _follow(
     code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
     if request.as_script and outcome.kind in SCRIPT_ENDED:
         progress.tell(f"exit code {code}, the script's own")
-    if code or may_be_empty or _has_compiled(capture.session_path):
-        return code
-    progress.tell(f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)")
-    return NOTHING_COMPILED
+    return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
 
 
 SCRIPT_ENDED = ("finished", "raised", "exited", "incomplete")
+
+
+def unless_compiled(session: Path, progress: Progress, *, may_be_empty: bool) -> int:
+    """Exit code of a capture that went well: it is said where nothing was compiled, unless it ``may_be_empty``."""
+    if may_be_empty or _has_compiled(session):
+        return 0
+    progress.tell(f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)")
+    return NOTHING_COMPILED
 
 
 def _has_compiled(session: Path) -> bool:

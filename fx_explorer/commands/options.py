@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fx_explorer.commands.capture_options import add_capture_arguments, option
+from fx_explorer.commands.capture_options import add_allow_argument, add_capture_arguments, option
 from fx_explorer.commands.given_session import answer_from
 from fx_explorer.commands.trusting import add_trust_argument, check_program
 from fx_explorer.errors import UsageError
@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=option,
         help="capture again with this value, and say what changed; several are tried together",
     )
+    add_allow_argument(parser)
     add_trust_argument(parser)
     add_capture_arguments(parser)
 

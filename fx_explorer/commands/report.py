@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
-from fx_explorer.commands.capture_options import add_capture_arguments
+from fx_explorer.commands.capture_options import add_allow_argument, add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
 from fx_explorer.commands.measure_first import add_measure_argument, with_break_times
 from fx_explorer.commands.outputs import add_force_argument, text_output
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=["json"], default="json", help="json: the documented schema (default)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout")
     add_force_argument(parser)
+    add_allow_argument(parser)
     add_measure_argument(parser)
     add_kernels_argument(parser)
     add_capture_arguments(parser)

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 from torch._dynamo import register_backend
 from torch._dynamo.backends import registry
+from torch._inductor.graph import GraphLowering
 
+from fx_explorer.capture.driving.afterwards import NOT_RAISED
 from fx_explorer.model import GATES, Changes, Command, Compilation, Failure, Gate, Graph, PassFile
 from tests.capture.driving import STEPS, Broken, Driven, Given, drive
 
@@ -55,6 +57,23 @@ def test_a_way_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(t
     result = driven(tmp_path, Command("abort"), again, Command("step"), Command(kind), again, Command("go"), pause="step")
     assert [result.way(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["left", "left", "ok"]
     assert result.paused_at()[-1] == (None, "")
+
+
+def test_a_graph_that_fails_when_it_no_longer_waits_is_told_as_an_exception_that_a_run_without_pause_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no lowering")
+
+    monkeypatch.setattr(GraphLowering, "run", fails)
+    waited = driven(tmp_path, Command("go"), pause="dynamo")
+    assert waited.error is None
+    (told,) = [text for text in waited.said("note") if text.startswith("[0/0] failed:")]
+    assert "no lowering" in told
+    assert told.endswith(NOT_RAISED)
+    with pytest.raises(Exception, match="no lowering"):
+        torch.compile(Small())(torch.randn(2, 16))
+    torch._dynamo.reset()
 
 
 WRONG: dict[str, Command] = {

@@ -16,6 +16,7 @@ from fx_explorer.analysis.kernels import kernels_by_direction
 from fx_explorer.analysis.nested_regions import region_uses
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.totals import totals
 from fx_explorer.model import Artifact, Graph, Kernel, LineNode, Node, SavedTensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.kernels import kernels_table
@@ -253,6 +254,7 @@ def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None
 def test_a_region_in_the_kernels_is_a_call_of_it_and_shared_kernels_count_once(tmp_path: Path, partitioned: Torchs) -> None:
     reader = record(tmp_path / "k.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
     (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
+    assert totals(reader).kernels == sum(not kernel.runs for kernel in reader.rows(Kernel)) < reader.count(Kernel)
     assert forward.control == ("call of a region",) * _region_calls(partitioned[-1][1])
     (code, *_) = [reader.text(a.text) for a in reader.rows(Artifact, kind="output_code", direction="forward")]
     assert forward.generated == code.count("= async_compile.")

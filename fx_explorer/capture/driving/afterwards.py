@@ -29,7 +29,7 @@ from fx_explorer.capture.error_lines import one_line
 from fx_explorer.capture.inspecting import backward_at_once
 from fx_explorer.capture.unseen import patched_in_programs
 from fx_explorer.errors import UsageError
-from fx_explorer.model import GATES, Command, Notice
+from fx_explorer.model import GATES, Changes, Command, Notice
 
 
 def finish(steering: Steering, at_hand: Callable[[], None]) -> None:
@@ -143,4 +143,10 @@ def _compile_outside(steering: Steering, kept: KeptSegment, way: Way, graph: tor
             with late_guards(steering.recording, kept, way), backward_at_once():
                 taking(steering, kept, way, lambda: follow(steering, kept, way, graph, compile_here))
     except Exception as error:  # noqa: BLE001 - recorded with the way by taking, and told
-        steering.recording.notify(Notice("note", text=f"[{way.row.name}] failed: {one_line(str(error))}"))
+        text = f"[{way.row.name}] failed: {one_line(str(error))}"
+        if way is kept.ways[0] and way.changes == Changes() and not torch._dynamo.config.suppress_errors:
+            text = f"{text}; {NOT_RAISED}"
+        steering.recording.notify(Notice("note", text=text))
+
+
+NOT_RAISED = "the program has not had this exception, since it went on while the graph waited; without a pause it does"

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from fx_explorer.capture.driving.ways import KeptSegment
@@ -22,7 +23,7 @@ from fx_explorer.capture.versions import prints_subclasses_it_compiles
 def can_wait(kept: KeptSegment) -> bool:
     """Not with a backend or a pass of the program's own: it expects them to be called now. Nor with a tensor subclass where
     torch prints it, which may fail, after AOTAutograd's tracing."""
-    if prints_subclasses_it_compiles() and any(map(_is_wrapper, kept.inputs)):
+    if prints_subclasses_it_compiles() and _has_wrappers(kept):
         return False
     return _is_no_programs(kept.compiler) and not kept.circumstances.program_is_called
 
@@ -49,6 +50,12 @@ def _has_float_symbols(kept: KeptSegment) -> bool:
     """Those of the frame, not of the graph: also one that the graph no longer has may have to be a constant."""
     shapes = kept.shape_env()
     return shapes is not None and any(symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range)
+
+
+def _has_wrappers(kept: KeptSegment) -> bool:
+    """Among the inputs, or made inside."""
+    made = (leaf for node in kept.dynamo.graph.nodes for leaf in tree_leaves(node.meta.get("example_value")))
+    return any(map(_is_wrapper, kept.inputs)) or any(map(_is_wrapper, made))
 
 
 def _is_wrapper(value: object) -> bool:

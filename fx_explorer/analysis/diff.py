@@ -7,11 +7,11 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
+from fx_explorer.model.bounded_matching import BoundedMatcher
 
 Sign = Literal[" ", "-", "+", "~"]
 """The same, only before, only after, changed."""
@@ -33,7 +33,7 @@ def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> lis
     of another.
     """
     old, new = _signatures(before), _signatures(after)
-    matcher = _Matcher([one.what for one in old], [one.what for one in new], autojunk=False)
+    matcher = BoundedMatcher([one.what for one in old], [one.what for one in new], autojunk=False)
     whole = {id(node): one.whole for node, one in zip((*before, *after), (*old, *new), strict=True)}
     return [_compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node)]
 
@@ -48,7 +48,7 @@ def text_diff(before: Sequence[str], after: Sequence[str]) -> list[DiffRow[str]]
     """By line, as far as they are ``comparable``. Lines that repeat often are no anchors in long texts, so 10,000 lines take a
     moment only."""
     before, after = comparable(before), comparable(after)
-    return list(_rows(before, after, _Matcher(before, after), _is_changed_line))
+    return list(_rows(before, after, BoundedMatcher(before, after), _is_changed_line))
 
 
 MOST_LINES = 50_000
@@ -62,28 +62,6 @@ def comparable(lines: Sequence[str]) -> list[str]:
     rest = "\n".join(lines[MOST_LINES:]).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(rest).hexdigest()[:16]
     return [*lines[:MOST_LINES], f"… {len(lines) - MOST_LINES:,} more lines are not compared one by one (digest {digest})"]
-
-
-MOST_STEPS = 20_000_000
-"""Of a comparison: about two seconds. 30,000 lines of code with 1,000 changes take 4,300,000."""
-
-
-class _Matcher(difflib.SequenceMatcher[str]):
-    """One that comes to an end: texts can be made for which difflib takes the cube of their length.
-
-    What it has no steps left for counts as replaced: the difference is true, and longer than it could be."""
-
-    b2j: dict[str, list[int]]
-    """difflib's own: where each line stands in ``after``."""
-
-    def __init__(self, before: Sequence[str], after: Sequence[str], *, autojunk: bool = True) -> None:
-        super().__init__(None, before, after, autojunk)
-        self._steps_until = [0, *accumulate(1 + len(self.b2j.get(line, ())) for line in before)]
-        self._left = MOST_STEPS
-
-    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> difflib.Match:
-        self._left -= self._steps_until[-1 if ahi is None else ahi] - self._steps_until[alo]
-        return super().find_longest_match(alo, ahi, blo, bhi) if self._left > 0 else difflib.Match(alo, blo, 0)
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer.errors import UsageError
+from fx_explorer.model.bounded_matching import unified_diff
 
 IMPORT = "import torch.fx.traceback as fx_traceback"
 
@@ -68,7 +68,7 @@ def marking_diff(source: str, path: str, *blocks: Block) -> str:
         last = block.last_line + sum(line <= block.last_line for line in above)
         marked = _marked(marked, _statements(_parsed(marked, path), path, first, last), block.annotation, path)
         above.append(block.first_line)
-    return _diff(source, path, _with_import(marked, path))
+    return unified_diff(source.splitlines(True), _with_import(marked, path).splitlines(True), path)
 
 
 def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int, int]:
@@ -238,8 +238,3 @@ def _import_line(tree: ast.Module) -> int:
             break
         line = _end(node)
     return line
-
-
-def _diff(before: str, path: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from difflib import SequenceMatcher
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.mending.in_place import NewContent, write_all
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.on_disk import SourceOnDisk, changed_on_disk, read
+from fx_explorer.model.bounded_matching import changed_lines
 
 
 def accept_all(mend: Mend) -> list[Path]:
@@ -73,7 +73,7 @@ def _with_ends(mend: Mend, now: SourceOnDisk) -> list[str]:
     before, after = (text.removesuffix("\n").split("\n") for text in (mend.before, mend.after))
     end = next(filter(None, map(_end_of, now.lines)), "\n")
     lines: list[str] = []
-    for kind, first, last, new_first, new_last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for kind, first, last, new_first, new_last in changed_lines(before, after):
         if kind == "equal":
             kept = [line if _end_of(line) else line + end for line in now.lines[first:last]]
             end = _end_of(kept[-1])

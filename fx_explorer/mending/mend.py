@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from fx_explorer.model.bounded_matching import unified_diff
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,7 @@ class Mend:
     def _own_diff(self) -> str:
         path = str(relative(self.path)).lstrip("/")
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        return unified_diff(before, after, path)
 
     @property
     def instruction(self) -> str:

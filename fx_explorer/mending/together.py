@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 import libcst as cst
 
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.trial import Trial
+from fx_explorer.model.bounded_matching import changed_lines
 
 TITLE = "all good mends together"
 
@@ -149,6 +149,6 @@ class _Merged:
 
 def _hunks(mend: Mend) -> Iterator[_Hunk]:
     before, after = (text.splitlines(keepends=True) for text in (mend.before, mend.after))
-    for kind, first, last, new_first, new_last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for kind, first, last, new_first, new_last in changed_lines(before, after):
         if kind != "equal":
             yield _Hunk(first, last, tuple(after[new_first:new_last]), mend.title)

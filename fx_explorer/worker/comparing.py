@@ -14,6 +14,7 @@ import torch
 from fx_explorer.model import Verification
 from fx_explorer.worker import identity
 from fx_explorer.worker.observing import WHILE_COMPILING
+from fx_explorer.worker.process_state import OF_PROCESS
 from fx_explorer.worker.reachable import UNCHANGED
 
 MAX_DIFFERENCES = 12
@@ -140,7 +141,7 @@ class Comparison:
         return any(own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'")) for root in self.ignored)
 
     def _may_be_new(self, name: str) -> bool:
-        if name in _SET_BY_INDUCTOR:
+        if name in _SET_BY_INDUCTOR or name.startswith(OF_PROCESS):
             return True
         found = _GLOBAL.match(name.removeprefix("the gradient of "))
         return self.known is not None and found is not None and not self.known & {found[0], found["of_main"]}

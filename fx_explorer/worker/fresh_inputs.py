@@ -63,6 +63,11 @@ _OF_ALL: dict[str, Change] = {
 
 LARGEST = "the largest and smallest integers"
 
+ALL_LARGE = "large integers"
+
+_LARGE_BITS = 40
+"""A sum of some such numbers is an integer of 64 bits yet, and its square is not."""
+
 _OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "flags the other way": lambda value: not value if isinstance(value, bool) else value,
     "numbers one larger": lambda value: value if isinstance(value, bool) else value + 1,
@@ -91,6 +96,7 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
         yield words, arguments.changed(lambda tensor, change=change: _like(change(tensor.detach()), tensor))  # type: ignore[misc]
     if any(_is_integer(tensor) for tensor in tensors):
         yield LARGEST, arguments.changed(_largest)
+        yield ALL_LARGE, arguments.changed(_all_large)
     for seed in SEEDS if tensors else ():
         generator = torch.Generator().manual_seed(seed)
         yield f"random inputs (seed {seed})", arguments.changed(lambda tensor, using=generator: _random(tensor, using))  # type: ignore[misc]
@@ -120,6 +126,14 @@ def _largest(tensor: torch.Tensor) -> torch.Tensor:
         return _like(tensor, tensor)
     of_dtype = torch.iinfo(tensor.dtype)
     return _like(_first_elements(of_dtype.max, of_dtype.min)(tensor.detach()), tensor)
+
+
+def _all_large(tensor: torch.Tensor) -> torch.Tensor:
+    """The example's, moved far from zero. The largest and the smallest integer cancel each other out in a sum; these do not."""
+    if not _is_integer(tensor):
+        return _like(tensor, tensor)
+    bits = torch.iinfo(tensor.dtype).bits
+    return _like(tensor.detach() + (1 << min(bits - 2, _LARGE_BITS)), tensor)
 
 
 def _float(tensor: torch.Tensor, change: Change) -> torch.Tensor:

@@ -17,6 +17,7 @@ import torch
 from fx_explorer.worker.inputs import Arguments, tensors
 from fx_explorer.worker.outside import Outward
 from fx_explorer.worker.printed import Written, printed
+from fx_explorer.worker.process_state import ProcessState
 from fx_explorer.worker.reachable import Reached, Walk
 from fx_explorer.worker.settings_of_process import settings_of_process
 from fx_explorer.worker.target import Target
@@ -77,6 +78,7 @@ class Observer:
         self._code = code
         self._networks = _networks(target, code.modules())
         self._environment = dict(os.environ)
+        self._process = ProcessState()
         self._calls = 0
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
         """What every call begins with."""
@@ -162,7 +164,7 @@ class Observer:
         for name, value in os.environ.items():
             if self._environment.get(name) != value:
                 walk.add("environment", f"os.environ[{name!r}]", value)
-        for name, value in settings_of_process().items():
+        for name, value in {**settings_of_process(), **self._process.changes()}.items():
             walk.add("setting", name, value)
         return walk.reached()
 

@@ -13,10 +13,11 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+
+from fx_explorer.model.bounded_matching import changed_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,8 @@ class WaysTaken:
 
 def replaced_lines(before: str, after: str) -> set[int]:
     """Lines of ``before``, from 1, that are not in ``after``."""
-    matcher = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
-    return {line + 1 for kind, first, last, _, _ in matcher.get_opcodes() if kind != "equal" for line in range(first, last)}
+    changes = changed_lines(before.splitlines(), after.splitlines())
+    return {line + 1 for kind, first, last, _, _ in changes if kind != "equal" for line in range(first, last)}
 
 
 def conditional_jumps(code: CodeType) -> dict[int, Jump]:

@@ -126,6 +126,29 @@ STATE = [
 ]
 
 
+def of_process(name: str, line: str, said: str, module: str) -> Pair:
+    """A setting of the process that the line changes, in a module that is not the program's."""
+    return alone(name, line, f"the process's {said}", f"import {module}")
+
+
+PROCESS = [
+    of_process("a filter of warnings", "warnings.filterwarnings('ignore', 'mending')", "filter of warnings", "warnings"),
+    of_process("a logger's level", "logging.getLogger('mending').setLevel(len(x) + 10)", "level of the logger", "logging"),
+    of_process("logging, disabled", "logging.disable(3)", "logging.disable", "logging"),
+    of_process("a signal's handler", "signal.signal(signal.SIGUSR2, signal.SIG_IGN)", "handler of SIGUSR2", "signal"),
+    of_process("where modules are looked for", "sys.path.append('/mending')", "sys.path with", "sys"),
+    of_process("decimal's context", "decimal.getcontext().prec = 5", "precision", "decimal"),
+    of_process("NumPy's errors", "numpy.seterr(divide='raise')", "floating-point errors", "numpy"),
+    of_process("NumPy's print options", "numpy.set_printoptions(precision=2)", "print options of NumPy", "numpy"),
+    of_process("torch's print options", "torch.set_printoptions(precision=2)", "print options of torch", "torch"),
+    of_process("denormal numbers", "torch.set_flush_denormal(True)", "flushing of denormal", "torch"),
+    of_process("oneDNN", "torch.backends.mkldnn.set_flags(False)", "use of oneDNN", "torch.backends.mkldnn"),
+    of_process("cuDNN", "torch.backends.cudnn.deterministic = True", "settings of cuDNN", "torch.backends.cudnn"),
+    of_process("an attribute of a module of Python's", "math.mending = 1", "math.mending", "math"),
+    of_process("a builtin", "builtins.mending = 1", "builtins.mending", "builtins"),
+]
+
+
 def of(
     name: str, before: str, after: str, said: str, head: str = "", inputs: str = "torch.linspace(-1, 2, 4).requires_grad_()"
 ) -> Pair:
@@ -212,6 +235,13 @@ OTHER_INPUTS = [
     of("zero", "return x * 2 if x.any() else x + 1", "return x * 2", "zeros"),
     of("not a number", "return x * 2 if not x.isnan().any() else torch.zeros(4)", "return x * 2", "NaN"),
     of("infinite", "return x * 2 if not x.isinf().any() else torch.zeros(4)", "return x * 2", "infinities"),
+    of(
+        "large integers that do not cancel out",
+        "return x.float() * (x.sum().item() ** 2)",
+        "return x.float() * (x.sum() ** 2)",
+        "large integers",
+        inputs="torch.arange(4)",
+    ),
     of("the largest integer", "return x + 1 if x.max() < 2**60 else x", "return x + 1", "largest", inputs="torch.arange(4)"),
     of("all ones", "return x * 2 if not (x == 1).all() else x", "return x * 2", "as ones"),
     of("a flag", "return x[0] * 2 if x[1] else x[0]", "return x[0] * 2", "flags", inputs="([torch.ones(2), True],)"),

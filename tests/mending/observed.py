@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +58,22 @@ def differences(folder: Path, before: str, after: str, inputs: str = "torch.lins
     other = observed(file, header(after), inputs)
     result = {**one, "hidden": list(hidden.found), "not reached": ways.not_taken()}
     return compared(result, other["seen"], other["names"], other["words"], is_built=False)
+
+
+def in_a_child(work: Callable[[], list[str]]) -> list[str]:
+    """What it returns, of a process that is forked for it: what it changes of its process is gone afterwards."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, json.dumps(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        found: list[str] = json.load(told)
+    os.waitpid(pid, 0)
+    return found
 
 
 def header(text: str) -> str:

@@ -208,6 +208,14 @@ def test_a_function_that_cannot_be_split_is_not(tmp_path: Path, function: str) -
     assert titles == ["let the graph hold the backward"]
 
 
+@pytest.mark.parametrize("line", ["assert len(x) < 3", "if len(x) > 3: raise ValueError", "y = y + 1"])
+def test_a_print_is_not_moved_behind_what_raises_by_design(tmp_path: Path, line: str) -> None:
+    body = ["assert len(x)", "y = x + 1", "print(y.sum())  # here", line, "return y"]
+    source = "import torch\ndef f(x):\n" + "".join(f"    {one}\n" for one in body)
+    titles = [mend.title for mend in proposed(tmp_path / "s.fxs", source)]
+    assert ("print at the end of the function" in titles) == (line == "y = y + 1")
+
+
 def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
     source = """
         import torch

@@ -9,7 +9,7 @@ import pytest
 
 from tests.mending import cases_of_change as cases
 from tests.mending.cases_of_change import Pair
-from tests.mending.observed import differences
+from tests.mending.observed import differences, in_a_child
 
 DIFFERING = [*cases.STATE, *cases.RESULTS, *cases.OTHER_INPUTS, *cases.WRITTEN_AND_RAISED]
 
@@ -19,6 +19,12 @@ def test_a_difference_of_one_kind_is_found(tmp_path: Path, pair: Pair) -> None:
     found = differences(tmp_path, pair.before, pair.after, pair.inputs)
     assert found.differences, "nothing was found"
     assert any(pair.said in told for told in found.differences), found.differences
+
+
+@pytest.mark.parametrize("pair", cases.PROCESS, ids=lambda pair: pair.name)
+def test_a_setting_of_the_process_that_only_the_original_changes_is_found(tmp_path: Path, pair: Pair) -> None:
+    found = in_a_child(lambda: differences(tmp_path, pair.before, pair.after, pair.inputs).differences)
+    assert any(pair.said in told for told in found), found
 
 
 @pytest.mark.parametrize("pair", cases.PRINTED, ids=lambda pair: pair.name)

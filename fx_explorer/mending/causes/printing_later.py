@@ -15,6 +15,8 @@ from fx_explorer.mending.sites import Site
 from fx_explorer.mending.splitting import Parts, body_lines, function_to_split, split, texts
 from fx_explorer.session import SessionReader
 
+_RISK = "Where a line behind the print raises, nothing is written."
+
 _WHY = "What is written is computed where it stood, and written later: what came after the print joins what was before it."
 
 
@@ -32,7 +34,7 @@ def mends(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _edit(site: Site, title: str, splices: list[Splice]) -> Mend:
-    return replace(site.edit(title, _WHY, splices), keeps_prints=True)
+    return replace(site.edit(title, _WHY, splices, _RISK), keeps_prints=True)
 
 
 class _Moved:
@@ -56,14 +58,16 @@ class _Moved:
 
 
 def _moved(site: Site) -> _Moved | None:
-    """None when the print is not one of the function's own lines, or the function has another way out than its end."""
+    """None when the print is not one of the function's own lines, or the function has another way out than its end: before an
+    exception the text would not be written."""
     code = site.code
     for statement, call, name in site.calls():
         line, function = code.line_of(statement), code.function(statement)
         is_print = name == "print" and isinstance(statement, cst.Expr) and statement.value is call
         lines = body_lines(function) if function and isinstance(function.body, cst.IndentedBlock) else []
         if is_print and function is not None and line in lines and _has_one_end(lines):
-            return _Moved(code, function, lines, lines.index(line), call)  # type: ignore[arg-type]
+            at = lines.index(line)  # type: ignore[arg-type]
+            return None if _raises(lines[at + 1 :]) else _Moved(code, function, lines, at, call)
     return None
 
 
@@ -72,6 +76,10 @@ def _has_one_end(lines: list[cst.BaseStatement]) -> bool:
     returns = [node for node in nodes if isinstance(node, cst.Return)]
     last = lines[-1].body if isinstance(lines[-1], cst.SimpleStatementLine) else ()
     return not any(isinstance(node, cst.Yield) for node in nodes) and all(list(last) == [one] for one in returns)
+
+
+def _raises(lines: list[cst.BaseStatement]) -> bool:
+    return any(isinstance(node, cst.Raise | cst.Assert) for line in lines for node in walk(line))
 
 
 def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:

@@ -1,0 +1,74 @@
+"""difflib's matcher, in bounded time: texts can be made for which it takes the cube of their length."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+MOST_STEPS = 20_000_000
+"""Of a comparison: about two seconds. 30,000 lines of code with 1,000 changes take 4,300,000."""
+
+Opcode = tuple[str, int, int, int, int]
+"""As ``difflib.SequenceMatcher.get_opcodes`` has them."""
+
+
+class BoundedMatcher(difflib.SequenceMatcher[str]):
+    """One that comes to an end.
+
+    What it has no steps left for counts as replaced: the difference is true, and longer than it could be."""
+
+    b2j: dict[str, list[int]]
+    """difflib's own: where each line stands in ``after``."""
+    opcodes: list[Opcode] | None
+    """difflib's own: what it has found."""
+
+    def __init__(self, before: Sequence[str], after: Sequence[str], *, autojunk: bool = True) -> None:
+        super().__init__(None, before, after, autojunk)
+        self._steps_until = [0, *accumulate(1 + len(self.b2j.get(line, ())) for line in before)]
+        self._left = MOST_STEPS
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> difflib.Match:
+        self._left -= self._steps_until[-1 if ahi is None else ahi] - self._steps_until[alo]
+        return super().find_longest_match(alo, ahi, blo, bhi) if self._left > 0 else difflib.Match(alo, blo, 0)
+
+
+def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
+    """Opcodes that make ``after`` of ``before``. What both begin and end with is not searched, since most edits are small."""
+    shorter = min(len(before), len(after))
+    first = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    rest = shorter - first
+    last = next((at for at in range(rest) if before[-1 - at] != after[-1 - at]), rest)
+    end, new_end = len(before) - last, len(after) - last
+    inner = BoundedMatcher(before[first:end], after[first:new_end], autojunk=False).get_opcodes()
+    moved = [(kind, i + first, i_end + first, j + first, j_end + first) for kind, i, i_end, j, j_end in inner]
+    head = [("equal", 0, first, 0, first)] if first else []
+    tail = [("equal", end, len(before), new_end, len(after))] if last else []
+    return [*head, *moved, *tail]
+
+
+def unified_diff(before: Sequence[str], after: Sequence[str], path: str) -> str:
+    """As ``difflib.unified_diff``, for ``patch -p1`` and ``git apply``. Lines have their ends."""
+    matcher = BoundedMatcher((), ())
+    matcher.opcodes = changed_lines(before, after)
+    groups = list(matcher.get_grouped_opcodes()) if list(before) != list(after) else []
+    lines = [f"--- a/{path}\n", f"+++ b/{path}\n"] if groups else []
+    for group in groups:
+        (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
+        lines += [f"@@ -{_range(i, i_end)} +{_range(j, j_end)} @@\n", *_hunk(group, before, after)]
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _hunk(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for kind, i, i_end, j, j_end in group:
+        if kind == "equal":
+            yield from (f" {line}" for line in before[i:i_end])
+        else:
+            yield from (f"-{line}" for line in before[i:i_end])
+            yield from (f"+{line}" for line in after[j:j_end])
+
+
+def _range(first: int, end: int) -> str:
+    """As a unified diff has it: from 1, the count left out where it is one, and the line before where it is nothing."""
+    count = end - first
+    return f"{first + 1}" if count == 1 else f"{first + bool(count)},{count}"

@@ -1,0 +1,108 @@
+"""What a call changes of its process beside the program's own values: settings of Python's and other libraries' modules.
+
+Compiling changes some of it too, by importing modules. So only what has changed since the beginning is told, and what the
+changed program has changed in addition is no difference (``comparing.py``).
+"""
+
+from __future__ import annotations
+
+import decimal
+import faulthandler
+import logging
+import signal
+import sys
+import tracemalloc
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+OF_PROCESS = "the process's "
+"""What the names of these facts begin with."""
+
+
+class ProcessState:
+    """As it is when this is made."""
+
+    def __init__(self) -> None:
+        self._facts = dict(_facts())
+        self._names = {module: dict(vars(module)) for module in _modules()}
+
+    def changes(self) -> dict[str, Any]:
+        """Name → plain value, of what is not as it was."""
+        before = self._facts
+        found = {name: value for name, value in _facts() if name not in before or before[name] != value}
+        for module, names in self._names.items():
+            found |= {f"{module.__name__}.{name}": _told(value) for name, value in _rebound(names, vars(module))}
+        return {f"{OF_PROCESS}{name}": value for name, value in found.items()}
+
+
+def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """Public names that stand for another object, which is no module: torch imports some of its own when it needs them."""
+    for name, value in now.items():
+        is_public = not name.startswith("_") and name not in _OURS
+        if is_public and before.get(name, _NOTHING) is not value and not isinstance(value, types.ModuleType):
+            yield name, value
+
+
+_NOTHING = object()
+
+_OURS = frozenset(["tempdir", "showwarning"])
+"""Names of ``tempfile`` and ``warnings`` that change when we read what a program writes (printed.py)."""
+
+
+def _told(value: object) -> object:
+    """Nothing but its type can be held against an object of another process."""
+    return value if type(value) in (bool, int, float, str, bytes, type(None)) else f"a {type(value).__qualname__}"
+
+
+def _modules() -> list[types.ModuleType]:
+    """Python's own, and torch and NumPy themselves."""
+    known = (*sys.stdlib_module_names, "torch", "numpy")
+    return [module for name in known if isinstance(module := sys.modules.get(name), types.ModuleType)]
+
+
+def _facts() -> Iterator[tuple[str, Any]]:
+    yield from ((f"filter of warnings {one!r}", True) for one in warnings.filters)
+    yield from _of_logging()
+    yield from ((f"handler of {one.name}", _name(signal.getsignal(one))) for one in signal.Signals if one not in _NOT_THEIRS)
+    yield from ((f"sys.path with {one!r}", True) for one in sys.path)
+    yield "tracing of memory", tracemalloc.is_tracing()
+    yield "fault handler", faulthandler.is_enabled()
+    yield from _of_libraries()
+    yield from _of_torch()
+
+
+_NOT_THEIRS = frozenset([signal.SIGALRM, signal.SIGCHLD])
+"""The first is ours while a call may not end (verifying.py)."""
+
+
+def _of_logging() -> Iterator[tuple[str, Any]]:
+    yield "logging.disable", logging.root.manager.disable
+    loggers = {"root": logging.root, **logging.root.manager.loggerDict}
+    for name, one in list(loggers.items()):
+        if isinstance(one, logging.Logger) and name.partition(".")[0] != "torch" and one.level:
+            yield f"level of the logger {name}", one.level
+
+
+def _of_libraries() -> Iterator[tuple[str, Any]]:
+    context = decimal.getcontext()
+    yield "precision and rounding of decimal", f"{context.prec}, {context.rounding}"
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        yield "floating-point errors of NumPy", repr(numpy.geterr())
+        yield "print options of NumPy", repr(numpy.get_printoptions())
+
+
+def _of_torch() -> Iterator[tuple[str, Any]]:
+    yield "print options of torch", repr(torch._tensor_str.PRINT_OPTS)
+    yield "flushing of denormal numbers", not bool(torch.tensor(1e-40) * 1.0)
+    yield "use of oneDNN", bool(torch._C._get_mkldnn_enabled())
+    cudnn = torch.backends.cudnn
+    yield "settings of cuDNN", repr((cudnn.enabled, cudnn.benchmark, cudnn.deterministic))
+
+
+def _name(handler: object) -> str:
+    return getattr(handler, "__qualname__", None) or str(handler)

@@ -141,10 +141,6 @@ class Lines(Sequence[Line]):
         """Line ``number`` (from 0) as it is shown."""
         return printable(self.raw(number))
 
-    def number_at(self, offset: int) -> int:
-        """The line that holds character ``offset`` of the text."""
-        return min(bisect_right(self._starts, offset) - 1, len(self) - 1)
-
     def _line(self, number: int) -> Line:
         start = self._starts[number]
         stop = start + len(self.raw(number))

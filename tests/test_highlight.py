@@ -183,11 +183,6 @@ def test_a_huge_line_is_shown_without_colours() -> None:
     assert [kind for _, kind in huge[0]] == ["text"]
 
 
-def test_an_offset_is_found_in_its_line() -> None:
-    text = lines("ab\ncd\nef", "text")
-    assert [text.number_at(i) for i in range(8)] == [0, 0, 0, 1, 1, 1, 2, 2]
-
-
 # printable
 
 

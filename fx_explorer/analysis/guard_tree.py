@@ -246,10 +246,6 @@ class Verdict:
     inputs: str
     answers: tuple[model.GuardAnswer, ...]
 
-    @property
-    def is_taken(self) -> bool:
-        return any(one.answer == "accepted" for one in self.answers)
-
 
 def verdicts(reader: SessionReader) -> list[Verdict]:
     """The latest first."""

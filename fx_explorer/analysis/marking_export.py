@@ -24,16 +24,6 @@ class _Run:
     statements: tuple[ast.stmt, ...]
 
 
-def decoded(source: bytes, path: str) -> str:
-    """The text of a source file; raises UsageError for one that is not UTF-8, as the edit could not be written back."""
-    try:
-        return source.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path} is not UTF-8 (byte {error.start}): an edit would change more of it. Put annotate() there by hand."
-        ) from None
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """A region and the lines (from 1, both included) whose statements are to be in it."""

@@ -73,11 +73,10 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
     with curtain(f"fx-explorer  {arguments.target}  ▷ starting"):
         app = _make_app(arguments, session)
-    app.trial_worker = (arguments.python, arguments.timeout)
-    app.trusts_sessions = arguments.trust
     app.run()
-    if app.left_behind:
-        sys.stderr.write(f"fx-explorer: {printable(app.left_behind)}\n")
+    left_behind = app.controllers.leaving.left_behind
+    if left_behind:
+        sys.stderr.write(f"fx-explorer: {printable(left_behind)}\n")
     from fx_explorer.tui.faults import faults_of
 
     for fault in faults_of(app):
@@ -88,12 +87,17 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerApp:
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import config_path, load_config
+    from fx_explorer.tui.controllers import Runners
+    from fx_explorer.tui.trial_worker import TrialWorker
 
+    trial_worker = TrialWorker(arguments.python, arguments.timeout)
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        trials = _dynamic_trials(arguments)
-        return ExplorerApp(session=session, config=config, try_mend=mend_trials(arguments), try_dynamic=trials)
+        runners = Runners(mend_trials(arguments), None, _dynamic_trials(arguments))
+        return ExplorerApp(
+            session=session, config=config, runners=runners, trial_worker=trial_worker, trusts_sessions=arguments.trust
+        )
     from fx_explorer.client import Capture
 
     request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
@@ -112,9 +116,9 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,
-        try_mend=mend_trials(arguments),
-        measure_breaks=_measuring(arguments),
-        try_dynamic=_dynamic_trials(arguments),
+        runners=Runners(mend_trials(arguments), _measuring(arguments), _dynamic_trials(arguments)),
+        trial_worker=trial_worker,
+        trusts_sessions=arguments.trust,
     )
 
 

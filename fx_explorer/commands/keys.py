@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Command, Keymap, key_label, keys_of
 
-HELP = "list the keys of the app and the ids to remap them by"
-
 EPILOG = """\
 Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured):
 

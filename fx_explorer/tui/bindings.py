@@ -24,13 +24,18 @@ def _binding(command: Command) -> Binding:
     # The focus chain of Textual also binds tab; ours must win.
     return Binding(
         ",".join(command.keys),
-        command.action,
+        textual_action(command),
         command.title,
         show=command.footer,
         key_display=key_label(command.keys[0]),
         tooltip=command.help,
         id=command.id,
     )
+
+
+def textual_action(command: Command) -> str:
+    """What Textual calls: the app has one action for all of its controllers."""
+    return f"carry_out('{command.action}')" if command.is_of_controller else command.action
 
 
 def closing_bindings(*command_ids: str) -> list[BindingType]:

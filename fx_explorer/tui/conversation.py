@@ -12,7 +12,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Concatenate, TypeVar, cast
+from typing import Any, Concatenate, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from textual.app import App
@@ -27,7 +27,16 @@ PATIENCE_S = 1.0
 """Longer than a dialog takes to open; short enough that a search in another thread does not freeze the screen."""
 
 AnswerT = TypeVar("AnswerT")
-AskerT = TypeVar("AskerT", bound=DOMNode)
+
+
+class Asker(Protocol):
+    """A screen, or a controller of the app."""
+
+    @property
+    def app(self) -> App[Any]: ...
+
+
+AskerT = TypeVar("AskerT", bound=Asker)
 Action = Callable[Concatenate[AskerT, ...], Coroutine[Any, Any, None]]
 
 
@@ -47,7 +56,7 @@ _current: ContextVar[_Conversation | None] = ContextVar("conversation", default=
 
 
 def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Action[AskerT]]:
-    """Make an action of an app or a screen a conversation: it runs as a worker beside the screen, and may ``ask``.
+    """Make an action of a controller or a screen a conversation: it runs as a worker beside the screen, and may ``ask``.
 
     ``description`` completes the sentence "fx-explorer is about to …", which the user is told who begins another one too early.
     """
@@ -56,6 +65,7 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
         @functools.wraps(method)
         async def begin(asker: AskerT, *args: object) -> None:
             app = asker.app
+            node = asker if isinstance(asker, DOMNode) else app  # a conversation of a screen ends with it
             if app in _opening:
                 app.notify(f"One thing at a time: fx-explorer is about to {_opening[app].description}.")
                 return
@@ -66,13 +76,13 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
                 try:
                     await method(asker, *args)
                 except Exception as error:  # noqa: BLE001 - told, and printed at the end
-                    if not tells(asker, error):  # a session that cannot be read is no fault of fx-explorer's
+                    if not tells(node, error):  # a session that cannot be read is no fault of fx-explorer's
                         survive(app, error, description)
                 finally:
                     _has_opened(app, begun)
 
             work: WorkType[None] = converse
-            asker.run_worker(work, name=name, group="choose", description=description)
+            node.run_worker(work, name=name, group="choose", description=description)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(begun.has_opened.wait(), PATIENCE_S)
 

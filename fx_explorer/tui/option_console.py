@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 from fx_explorer.analysis.option_trials import SessionFigures, figures_to_compare_with, session_figures
 from fx_explorer.analysis.options import console_options
@@ -15,17 +13,10 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.settings import SettingsDialog
 from fx_explorer.tui.screens.trying_options import TryOptions
+from fx_explorer.tui.trial_worker import TrialWorker
 from fx_explorer.tui.views.options import Trial
 
 AskFirst = Callable[[], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class TrialWorker:
-    """Where trials run."""
-
-    python: str = sys.executable
-    timeout_s: float | None = None
 
 
 def options_dialog(

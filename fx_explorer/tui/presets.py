@@ -107,16 +107,3 @@ def _kernel(documents: Sequence[Document], direction: model.Direction) -> Docume
                 if document.kind == "artifact" and document.stage == stage and document.direction == wanted:
                     return document
     return None
-
-
-def candidates(slot: Slot, material: Material, direction: model.Direction) -> list[Document]:
-    """Documents a pane in ``slot`` may turn to, when a place of ``direction`` is selected; best first."""
-    if slot == "source":
-        return list(material.sources)
-    if slot == "kernel":
-        kernels = [d for d in material.documents if d.kind == "artifact" and d.stage in ("kernel", "output_code")]
-        return sorted(kernels, key=lambda d: (d.stage != "kernel", direction not in ("", d.direction)))
-    if slot == "graph" and direction:
-        graph = _graph(material.documents, direction)
-        return [graph] if graph else []
-    return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.controllers import Runners
 from fx_explorer.tui.faults import faults_of
 from tests.sessions import Hand, write_training_step
 
@@ -81,10 +83,11 @@ def open_app() -> OpenApp:
     @contextlib.asynccontextmanager
     async def opened(session: Path | None = None, size: tuple[int, int] = WIDE, **options: object) -> AsyncIterator[Driver]:
         config = options.pop("config", Config())
-        trusts = options.pop("trusts_sessions", True)
+        options.setdefault("trusts_sessions", True)
+        runs = {field.name: options.pop(field.name) for field in fields(Runners) if field.name in options}
         ends_with = options.pop("ends_with", 0)
-        app = ExplorerApp(session=session, config=config, **options)  # type: ignore[arg-type]
-        app.trusts_sessions = bool(trusts)
+        runners = Runners(**runs)  # type: ignore[arg-type]
+        app = ExplorerApp(session=session, config=config, runners=runners, **options)  # type: ignore[arg-type]
         async with app.run_test(size=size, notifications=True) as pilot:
             driver = Driver(app, pilot)
             await driver.settle()

@@ -14,7 +14,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import BuildAnswer, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui import inspect
-from fx_explorer.tui.configurations import ConfigurationsApp
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from tests.analysis.below.built_sessions import Written, write_kernel
 from tests.analysis.below.samples import Sample, dump, sample
 from tests.sessions import Hand
@@ -119,7 +119,7 @@ def below_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BelowOf:
         builds = FakeBuilds(one)
         if is_open:
             builds.gate.set()
-        monkeypatch.setattr(ConfigurationsApp, "make_builds", staticmethod(lambda gpu, python: builds))
+        monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda gpu, python: builds))
         return Below(write_kernel(tmp_path / "below.fxs", one, built=False), builds)
 
     return made

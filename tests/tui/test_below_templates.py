@@ -14,7 +14,7 @@ from fx_explorer.analysis.below.unknown import LIBRARY_PICK
 from fx_explorer.analysis.documents import Place, document_of
 from fx_explorer.client.placing import copy_session, session_file
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.configurations import ConfigurationsApp
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.levels import OTHER_SOURCE
 from fx_explorer.tui.views.candidates import NO_CHOICE, TEMPLATES_MAY_BE, candidates_table
 from tests.analysis.below.built_sessions import Written, write_choices, write_kernel
@@ -51,7 +51,7 @@ def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Template:
     recorded = sample(SOFTMAX)
     builds = FakeBuilds(recorded)
     builds.gate.set()
-    monkeypatch.setattr(ConfigurationsApp, "make_builds", staticmethod(lambda gpu, python: builds))
+    monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda gpu, python: builds))
     written = write_kernel(tmp_path / "template.fxs", recorded, built=False)
     return Template(written, write_choices(written, recorded), builds)
 
@@ -209,7 +209,7 @@ Chosen = Callable[[list[model.KernelBuild]], Path]
 @pytest.fixture
 def library_of(hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
     """A session where the first library call was chosen among these."""
-    monkeypatch.setattr(ConfigurationsApp, "make_builds", staticmethod(lambda gpu, python: FakeBuilds(sample(SOFTMAX))))
+    monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda gpu, python: FakeBuilds(sample(SOFTMAX))))
 
     def made(rows: list[model.KernelBuild]) -> Path:
         path = tmp_path / "library.fxs"

@@ -11,8 +11,7 @@ import torch
 from fx_explorer.errors import UsageError
 from fx_explorer.model import KernelTime
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.benching import Told
+from fx_explorer.tui.controllers.bench import KernelBench, Told
 from tests.tui.conftest import OpenApp
 from tests.tui.test_below_on_a_real_gpu import session
 from tests.tui.test_stepping import messages
@@ -27,7 +26,7 @@ async def test_a_kernel_is_measured_and_told(session: Path, open_app: OpenApp, m
             writer.add(time)
         return time
 
-    monkeypatch.setattr(ExplorerApp, "measure_kernel", staticmethod(measure))
+    monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("6", "Y")
         await driver.until(lambda: "2.00 µs (median of 400 runs" in messages(driver))
@@ -44,7 +43,7 @@ async def test_escape_stops_it(session: Path, open_app: OpenApp, monkeypatch: py
         finally:
             cancelled.set()
 
-    monkeypatch.setattr(ExplorerApp, "measure_kernel", staticmethod(measure))
+    monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("6", "Y")
         await driver.until(lambda: "esc stops it" in messages(driver))
@@ -57,7 +56,7 @@ async def test_why_it_is_refused_is_told(session: Path, open_app: OpenApp, monke
     async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
         raise UsageError("There is no GPU here that torch can use")
 
-    monkeypatch.setattr(ExplorerApp, "measure_kernel", staticmethod(measure))
+    monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(80, 24)) as driver:
         await driver.press("6", "Y")
         await driver.until(lambda: "There is no GPU here" in messages(driver))

@@ -57,8 +57,11 @@ CLASSES = {
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_every_command_is_carried_out_by_its_scope(command: Command) -> None:
-    name = command.action.partition("(")[0]
-    assert hasattr(CLASSES[command.scope], f"action_{name}")
+    owner, name = CLASSES[command.scope], f"action_{command.action.partition('(')[0]}"
+    if command.is_of_controller:
+        controller, _, name = command.action.partition(".")
+        owner = getattr(ExplorerApp().controllers, controller)
+    assert callable(getattr(owner, name))
     assert command.help.endswith(".")
     assert command.group in GROUPS
 

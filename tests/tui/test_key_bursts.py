@@ -19,6 +19,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.screens.explorer import Explorer
 from tests.conftest import Captured
 from tests.sessions import Hand
@@ -61,7 +62,7 @@ def _nothing_leaves_the_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     """No editor opens, no worker starts, and files are written to a folder of the test's."""
     monkeypatch.setattr("fx_explorer.tui.editing.edit", lambda *_: None)
     monkeypatch.setattr("fx_explorer.client.process.WorkerProcess.run", _refuse)
-    monkeypatch.setattr(ExplorerApp, "make_builds", staticmethod(lambda *_: _NoBuilds()))
+    monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda *_: _NoBuilds()))
     monkeypatch.chdir(tmp_path)
 
 

@@ -223,7 +223,7 @@ async def test_an_app_that_is_terminated_asks_nobody_and_keeps_what_is_not_saved
     async with open_app(make_capture=lambda: unsaved, target="mlp.py", ends_with=143) as driver:
         unsaved.end()
         await driver.until(lambda: driver.app.captures.live and driver.app.captures.live.is_over)
-        driver.app._leave_on_sigterm()
+        driver.app.controllers.leaving.leave_on_sigterm()
         await driver.until(lambda: driver.app.return_code == 143)
     assert unsaved.was_kept
 

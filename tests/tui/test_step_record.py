@@ -10,8 +10,8 @@ import pytest
 from fx_explorer import model
 from fx_explorer.model import Command, Notice
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.bytecode_stepping import NO_RECORD
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.controllers.bytecode import NO_RECORD
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.step_record import StepScreen
 from tests.sessions import write_training_step

@@ -44,7 +44,8 @@ class Command:
     keys: tuple[str, ...]
     """Default keys, in Textual's spelling: ``ctrl+p``, ``slash``."""
     action: str
-    """Textual action, without its namespace: ``show_view('graphs')``."""
+    """Textual action, without its namespace: ``show_view('graphs')``; or a controller of the app and its method:
+    ``stepping.go_on``."""
     title: str
     """Two or three words, for the footer and the palette."""
     help: str
@@ -52,6 +53,11 @@ class Command:
     scope: Scope
     group: Group
     footer: bool = False
+
+    @property
+    def is_of_controller(self) -> bool:
+        """Whether a controller carries it out, for the app."""
+        return "." in self.action.partition("(")[0]
 
 
 def declared(scope: Scope, group: Group, *entries: Entry, footer: Sequence[str] = ()) -> tuple[Command, ...]:

@@ -5,31 +5,49 @@ from __future__ import annotations
 from fx_explorer.tui.commands.command import Entry, declared
 
 _STEPPING: tuple[Entry, ...] = (
-    ("step.next", "full_stop", "step", "step", "Go on to the next gate, and pause there."),
-    ("step.go", "c", "go_on", "go on", "Go on without pausing again."),
-    ("step.run_to", "greater_than_sign", "run_to", "run to", "Go on to a gate you choose."),
-    ("step.skip", "K", "skip_graph", "skip graph", "Do not compile this graph: run it eagerly, and go on."),
-    ("step.abort", "X", "abort_compile", "abort", "Give up what is being compiled; what was captured is kept."),
+    ("step.next", "full_stop", "stepping.step", "step", "Go on to the next gate, and pause there."),
+    ("step.go", "c", "stepping.go_on", "go on", "Go on without pausing again."),
+    ("step.run_to", "greater_than_sign", "stepping.run_to", "run to", "Go on to a gate you choose."),
+    ("step.skip", "K", "stepping.skip_graph", "skip graph", "Do not compile this graph: run it eagerly, and go on."),
+    ("step.abort", "X", "stepping.abort_compile", "abort", "Give up what is being compiled; what was captured is kept."),
     (
         "step.option",
         "O",
-        "change_option",
+        "edits.change_option",
         "options",
         "Show what each option of torch.compile does and its value in force; change it for what follows, or try another.",
     ),
-    ("step.pass", "P", "apply_pass", "pass file", "Apply a Python file with a function pass_(gm) to the graph at this gate."),
-    ("step.again", "A", "again_from", "again from", "Take another way: compile again from a stage that is finished."),
+    (
+        "step.pass",
+        "P",
+        "edits.apply_pass",
+        "pass file",
+        "Apply a Python file with a function pass_(gm) to the graph at this gate.",
+    ),
+    ("step.again", "A", "edits.again_from", "again from", "Take another way: compile again from a stage that is finished."),
     (
         "step.measure",
         "T",
-        "measure",
+        "trials.measure",
         "run time",
         "Build ways and run them, to see how long they take, or what each graph break takes.",
     ),
-    ("step.what_if", "W", "what_if", "other inputs", "Ask which compiled code would take other inputs, without running them."),
-    ("step.bytecode", "p", "step_bytecode", "bytecode steps", "Step forward and back through what Dynamo's bytecode did."),
-    ("step.mark", "m", "mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
-    ("step.export", "M", "export_marking", "marks as diff", "Show what was marked by hand as an edit of your source: a diff."),
+    (
+        "step.what_if",
+        "W",
+        "edits.what_if",
+        "other inputs",
+        "Ask which compiled code would take other inputs, without running them.",
+    ),
+    ("step.bytecode", "p", "bytecode.step", "bytecode steps", "Step forward and back through what Dynamo's bytecode did."),
+    ("step.mark", "m", "edits.mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
+    (
+        "step.export",
+        "M",
+        "edits.export_marking",
+        "marks as diff",
+        "Show what was marked by hand as an edit of your source: a diff.",
+    ),
 )
 
 AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)

@@ -58,7 +58,7 @@ _CANDIDATES = (f"view.{KERNEL_VIEW[0]}", KERNEL_VIEW[1], KERNEL_VIEW[0], KERNEL_
 _PASSES = (
     "kernel.passes",
     "I",
-    "passes",
+    "configurations.passes",
     "MLIR passes",
     "Show which passes of Triton's compiler changed the IR of the kernel under the cursor, and what each of them did.",
 )
@@ -66,7 +66,7 @@ _PASSES = (
 _BENCH = (
     "kernel.bench",
     "Y",
-    "bench",
+    "bench.measure",
     "measure a kernel",
     "Run the kernel under the cursor alone, again and again, on this machine's GPU: its time, GB/s and TFLOP/s.",
 )
@@ -90,7 +90,7 @@ _FILTER = (
 _MENDS = (
     "breaks.mend",
     "E",
-    "show_mends",
+    "fixes.show",
     "mends",
     "Show edits and options that may take the graph break under the cursor away; try them, write them.",
 )
@@ -98,7 +98,7 @@ _MENDS = (
 _DYNAMIC = (
     "sizes.try",
     "V",
-    "try_dynamic",
+    "trials.try_dynamic",
     "try dynamic shapes",
     "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: what is compiled again, what to write.",
 )

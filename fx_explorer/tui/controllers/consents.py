@@ -5,37 +5,44 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from textual.app import App
+
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.conversation import ask
 from fx_explorer.tui.screens.consent import Consent
-from fx_explorer.tui.stepping import SteppingApp
 
 QUESTION = "You did not capture this session on this machine. Go on?"
 NOT_AGREED = "You did not agree to run anything of this session, which you did not capture on this machine."
 
 
-class TrustingApp(SteppingApp):
+class Consents:
     """Remembers what the user agreed to, for as long as the app is open."""
 
-    trusts_sessions = False
-    """``--trust``: the user has agreed already."""
-    _agreed: frozenset[tuple[Path, str]] = frozenset()
-    """(session, what will happen)."""
+    def __init__(self, app: App[int], *, trusts_sessions: bool = False) -> None:
+        """``trusts_sessions`` (``--trust``): the user has agreed already."""
+        self._app = app
+        self._trusts_sessions = trusts_sessions
+        self._agreed: set[tuple[Path, str]] = set()
+        """(session, what will happen)."""
 
-    def needs_no_consent(self, session: Path, consequence: str) -> bool:
+    def is_needless(self, session: Path, consequence: str) -> bool:
         """Reads the texts of the session, so not in the thread that draws."""
         from fx_explorer.client.trust import is_own  # not needed for the first paint
 
-        return self.trusts_sessions or (session, consequence) in self._agreed or is_own(session)
+        return self._trusts_sessions or (session, consequence) in self._agreed or is_own(session)
 
-    async def ask_consent(self, reader: SessionReader, consequence: str) -> None:
+    async def ask(self, reader: SessionReader, consequence: str) -> None:
         """Once for each session and consequence. Raises UsageError when the user does not agree.
 
         Only from a worker of Textual, which can wait for an answer."""
         path = reader.path
-        if await asyncio.to_thread(self.needs_no_consent, path, consequence):
+        if await asyncio.to_thread(self.is_needless, path, consequence):
             return
-        if not await ask(self, Consent(QUESTION, consequence)):
+        if not await ask(self._app, Consent(QUESTION, consequence)):
             raise UsageError(NOT_AGREED)
-        self._agreed |= {(path, consequence)}
+        self.note(path, consequence)
+
+    def note(self, session: Path, consequence: str) -> None:
+        """The user has agreed to it."""
+        self._agreed.add((session, consequence))

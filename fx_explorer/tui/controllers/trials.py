@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from fx_explorer.analysis.measured import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.model import TWICE_THE_BATCH
-from fx_explorer.tui.capturing import MakeCapture
-from fx_explorer.tui.commands import Keymap
+from fx_explorer.model import TWICE_THE_BATCH, Command
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.mending import MendingApp
 from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.choose import Chooser, matching
 
 if TYPE_CHECKING:
     from fx_explorer.client.break_times import BreakTimes
     from fx_explorer.client.dynamic_trial import DynamicTrial
-    from fx_explorer.mending import TryMend
     from fx_explorer.tui.screens.dynamic import TryDynamic
     from fx_explorer.tui.screens.measuring import MeasureBreaks
 
@@ -28,75 +27,98 @@ READ_S = 15
 NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 
 
-class TryingApp(MendingApp):
-    """Measures graph breaks, and tries settings of dynamic shapes."""
+class Trials:
+    """Measures ways and graph breaks, and tries settings of dynamic shapes."""
 
     def __init__(
         self,
-        make_capture: MakeCapture | None,
-        keymap: Keymap,
-        try_mend: TryMend | None,
+        services: Services,
+        stepping: Stepping,
         measure_breaks: MeasureBreaks | None,
         try_dynamic: TryDynamic | None,
     ) -> None:
         """What runs the program again; None: a worker in the interpreter that the app itself runs in."""
-        super().__init__(make_capture, keymap, try_mend)
+        self._services = services
+        self._stepping = stepping
+        self.app = services.app
         self._measure_breaks = measure_breaks
         self._try_dynamic = try_dynamic
         self._dynamic_trials: dict[tuple[Path, str], list[DynamicTrial]] = {}
         """By session and expression for other inputs."""
+
+    @conversation("measure", "choose what to build and run for its time")
+    async def measure(self) -> None:
+        from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable_at  # not for the first paint
+
+        waiting, reader = self._stepping.at_rest(), self._services.stepped_session
+        if waiting is None or reader is None:
+            return
+        found = measurable_at(reader, waiting)
+        if self._services.explorer.view == "breaks":
+            found = breaks_first(found)
+        if not found:
+            self._services.notify(LATER if waiting.gate else NOTHING)
+            return
+        names = await ask(self.app, Chooser("Build and run, to see how long it takes", matching(found)))
+        if names == BREAKS:
+            await self.measure_breaks()
+            return
+        for name in names or ():
+            self._stepping.send(Command("measure", compilation=name), f"building and running [{name}]")
 
     @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
         from fx_explorer.client import break_times  # not needed for the first paint
         from fx_explorer.tui.screens.measuring import MeasuringScreen
 
-        reader = self.stepped_session
+        reader = self._services.stepped_session
         request = reader.request() if reader else None
         problem = break_times.why_not_measured(request)
         if reader is None or request is None or problem:
-            self.notify(problem, title="not measured", severity="warning", timeout=READ_S)
+            self._services.notify(problem, title="not measured", severity="warning", timeout=READ_S)
             return
         if not await self._agrees_to_run():
             return
-        times = await ask(self, MeasuringScreen(request, self._measure_breaks or break_times.measure_breaks))
+        times = await ask(self.app, MeasuringScreen(request, self._measure_breaks or break_times.measure_breaks))
         if times is None:
             return
         try:
             known = await asyncio.to_thread(break_times.add_break_times, reader.path, times)
         except FxExplorerError as error:
-            self.notify(f"the times could not be kept: {error}", severity="error", timeout=READ_S)
+            self._services.notify(f"the times could not be kept: {error}", severity="error", timeout=READ_S)
         else:
-            self.notify(_told(times, known), timeout=READ_S)
+            self._services.notify(_told(times, known), timeout=READ_S)
 
     async def _agrees_to_run(self) -> bool:
         try:
-            await self._ask_to_run()
+            await self._services.ask_to_run()
         except FxExplorerError as error:
-            self.notify(str(error), title="not run", severity="warning", timeout=READ_S)
+            self._services.notify(str(error), title="not run", severity="warning", timeout=READ_S)
             return False
         return True
 
     @conversation("dynamic shapes", "try settings of dynamic shapes")
-    async def action_try_dynamic(self) -> None:
+    async def try_dynamic(self) -> None:
         """Works on a saved session too, when its target is here."""
         from fx_explorer.client import dynamic_trial  # not needed for the first paint
         from fx_explorer.tui.screens.dynamic import DynamicScreen
 
-        reader = self.explorer.reader
+        reader = self._services.explorer.reader
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
-            self.notify(dynamic_trial.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S)
+            self._services.notify(
+                dynamic_trial.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S
+            )
             return
         if not await self._agrees_to_run():
             return
         words = "Which other inputs are to fit? Give them as for --inputs"
-        typed = await ask(self, Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
+        typed = await ask(self.app, Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed
             found = self._dynamic_trials.setdefault((reader.path, others), [])
             trial = self._try_dynamic or dynamic_trial.try_dynamic
-            await ask(self, DynamicScreen(request, others, trial, found, self.explorer.keymap))
+            await ask(self.app, DynamicScreen(request, others, trial, found, self._services.explorer.keymap))
 
 
 def _told(times: BreakTimes, known: int) -> str:

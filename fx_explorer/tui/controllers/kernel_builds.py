@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Protocol
-
-from textual import on, work
 
 from fx_explorer import model
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import first_key
-from fx_explorer.tui.bytecode_stepping import BytecodeSteppingApp
 from fx_explorer.tui.commands import by_id
+from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.kernel_documents import builds_here, gpu_of
 from fx_explorer.tui.levels import BuildWanted
 
@@ -44,33 +42,39 @@ def real_builds(gpu: Gpu, python: str) -> Builds:
     return KernelBuilds(gpu, python)
 
 
-class BuildingApp(BytecodeSteppingApp):
+class KernelBuilds:
     """Has builders for the virtual GPU of the session on screen, started as soon as it has a kernel to build."""
 
     make_builds: Callable[[Gpu, str], Builds] = staticmethod(real_builds)
-    _builds: Builds | None = None
-    _gpu = ""
-    """The one that ``_builds`` are for."""
-    _asked: asyncio.Task[BuildAnswer] | None = None
-    _wanted: BuildWanted | None = None
-    _is_warm: asyncio.Event
-    """A second builder that starts at the same time would only make both slower."""
 
-    def prepare_builds(self) -> None:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._builds: Builds | None = None
+        self._gpu = ""
+        """The one that ``_builds`` are for."""
+        self._asked: asyncio.Task[BuildAnswer] | None = None
+        self._wanted: BuildWanted | None = None
+        self._is_warm = asyncio.Event()
+        """A second builder that starts at the same time would only make both slower."""
+
+    def prepare(self) -> None:
         """A builder takes some seconds to start: begin before somebody asks."""
-        reader = self.explorer.reader
+        reader = self._services.explorer.reader
         if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
-            self._prepare_builds(reader)
+            self._work(self._prepare(reader), "prepare builds", "warm up", "start a process that builds kernels")
 
-    @work(name="prepare builds", group="warm up", exit_on_error=False, description="start a process that builds kernels")
-    async def _prepare_builds(self, reader: SessionReader) -> None:
+    def _work(self, work: Coroutine[object, object, None], name: str, group: str, description: str) -> None:
+        """Do it beside the screen. What goes wrong is told where the kernel is asked for."""
+        self._services.app.run_worker(work, name=name, group=group, description=description, exit_on_error=False)
+
+    async def _prepare(self, reader: SessionReader) -> None:
         """For a session that may be built without asking: a stranger's starts nothing."""
         from fx_explorer.client.trust import COMPILES
 
-        if await asyncio.to_thread(self.needs_no_consent, reader.path, COMPILES) and reader is self.explorer.reader:
+        may_build = await asyncio.to_thread(self._services.consents.is_needless, reader.path, COMPILES)
+        if may_build and reader is self._services.explorer.reader:
             self._builds_for(reader)
 
-    @work(name="warm up", group="warm up", exit_on_error=False, description="start a process that builds kernels")
     async def _warm_up(self, builds: Builds) -> None:
         try:
             with contextlib.suppress(FxExplorerError):  # whoever asks for a kernel is told
@@ -82,48 +86,47 @@ class BuildingApp(BytecodeSteppingApp):
         gpu = gpu_of(reader)
         assert gpu is not None
         if self._builds is None or gpu.name != self._gpu:
-            self._builds, self._gpu = self.make_builds(gpu, self.trial_worker[0]), gpu.name
+            self._builds, self._gpu = self.make_builds(gpu, self._services.trial_worker.python), gpu.name
             self._is_warm = asyncio.Event()
-            self._warm_up(self._builds)
+            self._work(self._warm_up(self._builds), "warm up", "warm up", "start a process that builds kernels")
         return self._builds
 
-    async def close_builds(self) -> None:
+    async def close(self) -> None:
         if self._builds:
             await self._builds.close()
 
     # one configuration, for the panes
 
-    @on(BuildWanted)
-    def build_wanted(self, event: BuildWanted) -> None:
+    def want(self, event: BuildWanted) -> None:
         """The last one counts: the cursor may pass over many kernels. What runs is let finish: it is soon over, and stopping it
         costs the start of another process."""
         is_busy = self._wanted is not None
         self._wanted = event
         if not is_busy:
-            self._build_wanted()
+            work = self._build_wanted()
+            self._services.app.run_worker(work, name="build", group="build", description="compile a kernel")
 
-    @work(name="build", group="build", description="compile a kernel")
     async def _build_wanted(self) -> None:
         try:
             while self._wanted:
                 wanted = self._wanted
                 trouble = await self._build(wanted)
-                reader = self.explorer.reader
+                reader = self._services.explorer.reader
                 if self._wanted is wanted or trouble:
                     self._wanted = None
-                levels = self.explorer.arbiter.levels
+                levels = self._services.explorer.arbiter.levels
                 if trouble or (reader and levels.still_lacks(reader, wanted)):
                     levels.give_up(wanted.kernel, wanted.position, trouble)
                 if reader and not trouble:
-                    self.explorer.arbiter.refresh_levels()
-                    self.explorer.show_inspector()
-                self.explorer.arbiter.tell("")
+                    self._services.explorer.arbiter.refresh_levels()
+                    self._services.explorer.show_inspector()
+                self._services.explorer.arbiter.tell("")
         finally:
             self._wanted = None
 
     async def _build(self, wanted: BuildWanted) -> str:
         """Returns what went wrong, if nothing came of it. What the compilers say is in the session."""
-        reader = self.explorer.reader
+        reader = self._services.explorer.reader
         if reader is None:
             return ""
         kernel = reader.get(model.Kernel, wanted.kernel)
@@ -134,7 +137,7 @@ class BuildingApp(BytecodeSteppingApp):
         try:
             answer = await self._ask("build", kernel, wanted.position, f"Compiling {kernel.name}{options}")
         except asyncio.CancelledError:
-            return CANCELLED.format(key=first_key(by_id("preset.below"), self.explorer.keymap))
+            return CANCELLED.format(key=first_key(by_id("preset.below"), self._services.explorer.keymap))
         except FxExplorerError as error:
             return str(error)
         return answer.text if answer.kind == "refused" else ""
@@ -145,8 +148,8 @@ class BuildingApp(BytecodeSteppingApp):
         from fx_explorer.client.trust import DISASSEMBLES
 
         try:
-            reader = await self._writable(DISASSEMBLES)
-            await asyncio.to_thread(with_sass, reader.path, build, self.trial_worker[0])
+            reader = await self.writable(DISASSEMBLES)
+            await asyncio.to_thread(with_sass, reader.path, build, self._services.trial_worker.python)
         except FxExplorerError as error:
             return str(error)
         return ""
@@ -155,7 +158,7 @@ class BuildingApp(BytecodeSteppingApp):
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""
         from fx_explorer.client.trust import COMPILES
 
-        reader = await self._writable(COMPILES)
+        reader = await self.writable(COMPILES)
         gpu = gpu_of(reader)
         began = time.monotonic()
         self._builds_for(reader)
@@ -164,7 +167,7 @@ class BuildingApp(BytecodeSteppingApp):
             while not asked.done():
                 took = time.monotonic() - began
                 now = f"{doing} for {gpu.title if gpu else 'the GPU'}" if self._is_warm.is_set() else STARTING
-                self.explorer.arbiter.tell(f"{now} … {took:.0f} s\n\nesc cancels it.")
+                self._services.explorer.arbiter.tell(f"{now} … {took:.0f} s\n\nesc cancels it.")
                 await asyncio.wait({asked}, timeout=TELL_S)
             return asked.result()
         finally:
@@ -175,24 +178,24 @@ class BuildingApp(BytecodeSteppingApp):
         await self._is_warm.wait()
         return await builds.ask(task, reader.path, kernel.id, position)
 
-    async def _writable(self, consequence: str) -> SessionReader:
+    async def writable(self, consequence: str) -> SessionReader:
         """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on.
 
         ``consequence``: what is about to be done; a stranger's session is asked about first. Raises UsageError."""
         from fx_explorer.client.placing import writable_session
 
-        reader = self.explorer.reader
+        reader = self._services.explorer.reader
         assert reader is not None
-        await self.ask_consent(reader, consequence)
+        await self._services.consents.ask(reader, consequence)
         path = await asyncio.to_thread(writable_session, reader.path)
         if path != reader.path:
-            self.notify(f"{reader.path} cannot be written to: what is compiled is kept in {path}.", timeout=10)
-            self._agreed |= {(path, consequence)}
-            self.explorer.open(SessionReader(path))
-        assert self.explorer.reader is not None
-        return self.explorer.reader
+            self._services.notify(f"{reader.path} cannot be written to: what is compiled is kept in {path}.", timeout=10)
+            self._services.consents.note(path, consequence)
+            self._services.explorer.open(SessionReader(path))
+        assert self._services.explorer.reader is not None
+        return self._services.explorer.reader
 
-    def stop_building(self) -> bool:
+    def stop(self) -> bool:
         """Escape. Returns whether there was something to stop."""
         self._wanted = None
         if self._asked is None or self._asked.done():

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
-from fx_explorer.tui.capturing import MakeCapture
-from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
-from fx_explorer.tui.trusting import TrustingApp
 from fx_explorer.tui.ways import Departure, departures, routes
 
 if TYPE_CHECKING:
@@ -25,20 +23,19 @@ NOTHING_MARKED = (
 )
 
 
-class ChangingApp(TrustingApp):
-    """Knows what can be changed of a compilation that waits, and asks for it."""
+class Edits:
+    """The commands that change something of a compilation that waits."""
 
-    trial_worker: tuple[str, float | None] = (sys.executable, None)
-    """Interpreter and time limit of what is tried beside the capture."""
-
-    def __init__(self, make_capture: MakeCapture | None, keymap: Keymap) -> None:
-        super().__init__(make_capture, keymap)
-        self.option_trials: dict[Path, list[Trial]] = {}
+    def __init__(self, services: Services, stepping: Stepping) -> None:
+        self._services = services
+        self._stepping = stepping
+        self.app = services.app
+        self._option_trials: dict[Path, list[Trial]] = {}
         """Other options that were tried, by session."""
 
     @conversation("apply pass", "choose a pass file")
-    async def action_apply_pass(self) -> None:
-        waiting = self._at_rest()
+    async def apply_pass(self) -> None:
+        waiting = self._stepping.at_rest()
         if waiting is None:
             return
         departure = None
@@ -55,49 +52,44 @@ class ChangingApp(TrustingApp):
             self._take_way(departure, Changes(passes=(PassFile(gate, str(path)),)))
         else:
             changes = Changes(passes=(PassFile(gate, str(path), waiting.direction),))
-            self._send(Command("pass", changes=changes), f"applying {path.name}")
+            self._stepping.send(Command("pass", changes=changes), f"applying {path.name}")
 
     async def _ask_pass_file(self, gate: Gate) -> Path | None:
         words = f"Python file with pass_(gm), for the graph after {GATE_WORDS[gate]}"
-        typed = await ask(self, Ask(words, "", verb="applies"))
+        typed = await ask(self.app, Ask(words, "", verb="applies"))
         if not typed:
             return None
         path = Path(typed).expanduser().absolute()
         if not path.is_file():
-            self.notify(f"There is no file {path}: give the path of a Python file that defines pass_(gm).", severity="warning")
+            self._services.notify(
+                f"There is no file {path}: give the path of a Python file that defines pass_(gm).", severity="warning"
+            )
             return None
         return path
 
     @conversation("change option", "look at options, and choose some")
-    async def action_change_option(self) -> None:
+    async def change_option(self) -> None:
         """Works on a saved session too: values are explained, and others are tried by a worker of their own."""
-        live = self.captures.live
+        live = self._services.captures.live
         waits = live is not None and not live.is_over and live.waiting is not None
         settings = await self._choose_settings(follows=waits)
         if settings:
-            self._send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
+            self._stepping.send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
 
     async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
         """``follows``: the compiler waits, and can go on with them."""
-        from fx_explorer.tui.option_console import TrialWorker, options_dialog  # not needed for the first paint
+        from fx_explorer.tui.option_console import options_dialog  # not needed for the first paint
 
-        reader = self.stepped_session
-        trials = self.option_trials.setdefault(reader.path if reader else Path(), [])
-        worker = TrialWorker(*self.trial_worker)
-        dialog = options_dialog(reader, worker, trials, self.explorer.keymap, follows=follows, ask_first=self._ask_to_run)
-        return await ask(self, dialog)
-
-    async def _ask_to_run(self) -> None:
-        """Raises UsageError when the user does not want the program of the session to be run."""
-        from fx_explorer.client.trust import RUNS
-
-        reader = self.stepped_session
-        if reader:
-            await self.ask_consent(reader, RUNS)
+        reader = self._services.stepped_session
+        trials = self._option_trials.setdefault(reader.path if reader else Path(), [])
+        worker, keymap = self._services.trial_worker, self._services.explorer.keymap
+        ask_first = self._services.ask_to_run
+        dialog = options_dialog(reader, worker, trials, keymap, follows=follows, ask_first=ask_first)
+        return await ask(self.app, dialog)
 
     @conversation("again from", "choose where to set out from")
-    async def action_again_from(self) -> None:
-        waiting = self._at_rest()
+    async def again_from(self) -> None:
+        waiting = self._stepping.at_rest()
         if waiting is None:
             return
         departure = await self._choose_departure("Compile again", waiting)
@@ -107,44 +99,20 @@ class ChangingApp(TrustingApp):
         if changes is not None:
             self._take_way(departure, changes)
 
-    @conversation("measure", "choose what to build and run for its time")
-    async def action_measure(self) -> None:
-        from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable_at  # not for the first paint
-
-        waiting, reader = self._at_rest(), self.stepped_session
-        if waiting is None or reader is None:
-            return
-        found = measurable_at(reader, waiting)
-        if self.explorer.view == "breaks":
-            found = breaks_first(found)
-        if not found:
-            self.notify(LATER if waiting.gate else NOTHING)
-            return
-        names = await ask(self, Chooser("Build and run, to see how long it takes", matching(found)))
-        if names == BREAKS:
-            await self.measure_breaks()
-            return
-        for name in names or ():
-            self._send(Command("measure", compilation=name), f"building and running [{name}]")
-
-    async def measure_breaks(self) -> None:
-        """Time what the program spends at its graph breaks."""
-        raise NotImplementedError
-
     @conversation("what if", "ask for other inputs")
-    async def action_what_if(self) -> None:
-        if self._at_rest() is None:
+    async def what_if(self) -> None:
+        if self._stepping.at_rest() is None:
             return
         words = "Would other inputs fit? Give them as for --inputs"
-        typed = await ask(self, Ask(words, TWICE_THE_BATCH, verb="asks the guards"))
+        typed = await ask(self.app, Ask(words, TWICE_THE_BATCH, verb="asks the guards"))
         if typed:
             expression = "" if typed == TWICE_THE_BATCH else typed
-            self._send(Command("what_if", expression=expression), f"asking the guards about {typed}")
+            self._stepping.send(Command("what_if", expression=expression), f"asking the guards about {typed}")
 
     async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
         """Options for another way; None: none is to be taken."""
         choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
-        route = await ask(self, Chooser(title, matching(choices)))
+        route = await ask(self.app, Chooser(title, matching(choices)))
         if route is None or route.settings is not None:
             return Changes(route.settings or {}) if route else None
         settings = await self._choose_settings()
@@ -152,57 +120,57 @@ class ChangingApp(TrustingApp):
 
     async def _choose_departure(self, title: str, waiting: Waiting) -> Departure | None:
         """At a gate only the compilation that waits there can be taken up."""
-        reader = self.stepped_session
+        reader = self._services.stepped_session
         found = departures(reader, waiting.compilation) if reader else []
         if not found:
-            self.notify("Nothing has been compiled that another way could set out from.")
+            self._services.notify("Nothing has been compiled that another way could set out from.")
             return None
         choices = [Choice(departure.words, departure.redone, departure) for departure in found]
         if waiting.compilation:
             title += f" · only [{waiting.compilation}] while it waits here"
-        return await ask(self, Chooser(title, matching(choices)))
+        return await ask(self.app, Chooser(title, matching(choices)))
 
     @conversation("mark region", "mark the selection as a region")
-    async def action_mark_region(self) -> None:
-        waiting = self._at_rest()
+    async def mark_region(self) -> None:
+        waiting = self._stepping.at_rest()
         if waiting is None:
             return
         found = self._markable_selection()
         if not found:
-            self.notify("Nothing to mark: go to a node, or to a line of your source that Dynamo made nodes of.")
+            self._services.notify("Nothing to mark: go to a node, or to a line of your source that Dynamo made nodes of.")
             return
         chosen = found[0]
         if len(found) > 1:
             choices = [Choice(one.words, one.detail, one) for one in found]
-            picked = await ask(self, Chooser("Mark as a region", matching(choices)))
+            picked = await ask(self.app, Chooser("Mark as a region", matching(choices)))
             if picked is None:
                 return
             chosen = picked
-        name = await ask(self, Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
+        name = await ask(self.app, Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
         if name:
             await self._mark(waiting, chosen.compilation, chosen.named(name))
 
-    def action_export_marking(self) -> None:
+    def export_marking(self) -> None:
         """Works on a saved session too: nothing is asked of the compiler."""
         from fx_explorer.analysis.hand_marks import hand_marks, source_edit  # not needed for the first paint, all of it
         from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
-        reader = self.stepped_session
-        marks = hand_marks(reader, self.captures.live.marks if self.captures.live else ()) if reader else []
+        reader = self._services.stepped_session
+        marks = hand_marks(reader, self._services.captures.live.marks if self._services.captures.live else ()) if reader else []
         if reader is None or not marks:
-            self.notify(NOTHING_MARKED)
+            self._services.notify(NOTHING_MARKED)
             return
         folder = Path.cwd()
         edit = source_edit(reader, marks, folder)
         if edit.files and not any(Path(file).is_relative_to(folder) for file in edit.files):
             folder = Path(edit.files[0]).parent
-        self.push_screen(SourceEditScreen(edit, folder, self.explorer.keymap))
+        self.app.push_screen(SourceEditScreen(edit, folder, self._services.explorer.keymap))
 
     async def _mark(self, waiting: Waiting, compilation: str, mark: Mark) -> None:
         """At Dynamo's gate the mark is put on its graph; elsewhere another way sets out from there."""
         marked = Changes(marks=(mark,))
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
-            self._send(Command("mark", changes=marked), f"marking {mark.name}")
+            self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")
             return
         departure = Departure(compilation, "dynamo")
         changes = await self._choose_route(f"Compile [{compilation}] again with {mark.name}", departure)
@@ -212,13 +180,13 @@ class ChangingApp(TrustingApp):
     def _markable_selection(self) -> list[Markable]:
         from fx_explorer.tui.marking import markables  # not needed for the first paint
 
-        reader, place = self.explorer.reader, self.explorer.place
+        reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:
             return []
-        return markables(reader, place.document, self.explorer.selected_lines or [place.line])
+        return markables(reader, place.document, self._services.explorer.selected_lines or [place.line])
 
     def _take_way(self, departure: Departure, changes: Changes) -> None:
         command = Command(
             "again", gate=departure.gate, compilation=departure.compilation, region=departure.region, changes=changes
         )
-        self._send(command, f"compiling {departure.words}")
+        self._stepping.send(command, f"compiling {departure.words}")

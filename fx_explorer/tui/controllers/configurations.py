@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from textual import on, work
-
 from fx_explorer import model
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
-from fx_explorer.tui.building import BuildingApp
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.kernel_documents import builds_here, gpu_of
 from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted
@@ -21,19 +20,27 @@ AT_ONCE = 2
 Asked = set[asyncio.Task[BuildAnswer]]
 
 
-class ConfigurationsApp(BuildingApp):
+class Configurations:
     """Compiles all configurations of the kernel that its view shows, and dumps the passes of one."""
 
-    _all_asked: Asked | None = None
-    """None: nothing is being done."""
+    def __init__(self, services: Services, builds: KernelBuilds) -> None:
+        self._services = services
+        self._builds = builds
+        self.app = services.app
+        self._all_asked: Asked | None = None
+        """None: nothing is being done."""
 
-    @on(CandidatesWanted)
-    def candidates_wanted(self, event: CandidatesWanted) -> None:
-        reader = self.explorer.reader
+    def want(self, event: CandidatesWanted) -> None:
+        reader = self._services.explorer.reader
         if reader and gpu_of(reader) and event.kernel.language == "triton":
-            self._build_all(event.kernel)
+            self._services.app.run_worker(
+                self._build_all(event.kernel),
+                name="build all",
+                group="build all",
+                exclusive=True,
+                description="compile every configuration of a kernel",
+            )
 
-    @work(name="build all", group="build all", exclusive=True, description="compile every configuration of a kernel")
     async def _build_all(self, kernel: model.Kernel) -> None:
         """The view is made again as each one ends. Those that Inductor adds when it has seen the registers come last."""
         waiting_for = self._all_asked = set()
@@ -41,19 +48,19 @@ class ConfigurationsApp(BuildingApp):
         asked: set[int] = set()
         try:
             if not self._rows(kernel):
-                self.explorer.show_progress("Listing them … (the first time a builder has to start)")
+                self._services.explorer.show_progress("Listing them … (the first time a builder has to start)")
                 await self._asked_quietly("candidates", kernel, 0, waiting_for)
             self._tell_how_far(kernel, began)
             while waiting := [row for row in self._rows(kernel) if row.position not in asked and row.state == "candidate"]:
                 asked.update(row.position for row in waiting)
                 gate = asyncio.Semaphore(AT_ONCE)
                 await asyncio.gather(*(self._one_of(kernel, row.position, gate, began, waiting_for) for row in waiting))
-            self.explorer.show_progress("")
+            self._services.explorer.show_progress("")
         except asyncio.CancelledError:
             if self._all_asked is waiting_for:  # or another kernel was asked for meanwhile
-                self.explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
+                self._services.explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
         except FxExplorerError as error:
-            self.explorer.show_progress(f"{error}")
+            self._services.explorer.show_progress(f"{error}")
         finally:
             if self._all_asked is waiting_for:
                 self._all_asked = None
@@ -68,14 +75,14 @@ class ConfigurationsApp(BuildingApp):
         done = sum(row.state != "candidate" for row in rows)
         took = f"{time.monotonic() - began:.0f} s"
         words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels." if done < len(rows) else ""
-        self.explorer.show_progress(words)
+        self._services.explorer.show_progress(words)
 
     async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int, among: Asked) -> BuildAnswer:
         """``among`` what Escape stops. Raises WorkerError when nothing could be done; a compiler's refusal is kept."""
         from fx_explorer.client.trust import COMPILES  # not needed for the first paint
 
-        reader = await self._writable(COMPILES)
-        asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
+        reader = await self._builds.writable(COMPILES)
+        asked = asyncio.create_task(self._builds.ask_builder(reader, task, kernel, position))
         among.add(asked)
         try:
             answer = await asked
@@ -86,29 +93,29 @@ class ConfigurationsApp(BuildingApp):
         return answer
 
     def _rows(self, kernel: model.Kernel) -> list[model.KernelBuild]:
-        return builds_here(self.explorer.reader, kernel) if self.explorer.reader else []
+        return builds_here(self._services.explorer.reader, kernel) if self._services.explorer.reader else []
 
-    def stop_building(self) -> bool:
-        has_stopped = super().stop_building()
-        for asked in list(self._all_asked or ()):
+    def stop(self) -> bool:
+        """Escape. Returns whether there was something to stop."""
+        running = list(self._all_asked or ())
+        for asked in running:
             asked.cancel()
-            has_stopped = True
-        return has_stopped
+        return bool(running)
 
     # pass by pass
 
     @conversation("passes", "show what each MLIR pass did")
-    async def action_passes(self) -> None:
+    async def passes(self) -> None:
         from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
 
-        explorer = self.explorer
+        explorer = self._services.explorer
         kernel = explorer.kernel_here()
         if kernel is None or explorer.reader is None:
             return
         explorer.arbiter.levels.choose(kernel, explorer.candidate_here())
         build = explorer.arbiter.levels.build(explorer.reader)
         if gpu_of(explorer.reader) is None and not (build and build.passes):
-            self.notify(NOT_BUILT)
+            self._services.notify(NOT_BUILT)
             return
         position = explorer.arbiter.levels.position(explorer.reader)
 
@@ -116,7 +123,7 @@ class ConfigurationsApp(BuildingApp):
             return await self._dump(kernel, position)
 
         title = f"MLIR pass by pass · {kernel.name}" + (f" · {build.shown_options}" if build else "")
-        await ask(self, PassesScreen(title, dump, explorer.keymap))
+        await ask(self.app, PassesScreen(title, dump, explorer.keymap))
 
     async def _dump(self, kernel: model.Kernel, position: int) -> str:
         """What MLIR printed, from the session when it is there. Raises WorkerError, with the compiler's message."""
@@ -126,5 +133,5 @@ class ConfigurationsApp(BuildingApp):
             if answer.kind == "failed":
                 raise WorkerError(answer.text)
             row = next(row for row in self._rows(kernel) if row.position == position)
-        assert self.explorer.reader is not None
-        return self.explorer.reader.text(row.passes)
+        assert self._services.explorer.reader is not None
+        return self._services.explorer.reader.text(row.passes)

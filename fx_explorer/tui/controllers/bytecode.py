@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.trying import TryingApp
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.step_record import StepRecord
@@ -25,15 +26,20 @@ NO_RECORD = (
 )
 
 
-class BytecodeSteppingApp(TryingApp):
+class BytecodeSteps:
     """Steps forward and back through what Dynamo's bytecode did."""
 
+    def __init__(self, services: Services, stepping: Stepping) -> None:
+        self._services = services
+        self._stepping = stepping
+        self.app = services.app
+
     @conversation("bytecode steps", "step through the bytecode")
-    async def action_step_bytecode(self) -> None:
+    async def step(self) -> None:
         from fx_explorer.analysis.step_record import read_record  # neither is needed for the first paint
         from fx_explorer.tui.screens.step_record import StepScreen
 
-        explorer = self.explorer
+        explorer = self._services.explorer
         reader = explorer.reader
         if reader is None:
             return
@@ -41,7 +47,7 @@ class BytecodeSteppingApp(TryingApp):
         if record is None:
             return
         screen = StepScreen(reader, record, explorer.keymap, first_at(record, explorer.place))
-        left = await ask(self, screen)
+        left = await ask(self.app, screen)
         if left and explorer.view == "source":
             await explorer.go(left)
 
@@ -49,13 +55,13 @@ class BytecodeSteppingApp(TryingApp):
         """Have the worker call the program once more; its answer is told as any other."""
         from fx_explorer.analysis.step_record import read_record
 
-        live = self.captures.live
-        if live is None or live.is_over or reader is not self.stepped_session:
-            self.notify(NO_RECORD, timeout=READ_S)
+        live = self._services.captures.live
+        if live is None or live.is_over or reader is not self._services.stepped_session:
+            self._services.notify(NO_RECORD, timeout=READ_S)
             return None
-        if self._at_rest() is None:
+        if self._stepping.at_rest() is None:
             return None
-        self._send(model.Command("steps"), "recording what the bytecode does")
+        self._stepping.send(model.Command("steps"), "recording what the bytecode does")
         while live.waiting is None and not live.is_over:
             await asyncio.sleep(LOOK_S)
         return None if live.is_over else await asyncio.to_thread(read_record, reader)

@@ -1,0 +1,66 @@
+"""What the app does when a key is pressed: it holds one controller for each kind of thing, and they share ``Services``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.controllers.bench import KernelBench
+from fx_explorer.tui.controllers.bytecode import BytecodeSteps
+from fx_explorer.tui.controllers.capturing import Capturing
+from fx_explorer.tui.controllers.configurations import Configurations
+from fx_explorer.tui.controllers.edits import Edits
+from fx_explorer.tui.controllers.fixes import Fixes
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.leaving import Leaving
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
+from fx_explorer.tui.controllers.trials import Trials
+
+if TYPE_CHECKING:
+    from fx_explorer.mending import TryMend
+    from fx_explorer.tui.screens.dynamic import TryDynamic
+    from fx_explorer.tui.screens.measuring import MeasureBreaks
+
+__all__ = ["Controllers", "Runners", "Services"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """What runs the program again for a trial; None: a worker in the interpreter that the app itself runs in."""
+
+    try_mend: TryMend | None = None
+    measure_breaks: MeasureBreaks | None = None
+    try_dynamic: TryDynamic | None = None
+
+
+class Controllers:
+    """One of each."""
+
+    def __init__(self, services: Services, runners: Runners, show: Callable[[SessionReader], None], target: str) -> None:
+        """``show`` puts a session on screen; ``target`` is what the user typed."""
+        self.stepping = Stepping(services)
+        self.capturing = Capturing(services, self.stepping, show)
+        self.edits = Edits(services, self.stepping)
+        self.fixes = Fixes(services, runners.try_mend)
+        self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
+        self.bytecode = BytecodeSteps(services, self.stepping)
+        self.kernel_builds = KernelBuilds(services)
+        self.configurations = Configurations(services, self.kernel_builds)
+        self.bench = KernelBench(services, self.kernel_builds)
+        self.leaving = Leaving(services, self.kernel_builds, target)
+
+    async def carry_out(self, action: str) -> None:
+        """``stepping.go_on``: a controller and its method. Raises AttributeError where there is none."""
+        controller, _, method = action.partition(".")
+        done: Awaitable[None] | None = getattr(getattr(self, controller), method)()
+        if isawaitable(done):
+            await done
+
+    def stop_compiling(self) -> bool:
+        """Stop whatever is done with kernels. Returns whether there was something to stop."""
+        stopped = [one.stop() for one in (self.kernel_builds, self.configurations, self.bench)]
+        return any(stopped)

@@ -1,0 +1,110 @@
+"""Running the target from the keyboard: once more, when its file is saved, without weights; and stopping it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.capturing import MakeCapture
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
+from fx_explorer.tui.live import Waiting
+from fx_explorer.tui.watching import FileWatch
+
+RUNNING = "A capture is running already; escape stops it."
+
+
+class Capturing:
+    """Runs one capture after another, and puts what each finds on screen."""
+
+    def __init__(self, services: Services, stepping: Stepping, show: Callable[[SessionReader], None]) -> None:
+        """``show`` puts a session on screen."""
+        self._services = services
+        self._stepping = stepping
+        self._show = show
+        self.make_without_weights: MakeCapture | None = None
+        """What captures with ``--no-weights``, where that makes a difference."""
+        self.watched: Sequence[Path] = ()
+        """Files whose change means that the target changed."""
+        self.problem = ""
+        """Why the last capture could not be made."""
+        self._watch: FileWatch | None = None
+        self._stop_asked: Waiting | None = None
+        """The pause during which escape was pressed once."""
+
+    @property
+    def is_watching(self) -> bool:
+        return self._watch is not None
+
+    def begin(self) -> None:
+        """Run the capture from beginning to end; the screen follows it."""
+        self._services.app.run_worker(
+            self._capture(), name="capture", group="capture", exclusive=True, description="capture the target"
+        )
+
+    async def _capture(self) -> None:
+        services, captures = self._services, self._services.captures
+        self.problem = ""
+        try:
+            for note in await captures.run(self._show, show_from_the_start=services.explorer.reader is None):
+                services.notify(note, timeout=10)
+            await captures.linger(self._show)
+        except Exception as error:  # noqa: BLE001 - told in the header, whatever it was
+            self.problem = str(error) if isinstance(error, FxExplorerError) else f"{type(error).__name__}: {error}"
+            services.notify(self.problem, title="the capture could not be made", severity="error", timeout=15)
+
+    def begin_when_changed(self) -> None:
+        """Capture again if a watched file was saved and nothing runs."""
+        if self._watch and not self._services.captures.is_running and self._watch.has_changed():
+            self.begin()
+
+    def again(self) -> None:
+        captures = self._services.captures
+        if not captures.can_run:
+            told = "This is a saved session: there is nothing to run again. Open its target with fx-explorer TARGET."
+            self._services.notify(told)
+        elif captures.waiting and captures.is_running:
+            self._stepping.go_on()
+        elif captures.is_running:
+            self._services.notify(RUNNING)
+        else:
+            self.begin()
+
+    def without_weights(self) -> None:
+        captures = self._services.captures
+        if self.make_without_weights is None:
+            told = "This holds for a capture with --gpu that feeds the program real tensors, and has its target at hand."
+            self._services.notify(told)
+        elif captures.is_running and not captures.waiting:
+            self._services.notify(RUNNING)
+        else:
+            captures.make_by(self.make_without_weights)
+            self.make_without_weights = None
+            self.begin()
+
+    def watch(self) -> None:
+        if not self._services.captures.can_run or not self.watched:
+            self._services.notify("There is no file to watch: this is a saved session, or a target that is no file.")
+        elif self._watch:
+            self._watch = None
+            self._services.notify("No longer watching.")
+        else:
+            self._watch = FileWatch(self.watched)
+            names = ", ".join(path.name for path in self.watched)
+            self._services.notify(f"Watching {names}: saving it captures again.")
+
+    async def stop(self) -> None:
+        """Where the user has stopped the compiler at a gate, one key pressed in error must not end it all."""
+        captures = self._services.captures
+        live, waiting = captures.live, captures.waiting
+        if live and live.has_ended:
+            self._stepping.abort_compile()  # another way: the program is through, and stays at hand
+        elif waiting and self._stop_asked is not waiting:
+            self._stop_asked = waiting
+            told = "The compiler waits at a gate. Escape again stops the capture; c goes on, X gives up what it compiles."
+            self._services.notify(told)
+        else:
+            await captures.stop()
+            self._services.notify("Stopped; everything found so far is kept. r captures again.")

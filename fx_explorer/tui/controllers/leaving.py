@@ -1,0 +1,117 @@
+"""Saving the session, and leaving the app: nothing is lost unasked, and no process stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.tui import hangup
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.saving import save_session, suggested_name
+from fx_explorer.tui.screens.ask import Ask
+from fx_explorer.tui.screens.quitting import Quitting
+
+TERMINATED = 128 + signal.SIGTERM
+
+
+class Leaving:
+    """Ends the app, with what it started."""
+
+    def __init__(self, services: Services, kernel_builds: KernelBuilds, target: str) -> None:
+        """``target``: what the user typed, which a saved session is named after."""
+        self._services = services
+        self._kernel_builds = kernel_builds
+        self._target = target
+        self.app = services.app
+        self.left_behind = ""
+        """What of the program runs on when the app has ended, in words."""
+
+    @conversation("save", "save the session")
+    async def save(self) -> None:
+        reader = self._services.explorer.reader
+        if reader is None:
+            self._services.notify("There is no session to save yet.")
+        elif self._services.captures.is_running:
+            self._services.notify("The capture is still running: save it when it is over.")
+        else:
+            await self._ask_and_save(reader.path)
+
+    async def _ask_and_save(self, session: Path) -> bool:
+        """Whether the user named a place and the session is there."""
+        name = await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
+        return bool(name) and self._save(session, str(name))
+
+    def _save(self, session: Path, name: str) -> bool:
+        try:
+            path = save_session(session, Path(name).expanduser())
+        except FxExplorerError as error:
+            self._services.notify(str(error), severity="error", timeout=10)
+            return False
+        self._services.captures.note_saved(session)
+        self._services.notify(f"Saved {path}. Open it again with: fx-explorer {path}", timeout=10)
+        return True
+
+    async def quit(self) -> None:
+        """No process stays behind: the worker's whole group is ended before we leave. What is not saved is asked about."""
+        if any(isinstance(screen, Quitting) for screen in self.app.screen_stack):
+            return
+        unsaved = self._services.captures.count_unsaved()
+        if not unsaved:
+            await self.leave()
+            return
+        asking = self._ask_and_quit(unsaved)
+        described = "ask what to do with a capture that is not saved"
+        self.app.run_worker(asking, name="quit", group="quit", exclusive=True, description=described)
+
+    async def _ask_and_quit(self, compilations: int) -> None:
+        what = f"The capture of {Path(self._target).name or 'the program'} ({counted(compilations, 'compilation')})"
+        answer = await ask(self.app, Quitting(what))
+        if answer == "discard" or (answer == "save" and await self._save_all()):
+            await self.leave()
+
+    async def _save_all(self) -> bool:
+        """What still runs is stopped: a file holds what there is."""
+        captures = self._services.captures
+        if captures.live is None:
+            return False
+        name = await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
+        if not name:
+            return False
+        if captures.is_running:
+            await captures.stop()
+        return self._save(captures.live.session_path, name)
+
+    async def leave(self, exit_code: int = 0, *, keep_unsaved: bool = False) -> None:
+        """Whatever goes wrong with the worker: the app ends."""
+        try:
+            await self._kernel_builds.close()
+            self.left_behind = await self._services.captures.stop_and_tidy(keep_unsaved=keep_unsaved)
+        finally:
+            self.app.exit(exit_code, return_code=exit_code)
+
+    # signals
+
+    def leave_on_signals(self) -> None:
+        """A closed terminal or a kill ends like ``q``: the worker is stopped, temporary files go."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.leave_on_sigterm)
+        loop.add_signal_handler(signal.SIGHUP, self.leave_without_terminal)
+
+    def leave_on_sigterm(self) -> None:
+        """Nobody can be asked: what is not saved stays in its temporary place, and the next start names it."""
+        leaving = self.leave(TERMINATED, keep_unsaved=True)
+        self.app.run_worker(leaving, name="terminate", group="leave", exclusive=True, description="leave: asked to by a signal")
+
+    def leave_without_terminal(self) -> None:
+        leaving = self._leave_without_terminal()
+        self.app.run_worker(leaving, name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
+
+    async def _leave_without_terminal(self) -> None:
+        await self._kernel_builds.close()
+        await self._services.captures.stop_and_tidy(keep_unsaved=True)
+        hangup.leave_at_once()

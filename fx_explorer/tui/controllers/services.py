@@ -1,0 +1,47 @@
+"""What every controller needs: the app, the captures, the main screen, and what the user agreed to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual.app import App
+from textual.notifications import SeverityLevel
+
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.capturing import Captures
+from fx_explorer.tui.controllers.consents import Consents
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.trial_worker import TrialWorker
+
+
+@dataclass(slots=True)
+class Services:
+    """Shared by all controllers of one app."""
+
+    app: App[int]
+    captures: Captures
+    explorer: Explorer
+    consents: Consents
+    look: Callable[[], None]
+    """Shows how things stand, now."""
+    trial_worker: TrialWorker
+
+    @property
+    def stepped_session(self) -> SessionReader | None:
+        """The session of the capture that is driven."""
+        return self.captures.incoming or self.explorer.reader
+
+    def notify(
+        self, message: str, *, title: str = "", severity: SeverityLevel = "information", timeout: float | None = None
+    ) -> None:
+        """Tell the user. ``timeout``: seconds."""
+        self.app.notify(message, title=title, severity=severity, timeout=timeout)
+
+    async def ask_to_run(self) -> None:
+        """Raises UsageError when the user does not want the program of the session to be run."""
+        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+
+        reader = self.stepped_session
+        if reader:
+            await self.consents.ask(reader, RUNS)

@@ -29,19 +29,25 @@ def linked_places(reader: SessionReader, place: Place, shown: Iterable[Document]
     Dynamo graph and down again. From a source line: what was computed on that line, at every stage. A line of the user's own
     Triton kernel is that line in every text, and its calls elsewhere.
     """
-    selection = _Selection(reader, place)
-    return {document: selection.lines_in(document) for document in shown}
+    return Selection(reader, place).linked(shown)
 
 
-class _Selection:
-    """The nodes of one selected place and what follows from them, each computed when a shown document first needs it."""
+class Selection:
+    """A selected place, the nodes it stands for, and what follows from them: each computed once, when it is first needed.
+
+    Made once for a move of the cursor, and handed to whoever follows it, lights up what is linked or describes it.
+    """
 
     def __init__(self, reader: SessionReader, place: Place) -> None:
-        self._reader = reader
-        self._place = place
+        self.reader = reader
+        self.place = place
+
+    def linked(self, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
+        """As ``linked_places``."""
+        return {document: self.lines_in(document) for document in shown}
 
     def lines_in(self, document: Document) -> frozenset[int]:
-        own = frozenset([self._place.line]) if document == self._place.document else frozenset()
+        own = frozenset([self.place.line]) if document == self.place.document else frozenset()
         if document.kind == "graph":
             return own | self._rows_of_graph(document)
         if document.kind == "source":
@@ -50,32 +56,47 @@ class _Selection:
 
     @cached_property
     def nodes(self) -> list[int]:
-        return nodes_at(self._reader, self._place)
+        """Ids of the nodes at the place."""
+        return nodes_at(self.reader, self.place)
 
     @cached_property
     def own_lines(self) -> list[model.LineSource]:
         """Of a Triton kernel of the user's: the selected line, in the user's file and in the kernels."""
-        return own_lines_at(self._reader, self._place)
+        return own_lines_at(self.reader, self.place)
 
     @cached_property
     def relatives(self) -> frozenset[int]:
         """Ancestors and descendants. A source line is the beginning of everything: it only has descendants; but that of a
         kernel is reached from its calls."""
-        below = descendants(self._reader, self.nodes)
-        is_beginning = self._place.document.kind == "source" and not self.own_lines
-        return below if is_beginning else below | ancestors(self._reader, self.nodes)
+        is_beginning = self.place.document.kind == "source" and not self.own_lines
+        return self.below if is_beginning else self.family
+
+    @cached_property
+    def below(self) -> frozenset[int]:
+        """The nodes and all that came of them, at every later stage."""
+        return descendants(self.reader, self.nodes)
+
+    @cached_property
+    def family(self) -> frozenset[int]:
+        """The same, and all they come from."""
+        return self.below | ancestors(self.reader, self.nodes)
+
+    @cached_property
+    def computing(self) -> frozenset[int]:
+        """Artifacts with a line that computes one of the family."""
+        return frozenset(self._computing_lines if self.relatives is self.family else artifact_lines(self.reader, self.family))
 
     @cached_property
     def across(self) -> frozenset[int]:
         """The same computation in the other direction: up to the Dynamo graph and down again."""
-        return descendants(self._reader, of_stage(self._reader, self.relatives, "dynamo"))
+        return descendants(self.reader, of_stage(self.reader, self.relatives, "dynamo"))
 
     def _is_across(self, document: Document) -> bool:
-        here, there = self._place.document.direction, document.direction
+        here, there = self.place.document.direction, document.direction
         return bool(here and there and here != there)
 
     def _rows_of_graph(self, document: Document) -> frozenset[int]:
-        graph = self._reader.get(model.Graph, document.id)
+        graph = self.reader.get(model.Graph, document.id)
         first, end = graph.first_node, graph.first_node + graph.node_count
         family = self.across if self._is_across(document) else self.relatives
         return frozenset(node - first for node in family if first <= node < end)
@@ -88,16 +109,16 @@ class _Selection:
         return self._stacks_of(self.nodes) or self._stacks_of(self.relatives)
 
     def _stacks_of(self, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
-        found = self._reader.query(
+        found = self.reader.query(
             "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value WHERE node.stack",
             (id_list(nodes),),
         )
-        return [stack.frames for stack in self._reader.by_ids(model.Stack, [row[0] for row in found])]
+        return [stack.frames for stack in self.reader.by_ids(model.Stack, [row[0] for row in found])]
 
     def _lines_of_source(self, document: Document) -> frozenset[int]:
         """The innermost frame of each stack that lies in this file; of an instruction its line, which may have no node."""
-        path = self._reader.get(model.SourceFile, document.id).path
-        if self._place.document.language == "bytecode":
+        path = self.reader.get(model.SourceFile, document.id).path
+        if self.place.document.language == "bytecode":
             return frozenset(line - 1 for file, line in self.instructed if file == document.id)
         if own := frozenset(row.source_line - 1 for row in self.own_lines if row.file == document.id):
             return own
@@ -106,15 +127,15 @@ class _Selection:
 
     def _definitions(self, document: Document) -> frozenset[int]:
         """In a file that calls nothing: the kernels of the user's that compute the selection."""
-        places = (definition(self._reader, artifact) for artifact in self._computing_lines)
+        places = (definition(self.reader, artifact) for artifact in self._computing_lines)
         return frozenset(place.line for place in places if place and place.document == document)
 
     @cached_property
     def instructed(self) -> list[SourceLine]:
         """The source line that the selected instruction belongs to; of a call of the compiled graph, all lines of the graph."""
-        artifact, line = self._place.document.id, self._place.line + 1
-        rows = self._reader.rows(model.LineSource, artifact=artifact, line=line)
-        called = [row.node for row in self._reader.nodes_of_line(artifact, line)]
+        artifact, line = self.place.document.id, self.place.line + 1
+        rows = self.reader.rows(model.LineSource, artifact=artifact, line=line)
+        called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
         return [(row.file, row.source_line) for row in rows] + self._innermost(self._stacks_of(called))
 
     def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
@@ -125,17 +146,17 @@ class _Selection:
 
     @cached_property
     def _file_ids(self) -> dict[str, int]:
-        return dict(self._reader.query("SELECT path, id FROM source_file"))
+        return dict(self.reader.query("SELECT path, id FROM source_file"))
 
     # artifacts
 
     @cached_property
     def _computing_lines(self) -> _ArtifactLines:
-        return self._with_own(artifact_lines(self._reader, self.relatives))
+        return self._with_own(artifact_lines(self.reader, self.relatives))
 
     @cached_property
     def _computing_lines_across(self) -> _ArtifactLines:
-        return self._with_own(artifact_lines(self._reader, self.across))
+        return self._with_own(artifact_lines(self.reader, self.across))
 
     def _with_own(self, computing: _ArtifactLines) -> _ArtifactLines:
         for row in self.own_lines:
@@ -146,7 +167,7 @@ class _Selection:
         computing = self._computing_lines_across if self._is_across(document) else self._computing_lines
         lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
-            lines |= lines_in_output_code(self._reader, document.id, computing)
+            lines |= lines_in_output_code(self.reader, document.id, computing)
         own = lines - {0}
         return frozenset(line - 1 for line in own) if own or not lines else frozenset([0])
 
@@ -155,11 +176,11 @@ class _Selection:
         if document.language != "bytecode":
             return frozenset()
         lines: dict[SourceLine, set[int]] = {}
-        for row in self._reader.rows(model.LineSource, artifact=document.id):
+        for row in self.reader.rows(model.LineSource, artifact=document.id):
             lines.setdefault((row.file, row.source_line), set()).add(row.line - 1)
-        if self._place.document.kind == "source":
-            return frozenset(lines.get((self._place.document.id, self._place.line + 1), ()))
-        if self._place.document.language == "bytecode":
+        if self.place.document.kind == "source":
+            return frozenset(lines.get((self.place.document.id, self.place.line + 1), ()))
+        if self.place.document.language == "bytecode":
             return frozenset(row for line in self.instructed for row in lines.get(line, ()))
         wanted: set[int] = set()
         for stack in self.stacks:

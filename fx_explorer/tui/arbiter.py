@@ -7,7 +7,7 @@ lines; panes moved by it do not answer back, so there is no loop.
 from __future__ import annotations
 
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.linked import linked_places
+from fx_explorer.analysis.linked import Selection
 from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.model import LEVELS, Kernel, Level
 from fx_explorer.session import SessionReader
@@ -31,6 +31,8 @@ class Arbiter:
         self._was_touched = False
         self.selection: Place | None = None
         """What is lit everywhere."""
+        self._selected: Selection | None = None
+        """The same with all that was computed of it; None: the session has grown since."""
         self.region: RegionKey | None = None
         """What all graphs are narrowed to."""
         self.levels = Levels()
@@ -60,6 +62,7 @@ class Arbiter:
 
     def refresh(self) -> None:
         """The session grew: fill panes that were empty; until the user has chosen something, show the best there is."""
+        self._selected = None
         if self._reader is None:
             return
         self._compilation = self._compilation or first_compilation(self._reader)
@@ -176,20 +179,21 @@ class Arbiter:
         if self._reader is None:
             return
         self.selection = place
-        self._look_at(compilation_of(self._reader, place, self._compilation))
+        selected = self._selected = Selection(self._reader, place)
+        self._look_at(compilation_of(selected, self._compilation))
         panes = self._linked.panes
-        seen_from = above(self._reader, place)
         if self._shows_levels:
-            self.levels.follow(self._reader, place, kernel_following(self._reader, place, self.levels.kernel, self._material))
+            self.levels.follow(self._reader, place, kernel_following(selected, self.levels.kernel, self._material))
+        seen_from = seen_above(selected)
         for pane in panes:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
-                document = turned(self._reader, pane.slot, pane.document, seen_from, self._material)
+                document = turned(seen_from, pane.slot, pane.document, self._material)
                 if document and self._shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
         fresh = self._turn_levels(origin)
         shown = {pane.document for pane in panes if pane.document}
-        lit = self._linked_lines(place, shown)
+        lit = linked_lines(selected, shown)
         for pane in panes:
             if pane.document:
                 is_origin = pane is origin
@@ -199,13 +203,12 @@ class Arbiter:
                     pane.move_to(anchor)  # what stands above it in assembly is the same in every kernel
                 pane.show_links(lines, anchor)
 
-    def _linked_lines(self, place: Place, shown: set[Document]) -> dict[Document, frozenset[int]]:
-        assert self._reader is not None
-        if not any(is_level(document) for document in (*shown, place.document)):
-            return linked_places(self._reader, place, shown)
-        from fx_explorer.analysis.below.chain import linked_with_levels  # not needed for the first paint
-
-        return linked_with_levels(self._reader, place, shown)
+    def selected_at(self, place: Place) -> Selection | None:
+        """What is known of the selected place already; anew for any other one. None without a session."""
+        if self._reader is None:
+            return None
+        is_selected = self._selected and self._selected.place == place and self._selected.reader is self._reader
+        return self._selected if is_selected else Selection(self._reader, place)
 
     # below the kernel
 
@@ -233,8 +236,9 @@ class Arbiter:
         own = kernel_of(self._reader, place.document)
         if own:
             return own
-        material = material_of(self._reader, compilation_of(self._reader, place, self._compilation))
-        document = kernel_following(self._reader, place, self.levels.kernel, material)
+        selected = Selection(self._reader, place)
+        material = material_of(self._reader, compilation_of(selected, self._compilation))
+        document = kernel_following(selected, self.levels.kernel, material)
         return kernel_of(self._reader, document) if document else None
 
     def _turn_levels(self, origin: Pane | None) -> list[Pane]:
@@ -284,6 +288,21 @@ class Arbiter:
                 if anchor is not None:
                     pane.move_to(anchor)
         self._linked.refresh_tabs()
+
+
+def seen_above(selection: Selection) -> Selection:
+    """From a level below a kernel its Triton line, which the other panes follow; any other selection itself."""
+    place = above(selection.reader, selection.place)
+    return selection if place == selection.place else Selection(selection.reader, place)
+
+
+def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
+    """Lines (from 0) of each shown document that are linked to the selection."""
+    if not any(is_level(document) for document in (*shown, selection.place.document)):
+        return selection.linked(shown)
+    from fx_explorer.analysis.below.chain import linked_with_levels  # not needed for the first paint
+
+    return linked_with_levels(selection.reader, selection.place, shown)
 
 
 def slot_of(document: Document) -> Slot:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, documents_of, node_at, source_documents
-from fx_explorer.analysis.own_kernels import own_lines_at
+from fx_explorer.analysis.documents import Document, documents_of, node_at, source_documents
+from fx_explorer.analysis.linked import Selection
 from fx_explorer.analysis.region_nodes import RegionKey, positions_in
-from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
+from fx_explorer.analysis.selection import id_list
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.kernel_documents import above
 from fx_explorer.tui.presets import Material, Slot, document_for
 
 
@@ -30,15 +29,15 @@ def with_region(reader: SessionReader, material: Material, region: RegionKey | N
     return replace(material, documents=documents)
 
 
-def compilation_of(reader: SessionReader, place: Place, current: int) -> int:
+def compilation_of(selection: Selection, current: int) -> int:
     """The compilation a place belongs to. For a source line: the ``current`` one if anything was made of the line there, else
     the first where something was; ``current`` where nothing was."""
-    if place.document.compilation:
-        return place.document.compilation
-    found = reader.query(
+    if selection.place.document.compilation:
+        return selection.place.document.compilation
+    found = selection.reader.query(
         "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
         "JOIN graph ON graph.id = node.graph",
-        (id_list(nodes_at(reader, place)),),
+        (id_list(selection.nodes),),
     )
     compilations = {row[0] for row in found}
     return current if current in compilations or not compilations else min(compilations)
@@ -62,25 +61,26 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
 
 
-def turned(reader: SessionReader, slot: Slot, shown: Document | None, place: Place, material: Material) -> Document | None:
-    """What a pane in ``slot`` that shows ``shown`` should show now that ``place`` is selected; ``shown`` itself to stay."""
+def turned(selection: Selection, slot: Slot, shown: Document | None, material: Material) -> Document | None:
+    """What a pane in ``slot`` that shows ``shown`` should show now that this is selected; ``shown`` itself to stay."""
     if slot == "source":
-        return _source(reader, place, shown)
+        return _source(selection, shown)
     if slot == "kernel":
-        return _kernel(reader, place, shown, material)
-    direction = place.document.direction if slot == "graph" else ""
+        return _kernel(selection, shown, material)
+    direction = selection.place.document.direction if slot == "graph" else ""
     is_elsewhere = shown is None or shown.compilation != material.compilation
     if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
         return document_for(slot, material, direction) or shown
     return shown
 
 
-def kernel_following(reader: SessionReader, place: Place, kernel: model.Kernel | None, material: Material) -> Document | None:
+def kernel_following(selection: Selection, kernel: model.Kernel | None, material: Material) -> Document | None:
     """The code of the kernel that belongs to the selection: of the one that is looked at already, if it does."""
-    if place.document.kind == "artifact" and place.document.stage == "kernel":
-        return place.document
+    document = selection.place.document
+    if document.kind == "artifact" and document.stage == "kernel":
+        return document
     shown = next((d for d in material.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
-    return _kernel(reader, place, shown, material)
+    return _kernel(selection, shown, material)
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
@@ -98,25 +98,20 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
     return min(lines)
 
 
-def _source(reader: SessionReader, place: Place, shown: Document | None) -> Document | None:
+def _source(selection: Selection, shown: Document | None) -> Document | None:
     """The file of the node under the cursor, or of the line of the user's own kernel. A line of other generated code keeps the
     file: it may come from several."""
-    node = node_at(reader, place)
-    own = own_lines_at(reader, above(reader, place)) if place.document.kind == "artifact" else []
+    node = node_at(selection.reader, selection.place)
+    own = selection.own_lines if selection.place.document.kind == "artifact" else []
     file = node.file if node else next((line.file for line in own), 0)
     if not file or (shown and shown.id == file):
         return shown
-    return next((document for document in source_documents(reader) if document.id == file), shown)
+    return next((document for document in source_documents(selection.reader) if document.id == file), shown)
 
 
-def _kernel(reader: SessionReader, place: Place, shown: Document | None, material: Material) -> Document | None:
+def _kernel(selection: Selection, shown: Document | None, material: Material) -> Document | None:
     """The kernel that computes the selection; the one that is shown already, when it does."""
-    nodes = nodes_at(reader, place)
-    family = descendants(reader, nodes) | ancestors(reader, nodes)
-    found = reader.query(
-        "SELECT DISTINCT line_node.artifact FROM json_each(?) JOIN line_node ON line_node.node = value", (id_list(family),)
-    )
-    computing = {row[0] for row in found}
+    computing = selection.computing
     if shown and shown.id in computing:
         return shown
     documents = [d for d in material.documents if d.kind == "artifact" and d.id in computing]
@@ -124,4 +119,4 @@ def _kernel(reader: SessionReader, place: Place, shown: Document | None, materia
     if own:
         return own[0]
     is_elsewhere = shown is None or shown.compilation != material.compilation
-    return document_for("kernel", material, place.document.direction) if is_elsewhere else shown
+    return document_for("kernel", material, selection.place.document.direction) if is_elsewhere else shown

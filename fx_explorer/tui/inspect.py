@@ -9,10 +9,11 @@ from itertools import islice
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
 from fx_explorer.analysis.explain import Explanation, explain
+from fx_explorer.analysis.linked import Selection
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.regions import region_value
-from fx_explorer.analysis.selection import ancestors, descendants, id_list, nodes_at
+from fx_explorer.analysis.selection import ancestors, id_list, nodes_at
 from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.annotations import remarks
@@ -22,40 +23,42 @@ MANY_NODES = 400
 """Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""
 
 
-def summary(reader: SessionReader, place: Place) -> list[str]:
+def summary(selection: Selection) -> list[str]:
     """The facts of a place in a few words each, most important first: the inspector line."""
-    node = node_at(reader, place)
-    return _node_summary(reader, node) if node else _kernel_summary(reader, place) or _line_summary(reader, place)
+    node = node_at(selection.reader, selection.place)
+    return _node_summary(selection, node) if node else _kernel_summary(selection) or _line_summary(selection)
 
 
-def _kernel_summary(reader: SessionReader, place: Place) -> list[str]:
+def _kernel_summary(selection: Selection) -> list[str]:
     """Of a line of a Triton kernel or below it; empty for any other."""
+    reader, place = selection.reader, selection.place
     if not is_level(place.document) and place.document.language != "triton":
         return []
     from fx_explorer.tui import inspect_kernel  # not needed for the first paint
 
-    here, *computed = _line_summary(reader, above(reader, place))
+    here, *computed = _line_summary(Selection(reader, above(reader, place)) if is_level(place.document) else selection)
     own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
     return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
 
 
-def _node_summary(reader: SessionReader, node: model.Node) -> list[str]:
+def _node_summary(selection: Selection, node: model.Node) -> list[str]:
+    reader = selection.reader
     value = value_text(node)
     if value and node.stride:
         value += f" stride ({', '.join(node.stride)})"
     regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
     parts = [node.name, node.target if node.target != node.name else node.op, f"{value} {node.device}".strip()]
-    return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(reader, [node.id])) if part]
+    return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection)) if part]
 
 
-def _line_summary(reader: SessionReader, place: Place) -> list[str]:
-    nodes = nodes_at(reader, place)
+def _line_summary(selection: Selection) -> list[str]:
+    reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
     happened = [f"{remark.glyph} {remark.text}" for remark in remarks(reader, place.document).get(place.line, ())]
     if not nodes:
         why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
         return [here, *(happened or [why])]
-    own = own_lines_at(reader, place)
+    own = selection.own_lines
     if place.document.kind == "source" and own:
         copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
         return [here, *happened, f"is {listed(copied)}", f"called by {listed(_operation_names(reader, nodes))}"]
@@ -67,7 +70,7 @@ def _line_summary(reader: SessionReader, place: Place) -> list[str]:
         return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
     traced = _operation_names(reader, nodes, "WHERE stage = 'dynamo'")
     words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
-    return [here, *happened, *_kernel_words(reader, nodes), words]
+    return [here, *happened, *_kernel_words(selection), words]
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
@@ -95,12 +98,12 @@ def _operation_names(reader: SessionReader, nodes: Sequence[int], graphs: str = 
     return [row[0] for row in found]
 
 
-def _kernel_words(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
-    found = reader.query(
+def _kernel_words(selection: Selection) -> list[str]:
+    found = selection.reader.query(
         "SELECT DISTINCT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
         "JOIN kernel ON kernel.artifact = line_node.artifact "
         "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact)",
-        (id_list(descendants(reader, nodes)),),
+        (id_list(selection.below),),
     )
     names = [row[0] for row in found]
     return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
@@ -142,7 +145,8 @@ def entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
     """Of a line below a kernel what its Triton line computes; the rest stands in the facts of the kernel."""
-    return _line_summary(reader, above(reader, place))[1:] if is_level(place.document) else _line_summary(reader, place)
+    said = _line_summary(Selection(reader, above(reader, place)))
+    return said[1:] if is_level(place.document) else said
 
 
 def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:

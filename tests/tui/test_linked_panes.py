@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.documents import document_of
+import pytest
+
+from fx_explorer.analysis import linked, region_nodes
+from fx_explorer.analysis.documents import Place, document_of
+from fx_explorer.analysis.selection import nodes_at
+from fx_explorer.session import SessionReader
+from fx_explorer.tui import inspect
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -41,6 +47,25 @@ async def test_bytecode_preset_shows_source_and_bytecode_before_and_after(hand: 
         await driver.press("C")
         assert titles(driver) == ["mlp.py", "Bytecode as written", ""]
         assert "Dynamo made no bytecode" in driver.screen
+
+
+async def test_a_move_asks_once_for_the_nodes_that_it_selects(
+    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Panes that follow, what lights up and the line that describes it know them from one another."""
+    asked: list[Place] = []
+
+    def counting(reader: SessionReader, place: Place) -> list[int]:
+        asked.append(place)
+        return nodes_at(reader, place)
+
+    async with open_app(hand.path) as driver:
+        await driver.press("2")
+        for module in (linked, inspect, region_nodes):
+            monkeypatch.setattr(module, "nodes_at", counting)
+        for _ in range(4):
+            await driver.press("k")
+        assert len(asked) == len(set(asked)) == 4
 
 
 async def test_an_instruction_and_its_source_line_light_each_other(hand: Hand, open_app: OpenApp) -> None:

@@ -355,9 +355,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         elif isinstance(self._view_widgets.get(self.view), FactList) and self.facts.fact:
             lead = leads_to(self.facts.fact)
             self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
-        elif place:
+        elif place and (selection := self.arbiter.selected_at(place)):
             with self.explained():
-                self._inspector.show(inspector_content(inspect.summary(self.reader, place)))
+                self._inspector.show(inspector_content(inspect.summary(selection)))
         else:
             self._inspector.show(Content(sentence_of(self.view)))
 

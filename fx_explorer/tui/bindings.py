@@ -44,8 +44,9 @@ def closing_bindings(*command_ids: str) -> list[BindingType]:
 
 
 def reused_bindings(*command_ids: str) -> list[BindingType]:
-    """For what is open on top: commands of the main screen that it carries out itself, with the same keys."""
-    return [replace(_binding(by_id(command_id)), priority=True) for command_id in command_ids]
+    """For what is open on top: commands that it carries out itself, with the same keys; of a controller's its method."""
+    commands = [by_id(command_id) for command_id in command_ids]
+    return [replace(_binding(one), action=one.action.rpartition(".")[2], priority=True) for one in commands]
 
 
 def textual_keymap(keymap: Keymap) -> dict[str, str]:

@@ -134,7 +134,7 @@ class Selection:
     def instructed(self) -> list[SourceLine]:
         """The source line that the selected instruction belongs to; of a call of the compiled graph, all lines of the graph."""
         artifact, line = self.place.document.id, self.place.line + 1
-        rows = self.reader.rows(model.LineSource, artifact=artifact, line=line)
+        rows = self.reader.sources_of_line(artifact, line)
         called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
         return [(row.file, row.source_line) for row in rows] + self._innermost(self._stacks_of(called))
 
@@ -176,7 +176,7 @@ class Selection:
         if document.language != "bytecode":
             return frozenset()
         lines: dict[SourceLine, set[int]] = {}
-        for row in self.reader.rows(model.LineSource, artifact=document.id):
+        for row in self.reader.sources_of_lines(document.id):
             lines.setdefault((row.file, row.source_line), set()).add(row.line - 1)
         if self.place.document.kind == "source":
             return frozenset(lines.get((self.place.document.id, self.place.line + 1), ()))

@@ -234,11 +234,9 @@ def _line_of_guard(
     if before is None or not change.name:
         return "", 0
     source = _SIZE_OF.sub("", row.source.partition(", ")[0]) or local_source(change.name)
-    found = reader.query(
-        "SELECT file, line FROM guard WHERE compilation=? AND source=? AND line>0 ORDER BY kind != 'TENSOR_MATCH' LIMIT 1",
-        (before.id, source),
-    )
-    return found[0] if found else ("", 0)
+    guards = [guard for guard in reader.rows(model.Guard, compilation=before.id, source=source) if guard.line > 0]
+    found = min(guards, key=lambda guard: guard.kind != "TENSOR_MATCH", default=None)
+    return (found.file, found.line) if found else ("", 0)
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:

@@ -60,7 +60,7 @@ def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[m
 
 
 def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
-    for row in reader.rows(model.LineSource, artifact=place.document.id, line=place.line + 1, how="lnotab"):
+    for row in reader.sources_of_line(place.document.id, place.line + 1):
         yield from nodes_at_source(reader, row.file, row.source_line)
 
 

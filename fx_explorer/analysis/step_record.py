@@ -55,7 +55,7 @@ def read_record(reader: SessionReader) -> StepRecord | None:
     steps = reader.rows(model.BytecodeStep, run=runs[-1].id) if runs else []
     if not steps:
         return None
-    rows = (row for artifact in {step.artifact for step in steps} for row in reader.rows(model.LineSource, artifact=artifact))
+    rows = (row for artifact in {step.artifact for step in steps} for row in reader.sources_of_lines(artifact))
     return StepRecord(runs[-1], steps, {(row.artifact, row.line): (row.file, row.source_line) for row in rows})
 
 

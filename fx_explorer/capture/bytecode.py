@@ -7,10 +7,11 @@ through which a resume function gets the name that the bytecode calls it by.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,8 +102,18 @@ def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType
     title = f"{kind.removeprefix('bytecode_')} bytecode of {code.co_name}"
     artifact = recording.add_artifact(kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode")
     file = recording.sources.file(code.co_filename)
-    recording.writer.add_all(LineSource(artifact, i, file, row.line) for i, row in enumerate(rows, 1) if row.line)
+    recording.writer.add_all(_line_sources(artifact, file, rows))
     return KnownCode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
+
+
+def _line_sources(artifact: int, file: int, rows: Sequence[Row]) -> Iterator[LineSource]:
+    """One row for the instructions in a row that are of one line."""
+    first = 1
+    for line, group in itertools.groupby(row.line for row in rows):
+        count = len(list(group))
+        if line:
+            yield LineSource(artifact, first, file, line, lines=count)
+        first += count
 
 
 def listing(

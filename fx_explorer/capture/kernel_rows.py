@@ -72,11 +72,12 @@ def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) 
 def _output_code(recording: Recording, lowered: LoweredKernels, direction: Direction) -> int:
     if not lowered.output_code:
         return 0
-    recording.output_codes.add(recording.writer.text(lowered.output_code))
     title = f"output code {lowered.subgraph}".strip()
-    return recording.add_artifact(
+    artifact = recording.add_artifact(
         "output_code", "output_code", lowered.output_code, title=title, language="python", direction=direction
     )
+    recording.output_codes.add(recording.writer.text(lowered.output_code))
+    return artifact
 
 
 class _Rows:
@@ -118,7 +119,7 @@ class _Rows:
 
     def _add_source(self, kind: ArtifactKind, kernel: GeneratedKernel, source: str) -> int:
         """A document of its own."""
-        text = self._writer.text(source)
+        text = self._writer.text(source, like=f"{kind} {kernel.name}")
         lines = source.removesuffix("\n").count("\n") + 1
         language = kernel.language if kernel.language != "extern" else "triton"
         artifact = Artifact(0, self._recording.way_id(), kind, "kernel", self._direction, kernel.name, language, text, lines)

@@ -367,7 +367,9 @@ class Recording:
     ) -> int:
         lines = text.removesuffix("\n").count("\n") + 1
         owner = self.compilation_id() if stage == "dynamo" else self.way_id()
-        row = Artifact(0, owner, kind, stage, direction, title, language, self.writer.text(text), lines)
+        frame = self.compilation_name().partition("/")[0]
+        body = self.writer.text(text, like=f"{frame} {kind} {direction}")
+        row = Artifact(0, owner, kind, stage, direction, title, language, body, lines)
         artifact = self.writer.add(row)
         self.saw(stage)
         return artifact

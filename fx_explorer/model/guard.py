@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.repeated import RepeatedText
+from fx_explorer.model.repeated import RepeatedName, RepeatedText
 
 Origin = Literal["argument", "module", "closure", "global", "library", "state", "shapes"]
 """Where the checked value comes from.
@@ -38,9 +38,9 @@ class GuardCheck:
     """Of the example input: ``torch.Tensor``, ``int``."""
     value: str = ""
     """Of the example input where it is short: ``4``, ``f32[4, 8]``; empty when it is not."""
-    note: str = ""
+    note: RepeatedName = ""
     """torch's own remark: the code it is for, and a hint."""
-    file: str = ""
+    file: RepeatedName = ""
     line: int = 0
     """The user's line that asked for it."""
     stack: int = 0

@@ -62,3 +62,5 @@ class LineSource:
     file: int
     source_line: int
     how: How = "lnotab"
+    lines: int = 1
+    """How many lines of the artifact, ``line`` the first of them, belong to that one of the source."""

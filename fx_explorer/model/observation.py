@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.repeated import RepeatedText
+from fx_explorer.model.repeated import RepeatedName, RepeatedText
 from fx_explorer.model.stage import Stage
 
 
@@ -52,9 +52,9 @@ class Guard:
     source: str
     """What is guarded: ``L['x']``, ``G['F'].gelu``."""
     code: RepeatedText
-    verbose: str
+    verbose: RepeatedName
     """torch's remark: the user's line, as a comment."""
-    file: str = ""
+    file: RepeatedName = ""
     line: int = 0
 
 
@@ -67,9 +67,9 @@ class Recompile:
     compilation: int
     of: str
     """Name of the compilation whose guard failed (``0/0``); the latest, when several failed on the same."""
-    reason: str
+    reason: RepeatedText
     guard: str
-    file: str
+    file: RepeatedName
     line: int
     source: str = ""
     """What the guard looked at, as torch names it: ``L['self'].power``, ``G['scale']``; empty when it is not known."""
@@ -139,7 +139,7 @@ class Span:
 
     id: int
     compilation: int
-    name: str
+    name: RepeatedName
     """torch's own event name, e.g. ``GraphLowering.run``."""
     stage: Stage | None
     start_s: float
@@ -154,7 +154,7 @@ class Metric:
     id: int
     compilation: int
     name: str
-    value: str
+    value: RepeatedText
     """JSON."""
 
 

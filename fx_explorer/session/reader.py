@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -26,6 +27,10 @@ MAX_SQL_VARIABLES = 500
 """How many ids are asked for in one statement; SQLite's own limit was 999 for long."""
 
 
+MOST_LINES = 1_000_000
+"""Of bytecode, one for each instruction of a function."""
+
+
 class NoRowError(KeyError):
     """No row has the id that another row names."""
 
@@ -42,6 +47,7 @@ class SessionReader:
             raise SessionError(f"no session file at {self.path}")
         self.reopen()
         self.text = RecentTexts(self._text)
+        self._base = RecentTexts(self._packed_alone)
 
     def _check(self) -> None:
         (application_id,) = self._query("PRAGMA application_id")[0]
@@ -61,6 +67,8 @@ class SessionReader:
         """An older file lacks tables and columns of today: views of this connection alone give them their default values."""
         if self.meta("schema_version") == schema.SCHEMA_VERSION:
             return
+        if "base" not in {row[1] for row in self._query("PRAGMA main.table_info(text)")}:
+            self._query("CREATE TEMP VIEW text AS SELECT *, 0 AS base FROM main.text")
         for row_type, table in schema.TABLES.items():
             there = {row[1] for row in self._query(f"PRAGMA main.table_info({table})")}
             if there >= {column.name for column in schema.columns(row_type)}:
@@ -102,8 +110,15 @@ class SessionReader:
         """The text with this id; empty for 0."""
         if not text_id:
             return ""
-        found = self._query("SELECT body FROM text WHERE id=?", (text_id,))
-        return self._checked(lambda: inflated(found[0][0])) if found else ""
+        found = self._query("SELECT body, base FROM text WHERE id=?", (text_id,))
+        return self._checked(lambda: self._unpacked(*found[0])) if found else ""
+
+    def _unpacked(self, body: object, base: int) -> str:
+        return inflated(body, self._base(base).encode("utf-8", "surrogatepass") if base else b"")
+
+    def _packed_alone(self, text_id: int) -> str:
+        found = self._query("SELECT body FROM text WHERE id=? AND base=0", (text_id,))
+        return inflated(found[0][0]) if found else ""
 
     def data_version(self) -> int:
         """Changes whenever another process has committed something."""
@@ -181,6 +196,20 @@ class SessionReader:
     def nodes_of_line(self, artifact: int, line: int) -> list[model.LineNode]:
         """Nodes that line ``line`` of an artifact computes; line 0: the artifact as a whole."""
         return self.rows(model.LineNode, artifact=artifact, line=line)
+
+    def sources_of_line(self, artifact: int, line: int) -> list[model.LineSource]:
+        """Which lines of source this line of an artifact belongs to."""
+        question = "SELECT * FROM line_source WHERE artifact=? AND line<=? AND line+lines>?"
+        return self._decoded(model.LineSource, self._query(question, (artifact, line, line)))
+
+    def sources_of_lines(self, artifact: int) -> list[model.LineSource]:
+        """Which line of source each line of an artifact belongs to; every row is of one line."""
+        rows = self.rows(model.LineSource, artifact=artifact)
+        if sum(row.lines for row in rows) > MOST_LINES:
+            raise NotASessionError(
+                f"{self.path} is damaged: line_source: there are more than {MOST_LINES:,} lines of one artifact"
+            )
+        return [replace(row, line=row.line + i, lines=1) for row in rows for i in range(row.lines)]
 
     def nodes_at_source(self, file: int, line: int, *, innermost: bool = False) -> list[int]:
         """Ids of nodes whose user stack passes through this line; ``innermost``: whose last frame is this line."""

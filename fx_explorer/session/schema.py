@@ -20,7 +20,7 @@ from fx_explorer.session.validating import row_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -81,11 +81,13 @@ TABLES: dict[type, str] = {
 
 FIXED_SQL = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE text (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE text (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, body BLOB NOT NULL,
+                   base INTEGER NOT NULL);
 CREATE TABLE stack_line (file INTEGER NOT NULL, line INTEGER NOT NULL, stack INTEGER NOT NULL,
                          PRIMARY KEY (file, line, stack)) WITHOUT ROWID;
 """
-"""``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by line."""
+"""``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by line. ``base`` is the text
+that another one was packed with (``session/packing.py``), 0 for none."""
 
 INDEX_SQL = """
 CREATE INDEX graph_compilation ON graph(compilation);
@@ -134,7 +136,9 @@ def columns(row_type: type) -> tuple[Column, ...]:
 def _column(field: dataclasses.Field[object]) -> Column:
     declared = str(field.type)
     is_json = declared.startswith(("tuple", "dict"))
-    sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL", "RepeatedText": ""}.get(declared, "TEXT")
+    sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL", "RepeatedText": "", "RepeatedName": ""}.get(
+        declared, "TEXT"
+    )
     default = None if field.default is dataclasses.MISSING else field.default
     return Column(field.name, sql_type, is_json, default)
 
@@ -194,13 +198,14 @@ def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
 
 
 @cache
-def repeated_columns(row_type: type[Any]) -> tuple[int, ...]:
-    """Positions of the texts that many rows have alike: what is long is a number there, of a row of ``text``."""
-    return tuple(i for i, field in enumerate(dataclasses.fields(row_type)) if str(field.type) == "RepeatedText")
+def repeated_columns(row_type: type[Any]) -> dict[int, int]:
+    """Position → length of the texts that many rows have alike: what is longer is a number there, of a row of ``text``."""
+    fields = enumerate(dataclasses.fields(row_type))
+    return {i: KEPT_IN_ROW[str(field.type)] for i, field in fields if str(field.type) in KEPT_IN_ROW}
 
 
-SHORT_TEXT = 100
-"""Characters that are stored in the row itself: a row of ``text`` takes as much."""
+KEPT_IN_ROW = {"RepeatedText": 40, "RepeatedName": 12}
+"""Characters: a row of ``text`` takes 100 bytes, worth it for what several rows have, or for a name that hundreds have."""
 
 
 def storable(text: str) -> str:

@@ -23,7 +23,9 @@ LARGEST = 2**53
 
 LARGEST_OF = {
     **dict.fromkeys(("depth", "attempts", "attempt", "column", "end_column", "lines_before", "frame", "recompile"), 1_000_000),
-    **dict.fromkeys(("line", "first_line", "end_line", "source_line", "line_count", "node_count", "call_count"), 50_000_000),
+    **dict.fromkeys(
+        ("line", "first_line", "end_line", "source_line", "lines", "line_count", "node_count", "call_count"), 50_000_000
+    ),
     **dict.fromkeys(("position", "offset", "steps", "nodes", "threads", "registers"), 50_000_000),
 }
 """Numbers that something is counted to, or indented by."""
@@ -277,12 +279,13 @@ def _depth(found: Any) -> int:
     return depth
 
 
-def inflated(body: Any) -> str:
-    """The text of a row of ``text``. Raises ValueError, long before it takes the memory that a few bytes can inflate to."""
+def inflated(body: Any, base: bytes = b"") -> str:
+    """The text of a row of ``text``, which was packed with ``base``. Raises ValueError, long before it takes the memory that a
+    few bytes can inflate to."""
     if type(body) is not bytes:
         raise ValueError(f"is {_shown(body)}, not packed text")
     most = min(MOST_TEXT, max(FREELY, MOST_INFLATED * len(body)))
-    packed = zlib.decompressobj()
+    packed = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
     try:
         raw = packed.decompress(body, most + 1)
         if len(raw) > most:

@@ -13,7 +13,6 @@ import os
 import sqlite3
 import threading
 import weakref
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import getpid  # as it is before the program can put something else in its place
@@ -24,6 +23,7 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
 from fx_explorer.session.descriptors import Descriptor, never_freed, open_numbers, opened_since
+from fx_explorer.session.packing import AlikeTexts
 
 BUSY_TIMEOUT_MS = 10_000
 
@@ -54,6 +54,7 @@ class SessionWriter:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._depth = 0
+        self._alike = AlikeTexts()
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
         """Those that SQLite opened: the file, its write-ahead log, and the index of that."""
@@ -98,6 +99,8 @@ class SessionWriter:
                 yield
             except BaseException:
                 self._depth -= 1
+                if self._depth == 0:
+                    self._alike.forget()  # the texts of this transaction are not in the file
                 if self._depth == 0 and self._is_intact() and self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
@@ -175,10 +178,16 @@ class SessionWriter:
         encode, repeated = schema.encoder(row_type), schema.repeated_columns(row_type)
         if not repeated:
             return encode
-        return lambda row: tuple(self._repeated(value) if i in repeated else value for i, value in enumerate(encode(row)))
 
-    def _repeated(self, value: object) -> object:
-        return self.text(value) if isinstance(value, str) and len(value) > schema.SHORT_TEXT else value
+        def with_numbers(row: schema.Row) -> tuple[object, ...]:
+            values = list(encode(row))
+            for i, in_row in repeated.items():
+                value = values[i]
+                if isinstance(value, str) and len(value) > in_row:
+                    values[i] = self.text(value, like=f"{row_type.__name__} {i}")
+            return tuple(values)
+
+        return with_numbers
 
     def move_compilation(self, old: int, new: int) -> None:
         """Give everything that was captured for compilation ``old`` so far to ``new``."""
@@ -217,17 +226,20 @@ class SessionWriter:
             self._db.executemany("INSERT OR IGNORE INTO stack_line VALUES (?, ?, ?)", sorted(lines))
         return stack_id
 
-    def text(self, body: str) -> int:
-        """Store a text and return its id; an equal text stored before is not stored again."""
+    def text(self, body: str, *, like: str = "") -> int:
+        """Store a text and return its id; an equal text stored before is not stored again, and of one that is ``like`` another
+        (the same document of another version of a function) only what differs takes room."""
         raw = shortened(body, MAX_TEXT).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         with self.transaction():
             found = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,)).fetchone()
             if found:
                 return int(found[0])
-            packed = zlib.compress(raw, 3)
-            cursor = self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?)", (digest, len(raw), packed))
-            return int(cursor.lastrowid or 0)
+            packed = self._alike.packed(raw, like)
+            row = (digest, len(raw), packed.body, packed.base)
+            text_id = int(self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0)
+            self._alike.stored(text_id, raw, like, packed)
+            return text_id
 
     def close(self) -> None:
         """Close this writer's connection. The last one to close folds the WAL into the file."""

@@ -1,0 +1,57 @@
+"""How texts are packed. Those of one kind (the output code of 2,000 versions of a function) differ in a few characters.
+
+Such a text is packed with an earlier one as zlib's dictionary, its base. A base has none itself, so that reading a text never
+needs more than one other.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from typing import NamedTuple
+
+LEVEL = 3
+
+LARGEST_ALIKE = 32_000
+"""Bytes: zlib looks back as far (RFC 1950), so a larger base is not seen whole."""
+
+MOST_BASES = 64
+"""Two megabytes of the user's process at most."""
+
+WORTH_IT = 0.5
+"""A text that takes more than this share of what it takes alone is not like its base, and becomes the next one."""
+
+
+class Packed(NamedTuple):
+    body: bytes
+    base: int
+    """Id of the text that is needed to read it; 0 for none."""
+
+
+class AlikeTexts:
+    """The latest text of each kind that was packed alone."""
+
+    def __init__(self) -> None:
+        self._bases: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+
+    def packed(self, raw: bytes, like: str) -> Packed:
+        alone = zlib.compress(raw, LEVEL)
+        base, known = self._bases.get(like, (0, b"")) if len(raw) <= LARGEST_ALIKE else (0, b"")
+        if base:
+            packer = zlib.compressobj(LEVEL, zdict=known)
+            body = packer.compress(raw) + packer.flush()
+            if len(body) < WORTH_IT * len(alone):
+                return Packed(body, base)
+        return Packed(alone, 0)
+
+    def stored(self, text_id: int, raw: bytes, like: str, packed: Packed) -> None:
+        """What was packed has this id now."""
+        if like and not packed.base and len(raw) <= LARGEST_ALIKE:
+            self._bases[like] = (text_id, raw)
+        if like in self._bases:
+            self._bases.move_to_end(like)
+        if len(self._bases) > MOST_BASES:
+            self._bases.popitem(last=False)
+
+    def forget(self) -> None:
+        self._bases.clear()

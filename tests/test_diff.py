@@ -49,6 +49,16 @@ def diff(*arguments: object) -> int:
     return cli.main(["diff", *map(str, arguments)])
 
 
+def test_a_comparison_that_was_cut_off_says_so(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fx_explorer.model.bounded_matching.MOST_STEPS", 1)
+    assert diff(sessions["plain"], sessions["tanh"]) == 0
+    assert "changed lines; the comparison was cut off (after 50,000 lines or 20,000,000 steps)" in capsys.readouterr().out
+    assert diff(sessions["plain"], sessions["tanh"], "--format", "json") == 0
+    assert True in [pair["comparison_was_cut"] for pair in json.loads(capsys.readouterr().out)["kernels"]]
+
+
 def test_a_session_differs_from_itself_in_nothing(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert diff(sessions["plain"], sessions["plain"]) == 0
     printed = capsys.readouterr().out

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.documents import documents_of
 from fx_explorer.analysis.timing import compile_seconds
-from fx_explorer.analysis.ways import kernels_of_way, root_name
+from fx_explorer.analysis.ways import kernels_after, kernels_of_way, root_name
 from fx_explorer.session import SessionReader
 
 
@@ -36,16 +36,24 @@ class Branch:
 
 def branches(reader: SessionReader) -> list[Branch]:
     """In the order they were taken."""
-    return [_branch(reader, way) for way in reader.rows(model.Compilation) if way.branch_of]
+    running: dict[str, list[model.Kernel]] = {}
+    found = []
+    for way in reader.rows(model.Compilation):
+        if way.branch_of:
+            before = running.get(way.branch_of) if way.branch_from else None
+            kernels = kernels_of_way(reader, way) if before is None else kernels_after(reader, before, way)
+            found.append(_branch(reader, way, kernels))
+            running.setdefault(way.name, kernels)
+    return found
 
 
-def _branch(reader: SessionReader, way: model.Compilation) -> Branch:
+def _branch(reader: SessionReader, way: model.Compilation, kernels: list[model.Kernel]) -> Branch:
     return Branch(
         way=way,
         first=root_name(way.name),
         changes=tuple(way_in_words(reader, way)),
         seconds=compile_seconds(reader, way.id),
-        kernels=tuple(kernel.name for kernel in kernels_of_way(reader, way)),
+        kernels=tuple(kernel.name for kernel in kernels),
         graphs=tuple(document.title for document in documents_of(reader, way) if document.kind == "graph"),
     )
 

@@ -11,7 +11,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
-from fx_explorer.model.bounded_matching import BoundedMatcher
+from fx_explorer.model.bounded_matching import MOST_STEPS, BoundedMatcher
 
 Sign = Literal[" ", "-", "+", "~"]
 """The same, only before, only after, changed."""
@@ -26,7 +26,14 @@ class DiffRow(Generic[ItemT]):
     after: ItemT | None
 
 
-def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> list[DiffRow[model.Node]]:
+class DiffRows(list[DiffRow[ItemT]]):
+    """All rows of a comparison, and whether it came to its end."""
+
+    is_cut = False
+    """Some rows that are told as different may be the same: see MOST_STEPS and MOST_LINES."""
+
+
+def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> DiffRows[model.Node]:
     """By what a node computes on what: a node that was only renamed, and those that use it, are the same.
 
     ``~`` is a node that computes the same on another size, dtype or number, or that kept its name, or its target, in the place
@@ -35,7 +42,9 @@ def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> lis
     old, new = _signatures(before), _signatures(after)
     matcher = BoundedMatcher([one.what for one in old], [one.what for one in new], autojunk=False)
     whole = {id(node): one.whole for node, one in zip((*before, *after), (*old, *new), strict=True)}
-    return [_compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node)]
+    rows = DiffRows(_compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node))
+    rows.is_cut = matcher.is_cut
+    return rows
 
 
 def _compared(row: DiffRow[model.Node], whole: Mapping[int, str]) -> DiffRow[model.Node]:
@@ -44,11 +53,15 @@ def _compared(row: DiffRow[model.Node], whole: Mapping[int, str]) -> DiffRow[mod
     return replace(row, sign="~")
 
 
-def text_diff(before: Sequence[str], after: Sequence[str]) -> list[DiffRow[str]]:
+def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
     """By line, as far as they are ``comparable``. Lines that repeat often are no anchors in long texts, so 10,000 lines take a
     moment only."""
+    is_long = max(len(before), len(after)) > MOST_LINES + 1
     before, after = comparable(before), comparable(after)
-    return list(_rows(before, after, BoundedMatcher(before, after), _is_changed_line))
+    matcher = BoundedMatcher(before, after)
+    rows = DiffRows(_rows(before, after, matcher, _is_changed_line))
+    rows.is_cut = matcher.is_cut or (is_long and rows[-1].sign != " ")  # the last row is about all that is not compared
+    return rows
 
 
 MOST_LINES = 50_000
@@ -62,6 +75,12 @@ def comparable(lines: Sequence[str]) -> list[str]:
     rest = "\n".join(lines[MOST_LINES:]).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(rest).hexdigest()[:16]
     return [*lines[:MOST_LINES], f"… {len(lines) - MOST_LINES:,} more lines are not compared one by one (digest {digest})"]
+
+
+CUT_IN_WORDS = (
+    f"the comparison was cut off (after {MOST_LINES:,} lines or {MOST_STEPS:,} steps), "
+    "so some of what counts as different may be the same"
+)
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -118,9 +137,9 @@ def _rows(
 
 
 def difference_in_words(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node") -> str:
-    """``3 nodes removed, 1 added``; ``no difference``."""
+    """``3 nodes removed, 1 added``; ``no difference``. A comparison that was cut off says so, and at what."""
     counts: Mapping[str, int] = {sign: sum(row.sign == sign for row in rows) for sign in "-+~"}
     verbs = (("-", "removed"), ("+", "added"), ("~", "changed"))
     said = [(counts[sign], verb) for sign, verb in verbs if counts[sign]]
     words = [f"{counted(count, noun)} {verb}" if i == 0 else f"{count:,} {verb}" for i, (count, verb) in enumerate(said)]
-    return ", ".join(words) or "no difference"
+    return (", ".join(words) or "no difference") + (f"; {CUT_IN_WORDS}" if isinstance(rows, DiffRows) and rows.is_cut else "")

@@ -43,6 +43,8 @@ class KernelPair:
     difference: Difference
     changed_lines: int = 0
     """Lines of code that differ; 0 for library calls."""
+    is_cut: bool = False
+    """The comparison of the code was cut off: there may be fewer."""
 
     @property
     def name(self) -> str:
@@ -104,26 +106,27 @@ def _judged(
     left: SessionReader, right: SessionReader, compilation: str, direction: model.Direction,
     one: KernelUse | None, other: KernelUse | None,
 ) -> KernelPair:  # fmt: skip
-    difference, changed = _difference(left, right, one, other)
-    return KernelPair(compilation, direction, one, other, difference, changed)
+    return KernelPair(compilation, direction, one, other, *_difference(left, right, one, other))
 
 
 def _difference(
     left: SessionReader, right: SessionReader, one: KernelUse | None, other: KernelUse | None
-) -> tuple[Difference, int]:
+) -> tuple[Difference, int, bool]:
+    """(what differs, in how many lines, whether the comparison was cut off)"""
     if one is None or other is None:
-        return ("only left", 0) if other is None else ("only right", 0)
+        return ("only left" if other is None else "only right"), 0, False
     if not one.kernel.artifact or not other.kernel.artifact:
-        return ("same" if one.kernel.name == other.kernel.name else "code"), 0
+        return ("same" if one.kernel.name == other.kernel.name else "code"), 0, False
     codes = [code_lines(reader, use.kernel) for reader, use in ((left, one), (right, other))]
     if codes[0] == codes[1]:
-        return "same", 0
+        return "same", 0, False
     bare = [_without_device(code) for code in codes]
     if bare[0] == bare[1]:
-        return "device", 0
-    changed = sum(row.sign != " " for row in text_diff(*bare))
+        return "device", 0, False
+    rows = text_diff(*bare)
+    changed = sum(row.sign != " " for row in rows)
     unsized = [[_WHOLE_NUMBER.sub("N", line) for line in code] for code in bare]
-    return ("sizes" if unsized[0] == unsized[1] else "code"), changed
+    return ("sizes" if unsized[0] == unsized[1] else "code"), changed, rows.is_cut
 
 
 _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")

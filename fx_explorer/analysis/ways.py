@@ -41,14 +41,29 @@ def origin_of(reader: SessionReader, way: model.Compilation) -> model.Compilatio
     return found[0] if found and found[0].id < way.id else None
 
 
+def _lineage(reader: SessionReader, way: model.Compilation) -> list[model.Compilation]:
+    """The way that shares nothing with an earlier one, what branched off it, and so on to this one: there can be thousands."""
+    found = [way]
+    while found[-1].branch_from is not None and (origin := origin_of(reader, found[-1])):
+        found.append(origin)
+    return found[::-1]
+
+
 def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Document]:
     """All that this way went through: its own documents, and those it shares with the way it branched off."""
+    first, *others = _lineage(reader, way)
+    found, origin = documents_of(reader, first), first
+    for one in others:
+        found, origin = _documents_after(reader, origin, found, one), one
+    return found
+
+
+def _documents_after(
+    reader: SessionReader, origin: model.Compilation, before: list[Document], way: model.Compilation
+) -> list[Document]:
+    """Those of ``way``, which set out from ``origin``; ``before`` are those of that one."""
     own = documents_of(reader, way)
-    origin = origin_of(reader, way)
-    if origin is None or way.branch_from is None:
-        return own
     gate, slots, directions = way.branch_from, {_slot(d) for d in own}, _own_directions(way, own)
-    before = documents_of_way(reader, origin)
     of_regions = _of_regions(reader, origin, before, reused_regions(reader, way))
 
     def is_shared(document: Document) -> bool:
@@ -56,7 +71,8 @@ def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Docu
             return True
         if _slot(document) in slots:
             return False
-        is_before = is_through(gate, document.stage) or (gate == "pre_fusion" and document.title.startswith("IR before fusion"))
+        is_before = gate is not None and is_through(gate, document.stage)
+        is_before |= gate == "pre_fusion" and document.title.startswith("IR before fusion")
         return is_before or _is_other_direction(document.direction, directions)
 
     shared = [document for document in before if is_shared(document)]
@@ -114,18 +130,28 @@ def _region_of(kernel: model.Kernel) -> Region:
 
 def kernels_of_way(reader: SessionReader, way: model.Compilation) -> list[model.Kernel]:
     """The kernels that run when this way does, forward before backward, in the order of their first call."""
+    first, *others = _lineage(reader, way)
+    found = _in_order(reader.rows(model.Kernel, compilation=first.id))
+    for one in others:
+        found = kernels_after(reader, found, one)
+    return found
+
+
+def kernels_after(reader: SessionReader, before: list[model.Kernel], way: model.Compilation) -> list[model.Kernel]:
+    """Those that run when ``way`` does; ``before`` run when the one does that it set out from."""
     own = reader.rows(model.Kernel, compilation=way.id)
-    origin = origin_of(reader, way)
-    if origin is not None and way.branch_from is not None:
-        directions = _own_directions(way, documents_of(reader, way))
-        reused = reused_regions(reader, way)
-        taken = {(kernel.direction, kernel.subgraph) for kernel in own}
-        for kernel in kernels_of_way(reader, origin):
-            is_reused = _region_of(kernel) in reused
-            is_kept = way.branch_from == "output_code" or _is_other_direction(kernel.direction, directions) or is_reused
-            if is_kept and (kernel.direction, kernel.subgraph) not in taken:
-                own.append(kernel)
-    return sorted(own, key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
+    directions, reused = _own_directions(way, documents_of(reader, way)), reused_regions(reader, way)
+    taken = {(kernel.direction, kernel.subgraph) for kernel in own}
+
+    def is_kept(kernel: model.Kernel) -> bool:
+        is_as_before = way.branch_from == "output_code" or _is_other_direction(kernel.direction, directions)
+        return (is_as_before or _region_of(kernel) in reused) and (kernel.direction, kernel.subgraph) not in taken
+
+    return _in_order([*own, *filter(is_kept, before)])
+
+
+def _in_order(kernels: list[model.Kernel]) -> list[model.Kernel]:
+    return sorted(kernels, key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +198,13 @@ def root_name(name: str) -> str:
 
 def saving_way(reader: SessionReader, way: model.Compilation) -> model.Compilation:
     """The way that partitioned the graph, or lowered the forward again: that decided what is saved."""
-    origin = origin_of(reader, way)
-    if origin is None or way.branch_from is None or not is_through(way.branch_from, "backward"):
-        return way
-    if reader.count(model.SavedTensor, compilation=way.id):
-        return way
-    return saving_way(reader, origin)
+    for one in reversed(_lineage(reader, way)):
+        if one.branch_from is None or not is_through(one.branch_from, "backward"):
+            return one
+        if reader.count(model.SavedTensor, compilation=one.id):
+            return one
+        way = one
+    return way
 
 
 def among(ids: Collection[int] | None, column: str) -> str:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fx_explorer.analysis.diff import difference_in_words
+from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words
 from fx_explorer.analysis.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated, resources_in_words
 from fx_explorer.analysis.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
@@ -132,6 +132,8 @@ def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
             said = f"{counted(pair.changed_lines, 'changed line')}" if is_code else IN_WORDS[pair.difference]
             if pair.is_library_call and pair.difference == "code":
                 said = "another library call"
+            if pair.is_cut:
+                said += f"; {CUT_IN_WORDS}"
             yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {said}"
 
 

@@ -28,6 +28,11 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
         self._steps_until = [0, *accumulate(1 + len(self.b2j.get(line, ())) for line in before)]
         self._left = MOST_STEPS
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether there were no steps left; known when the opcodes are."""
+        return self._left <= 0
+
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> difflib.Match:
         self._left -= self._steps_until[-1 if ahi is None else ahi] - self._steps_until[alo]
         return super().find_longest_match(alo, ahi, blo, bhi) if self._left > 0 else difflib.Match(alo, blo, 0)

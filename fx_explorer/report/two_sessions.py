@@ -41,6 +41,7 @@ def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
         "left": _kernel(left, pair.left),
         "right": _kernel(right, pair.right),
         "difference": pair.difference.replace(" ", "_"),
+        "comparison_was_cut": pair.is_cut,
         "lines": _lines(left, right, pair) if pair.difference == "code" else [],
         "configurations": [
             {"options": one.options, "left": _resources(one.left), "right": _resources(one.right)}

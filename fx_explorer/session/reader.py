@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -139,7 +139,7 @@ class SessionReader:
         decode, repeated = schema.decoder(row_type), schema.repeated_columns(known)
         return (lambda row: decode(self._with_texts(row, repeated))) if repeated else decode
 
-    def _with_texts(self, row: tuple[Any, ...], repeated: tuple[int, ...]) -> tuple[Any, ...]:
+    def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
         """A row whose texts that many rows have alike are there, instead of their numbers."""
         return tuple(self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row))
 

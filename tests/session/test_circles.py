@@ -12,14 +12,15 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.below.line_map import KernelFile
 from fx_explorer.analysis.below.llvm_lines import llvm_lines
+from fx_explorer.analysis.branches import branches
 from fx_explorer.analysis.call_tree import tree_lines, trees
-from fx_explorer.analysis.diff import MOST_LINES, text_diff
+from fx_explorer.analysis.diff import CUT_IN_WORDS, MOST_LINES, difference_in_words, graph_diff, text_diff
 from fx_explorer.analysis.kept_across import KeptValues
 from fx_explorer.analysis.kernel_pairs import code_lines
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
-from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
+from fx_explorer.analysis.ways import documents_of_way, is_through, kernels_of_way, saving_way
 from fx_explorer.report.graph_breaks import called
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step
@@ -75,6 +76,30 @@ def test_ways_that_set_out_from_themselves_are_first_ways(path: Path) -> None:
         assert saving_way(reader, way) == way
 
 
+def test_a_chain_of_1200_ways_is_gone_through(path: Path) -> None:
+    """More than Python calls functions within one another: each way set out from the one before."""
+    with SessionReader(path) as reader:
+        names = [name for _, name, *_ in reader.query("PRAGMA table_info(compilation)")]
+    new = {
+        "id": "i + 1",
+        "name": "'0/0~' || i",
+        "branch_of": "iif(i = 1, '0/0', '0/0~' || (i - 1))",
+        "branch_from": "'post_grad'",
+    }
+    values = ", ".join(new.get(name, f"c.{name}") for name in names)
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)"
+    with changed(path, f"{numbers} INSERT INTO compilation SELECT {values} FROM n, compilation c WHERE c.id=1") as reader:
+        *_, last = reader.rows(model.Compilation)
+        first = reader.get(model.Compilation, 1)
+        assert last.name == "0/0~1200"
+        shared = {document for document in documents_of_way(reader, first) if is_through("post_grad", document.stage)}
+        assert {document.id for document in documents_of_way(reader, last)} >= {document.id for document in shared}
+        assert kernels_of_way(reader, last) == []
+        assert saving_way(reader, last) == first
+        assert [branch.way.name for branch in branches(reader)][-1] == last.name
+        assert len([one for one in outline(reader) if one.is_way]) == 1200
+
+
 def test_a_region_given_from_the_same_way_comes_to_an_end(path: Path) -> None:
     columns = "id, compilation, direction, name, subgraph, nodes, is_reused, duration_s, reason"
     row = f"INSERT INTO region_lowering ({columns}) VALUES (1, 1, 'forward', '', 'none', 1, 1, 0.0, '')"
@@ -120,6 +145,15 @@ def test_texts_that_difflib_takes_hours_for_are_compared_in_part() -> None:
     rows = text_diff(before, after)
     assert [row.before for row in rows if row.before is not None] == before
     assert [row.after for row in rows if row.after is not None] == after
+    assert difference_in_words(rows, "line").endswith(CUT_IN_WORDS)
+
+
+def test_graphs_that_are_compared_in_part_say_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SessionReader(path) as reader:
+        one, other = (reader.nodes(graph) for graph in reader.rows(model.Graph)[:2])
+    assert CUT_IN_WORDS not in difference_in_words(graph_diff(one, other))
+    monkeypatch.setattr("fx_explorer.model.bounded_matching.MOST_STEPS", 1)
+    assert CUT_IN_WORDS in difference_in_words(graph_diff(one, other))
 
 
 def test_a_text_that_is_too_long_to_compare_says_so() -> None:
@@ -127,7 +161,8 @@ def test_a_text_that_is_too_long_to_compare_says_so() -> None:
     (*_, last) = text_diff(long, [*long[:-1], "other"])
     assert last.sign == "~"
     assert "… 7 more lines are not compared one by one" in str(last.before)
-    assert {row.sign for row in text_diff(long, long)} == {" "}
+    assert difference_in_words(text_diff(long, [*long[:-1], "other"]), "line") == f"1 line changed; {CUT_IN_WORDS}"
+    assert difference_in_words(text_diff(long, long), "line") == "no difference"
 
 
 def test_a_kernel_without_a_name_has_its_code(path: Path, tmp_path: Path) -> None:

@@ -134,11 +134,6 @@ class SessionReader:
         found = self._query(f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset))
         return self._decoded(row_type, found)
 
-    def _decoder(self, row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:
-        known: type = row_type
-        decode, repeated = schema.decoder(row_type), schema.repeated_columns(known)
-        return (lambda row: decode(self._with_texts(row, repeated))) if repeated else decode
-
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
         """A row whose texts that many rows have alike are there, instead of their numbers."""
         return tuple(self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row))
@@ -245,9 +240,10 @@ class SessionReader:
             raise NotASessionError(f"cannot read {self.path}: {reason(error)}") from error
 
     def _decoded(self, row_type: type[RowT], rows: Iterable[tuple[Any, ...]]) -> list[RowT]:
-        decode = self._decoder(row_type)
+        known: type = row_type
+        repeated = schema.repeated_columns(known)
         try:
-            found = [decode(row) for row in rows]
+            found = schema.decoder(row_type)([self._with_texts(row, repeated) for row in rows] if repeated else list(rows))
         except ValueError as error:
             raise NotASessionError(f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}") from error
         if row_type is model.Graph:

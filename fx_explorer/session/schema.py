@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from fx_explorer import model
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
-from fx_explorer.session.validating import row_maker
+from fx_explorer.session.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
@@ -213,14 +213,14 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def decoder(row_type: type[RowT]) -> Callable[[tuple[Any, ...]], RowT]:
-    """A function that turns SQL values back into a row. It raises ValueError for values that cannot be those of one."""
+def decoder(row_type: type[RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
+    """A function that turns SQL values back into rows. It raises ValueError for values that cannot be those of one."""
     if row_type not in _DECODERS:
-        _DECODERS[row_type] = row_maker(row_type)
+        _DECODERS[row_type] = rows_maker(row_type)
     return _DECODERS[row_type]
 
 
-_DECODERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {}
+_DECODERS: dict[type, Callable[[list[tuple[Any, ...]]], list[Any]]] = {}
 
 
 def _to_json(value: object) -> str:

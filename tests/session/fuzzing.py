@@ -1,4 +1,4 @@
-"""Damaged and hostile sessions, made from good ones by a seed; and what fx-explorer may say to them.
+"""Damaged and hostile sessions, made from good ones by a seed; and what fx-explorer may say to them, its commands and its app.
 
 ``python -m tests.session.fuzzing --rounds 20000`` (``make fuzz``) goes on for longer than a test may.
 """
@@ -12,7 +12,6 @@ import json
 import random
 import re
 import shutil
-import signal
 import sqlite3
 import sys
 import tempfile
@@ -23,9 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fx_explorer.cli import main as fx_explorer
-
-LONGEST_S = 20
-"""A command that takes longer hangs."""
+from tests.session.fuzzing_app import app_problem
+from tests.session.limits import UNSHOWN, HungError, limited
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"
 
@@ -216,14 +214,11 @@ def _columns_of(db: sqlite3.Connection, table: str) -> list[str]:
 @contextlib.contextmanager
 def _changed(session: Path) -> Iterator[sqlite3.Connection]:
     with contextlib.closing(sqlite3.connect(session)) as db, db:
+        db.execute("PRAGMA synchronous=OFF")  # or each damage waits for the disk
         yield db
 
 
 # what may come of it
-
-
-class HungError(BaseException):
-    """No Exception: nothing of ours catches it."""
 
 
 def problem_with(words: tuple[str, ...], session: Path, good: Path) -> str:
@@ -232,7 +227,7 @@ def problem_with(words: tuple[str, ...], session: Path, good: Path) -> str:
     arguments = [command, str(session), *([str(good)] if command == "diff" else []), *others]
     out, err = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _limited():
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), limited():
             code = fx_explorer(arguments)
     except HungError:
         return "hangs\n" + traceback.format_exc(limit=-4)
@@ -243,7 +238,7 @@ def problem_with(words: tuple[str, ...], session: Path, good: Path) -> str:
 
 def _insane(words: tuple[str, ...], code: int, out: str, err: str) -> str:
     for text in (out, err):
-        if found := re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text):
+        if found := re.search(UNSHOWN, text):
             return f"sends {found.group()!r}: {text[max(0, found.start() - 60) : found.end() + 60]!r}"
     if code == 5:
         lines = err.splitlines()
@@ -258,22 +253,8 @@ def _insane(words: tuple[str, ...], code: int, out: str, err: str) -> str:
     return "" if code in may else f"ends with {code}: {err[:500]!r}"
 
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    def hung(*_: object) -> None:
-        raise HungError
-
-    before = signal.signal(signal.SIGALRM, hung)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int) -> tuple[Counter[str], list[str]]:
-    """(how many of each kind of end, what was wrong with some)."""
+def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: int = 1) -> tuple[Counter[str], list[str]]:
+    """(how many of each kind of end, what was wrong with some). Each goes to a command; one of ``app_each`` to the app too."""
     ends: Counter[str] = Counter()
     problems: list[str] = []
     victim = folder / "victim.fxs"
@@ -284,6 +265,9 @@ def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int) -> tuple[Co
         how = "; ".join(mutate(chance, victim) for _ in range(chance.choice((1, 1, 1, 3))))
         words = chance.choice(COMMANDS)
         problem = problem_with(words, victim, good)
+        if not problem and number % app_each == 0:
+            ends["app"] += 1
+            problem, words = app_problem(victim, chance), ("app",)
         ends["wrong" if problem else "well"] += 1
         if problem:
             problems.append(f"seed {seed}-{number}, {good.name}: {how}\n{' '.join(words)} {problem}")
@@ -305,7 +289,7 @@ def main() -> int:
     shown = {problem.strip().splitlines()[-1][:150]: problem for problem in problems}
     for kind, count in kinds.most_common(30):
         print(f"{count:6} {kind}\n{shown[kind]}\n")
-    print(f"{asked.rounds} sessions: {ends['well']} well, {ends['wrong']} wrong")
+    print(f"{asked.rounds} sessions: {ends['well']} well, {ends['wrong']} wrong; {ends['app']} of them in the app too")
     return int(bool(problems))
 
 

@@ -43,6 +43,7 @@ class SessionReader:
         NewerSessionError when a newer fx-explorer wrote it."""
         self.path = Path(path)
         self._last_node: int = 0
+        self._checked_meta: dict[str, object] = {}
         if not self.path.is_file():
             raise SessionError(f"no session file at {self.path}")
         self.reopen()
@@ -84,7 +85,14 @@ class SessionReader:
     def meta(self, key: str, default: object = None) -> Any:
         """Raises NotASessionError for a value that cannot stand under this key."""
         found = self._query("SELECT value FROM meta WHERE key=?", (key,))
-        return self._checked(lambda: check_meta(key, from_json(found[0][0]))) if found else default
+        return self._checked(lambda: self._known_meta(key, found[0][0])) if found else default
+
+    def _known_meta(self, key: str, stored: object) -> object:
+        """The request is asked for several times a kernel: what was checked once is decoded only."""
+        if self._checked_meta.get(key) != stored:
+            check_meta(key, from_json(stored))
+            self._checked_meta[key] = stored
+        return from_json(stored)
 
     def stored_meta(self, key: str) -> str:
         """As it stands in the file, not decoded; empty when it is not there."""

@@ -81,7 +81,7 @@ def mutate(chance: random.Random, session: Path) -> str:
     kinds: tuple[Mutation, ...] = (_bytes, _truncated, _values, _values, _values, _values, _meta, _text, _rows, _tables)
     try:
         return chance.choice(kinds)(chance, session)
-    except (sqlite3.Error, IndexError, ValueError) as error:  # damaged so much that no more can be done to it
+    except (sqlite3.Error, IndexError, ValueError, RecursionError) as error:  # damaged so much that no more can be done to it
         return f"no more ({type(error).__name__})"
 
 

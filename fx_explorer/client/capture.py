@@ -23,7 +23,7 @@ from fx_explorer.client.placing import files_of, place_session, session_file
 from fx_explorer.client.process import GRACE_S, WorkerProcess
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
-from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
+from fx_explorer.model import CaptureRequest, Command, Compilation, Notice, Outcome
 from fx_explorer.model.checked import checked
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import mark_as_captured_here
@@ -279,12 +279,17 @@ class Capture:
     def _complete(self, outcome: Outcome, remains: Remains | None) -> None:
         """Write the last rows and put the session, as one file, in its place."""
         problem = ""
+        has_found = outcome.kind != "cancelled" or self._has_compiled()
         try:
             self._write_end(self._writer, outcome, remains)
         except SessionWriteError as error:
             problem = str(error)
         self._writer.close()
-        if self.output is not None and outcome.kind != "not_started":
+        if self.output is not None and self.output.path.exists() and not has_found:
+            self.discard()
+            self.session_path = self.output.path
+            problem = f"Nothing was compiled, and {self.output.path} keeps what it had."
+        elif self.output is not None and outcome.kind != "not_started":
             try:
                 place_session(self.session_path, self.output)
                 self.session_path = self.output.path
@@ -299,6 +304,12 @@ class Capture:
                 leftovers.note_told(self._directory)
         if problem:
             self.outcome = with_problem(outcome, problem)
+
+    def _has_compiled(self) -> bool:
+        """So too where that is not known."""
+        with contextlib.suppress(SessionError), SessionReader(self.session_path) as reader:
+            return bool(reader.count(Compilation))
+        return True
 
     def _write_end(self, writer: SessionWriter, outcome: Outcome, remains: Remains | None) -> None:
         failure = failure_of(outcome, remains) if remains else None

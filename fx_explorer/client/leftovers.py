@@ -69,9 +69,14 @@ class Leftover:
     def is_told(self) -> bool:
         return (self.directory / TOLD).exists()
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """``train.py, 2026-11-22 10:37, 4 compilations``"""
         what = f"{self.compilations} compilation{'' if self.compilations == 1 else 's'}"
-        return f"{self.target}, {self.started}, {self.problem or what}, {self.size_bytes / 1e6:.1f} MB: {self.session}"
+        return f"{self.target}, {self.started}, {self.problem or what}"
+
+    def __str__(self) -> str:
+        return f"{self.words}, {self.size_bytes / 1e6:.1f} MB: {self.session}"
 
 
 def new_directory() -> tuple[Path, Lock]:
@@ -109,13 +114,16 @@ def leftovers() -> list[Leftover]:
 
 
 def news() -> list[str]:
-    """A line for each leftover that was not told yet; it counts as told from now on."""
-    lines = []
-    for one in leftovers():
-        if not one.is_told:
-            note_told(one.directory)
-            lines.append(f"a capture was interrupted, and what it found is kept ({one}). Get or remove it: fx-explorer recover")
-    return lines
+    """One line about all leftovers that were not told yet; they count as told from now on. None when there is nothing new."""
+    new = [one for one in leftovers() if not one.is_told]
+    for one in new:
+        note_told(one.directory)
+    if not new:
+        return []
+    if len(new) == 1:
+        return [f"a capture was interrupted, and what it found is kept ({new[0].words}). Get or remove it: fx-explorer recover"]
+    told = f"{len(new)} captures were interrupted, and what they found is kept (the last: {new[-1].words})"
+    return [f"{told}. List, get or remove them: fx-explorer recover"]
 
 
 def remove(leftover: Leftover) -> None:

@@ -140,7 +140,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
     @work(name="leftovers", group="leftovers", description="look for captures that were interrupted")
     async def _tell_leftovers(self) -> None:
         for line in await asyncio.to_thread(leftovers.news):
-            self.notify(line, title="interrupted capture", severity="warning", timeout=30)
+            self.notify(line, title="interrupted capture", severity="warning", timeout=12)
 
     def _clash_messages(self) -> list[str]:
         found = clashes([command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys)

@@ -12,6 +12,8 @@ from fx_explorer.tui.live import CaptureLike, LiveCapture, Waiting
 
 MakeCapture = Callable[[], CaptureLike]
 
+STOPPED_EARLY = "It was stopped before anything was compiled: what was on screen stays."
+
 Show = Callable[[SessionReader], None]
 """Puts a session on screen."""
 
@@ -74,9 +76,17 @@ class Captures:
             self.live = self.incoming = None
             raise
         self.incoming = None
+        if not show_from_the_start and self._found_nothing(live):
+            self._discard(self._made[-1:])
+            return [*live.notes, STOPPED_EARLY]
         show(SessionReader(live.session_path))  # it may have been moved to its place
         self._discard(self._made[:-1])
         return live.notes
+
+    def _found_nothing(self, live: LiveCapture) -> bool:
+        """The user stopped it before anything was compiled."""
+        outcome = live.capture.outcome
+        return outcome is not None and outcome.kind == "cancelled" and not _compilations(live.session_path)
 
     async def linger(self, show: Show) -> None:
         """Follow a worker that stayed when its program had ended, to its end."""
@@ -90,6 +100,11 @@ class Captures:
         """End the worker, if there is one; what it found is kept."""
         if self.live and not self.live.is_over:
             await self.live.stop(grace_s)
+
+    @property
+    def last_session(self) -> Path | None:
+        """The session of the last capture that found something."""
+        return self._made[-1].session_path if self._made else None
 
     def count_unsaved(self) -> int:
         """Compilations of the last capture that exist in a temporary place only; 0 when there is nothing to lose."""

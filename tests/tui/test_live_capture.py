@@ -140,6 +140,25 @@ async def test_escape_cancels_and_keeps_what_was_found(open_app: OpenApp, tmp_pa
         assert driver.explorer.reader.count(model.Graph) == 6
 
 
+async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_from_the_screen(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    captures = [FakeCapture(tmp_path / "second.fxs", nothing), FakeCapture(tmp_path / "first.fxs", step)]
+    first, second = captures[1], captures[0]
+    async with open_app(make_capture=lambda: captures.pop(), target="mlp.py") as driver:
+        first.end()
+        await driver.until(lambda: "✓ captured" in driver.header)
+        await driver.press("r")
+        await driver.until(lambda: driver.app.captures.is_running)
+        await driver.press("escape")
+        await driver.until(lambda: second.was_discarded)
+        assert driver.explorer.reader.path == first.session_path
+        assert "✓ captured" in driver.header
+        assert not first.was_discarded
+        assert driver.app.captures.last_session == first.session_path
+        assert any("what was on screen stays" in note.message for note in driver.app._notifications)
+
+
 async def test_quitting_stops_the_capture_and_leaves_no_files(open_app: OpenApp, tmp_path: Path) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:

@@ -151,6 +151,28 @@ async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_pat
     assert (await capture.cancel()).message == told
 
 
+async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(tmp_path: Path) -> None:
+    (tmp_path / "quick.py").write_text("def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n")
+    (tmp_path / "slow.py").write_text("print('waiting')\nimport time\ntime.sleep(1000)\n")
+    found = Capture(CaptureRequest(f"{tmp_path / 'quick.py'}:model", ""), output=tmp_path / "s.fxs")
+    await found.start()
+    assert (await found.wait()).kind == "finished"
+    before = (tmp_path / "s.fxs").read_bytes()
+    heard = asyncio.Event()
+    stopped = Capture(
+        CaptureRequest(str(tmp_path / "slow.py"), "", as_script=True),
+        output=tmp_path / "s.fxs",
+        on_output=lambda *_: heard.set(),
+    )
+    await stopped.start()
+    await heard.wait()
+    outcome = await stopped.cancel()
+    assert outcome.kind == "cancelled"
+    assert f"{tmp_path / 's.fxs'} keeps what it had" in outcome.message
+    assert (tmp_path / "s.fxs").read_bytes() == before
+    assert stopped.session_path == tmp_path / "s.fxs"
+
+
 async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import sys, time\ntry:\n    sys.stdout.write('waiting\\n'); time.sleep(1000)\n"

@@ -77,14 +77,12 @@ class Leaving:
     async def _save_all(self) -> bool:
         """What still runs is stopped: a file holds what there is."""
         captures = self._services.captures
-        if captures.live is None:
-            return False
         name = await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
         if not name:
             return False
         if captures.is_running:
             await captures.stop()
-        return self._save(captures.live.session_path, name)
+        return captures.last_session is not None and self._save(captures.last_session, name)
 
     async def leave(self, exit_code: int = 0, *, keep_unsaved: bool = False) -> None:
         """Whatever goes wrong with the worker: the app ends."""

@@ -63,7 +63,7 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     wanted = {} if compilation is None else {"compilation": compilation}
     ways = set() if compilation is not None else _other_ways(reader)
     spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in ways]
-    exclusive = exclusive_seconds(spans, _loading_events(reader))
+    exclusive = exclusive_seconds(spans, _loading_events(reader, wanted))
     by_stage: dict[str, float] = {}
     for stage in (*model.STAGES, FROM_CACHE, ""):
         if stage in exclusive:
@@ -72,10 +72,10 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     return StageTimes(by_stage, total, max(0.0, total - sum(by_stage.values())))
 
 
-def _loading_events(reader: SessionReader) -> dict[int, frozenset[str]]:
-    """Compilation → events that only loaded something there, since one of torch's caches had it."""
+def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[int, frozenset[str]]:
+    """Compilation → events that only loaded something there, since one of torch's caches had it. ``wanted``: of which one."""
     found: dict[int, frozenset[str]] = {}
-    for row in reader.rows(model.Metric, name="cache_event"):
+    for row in reader.rows(model.Metric, name="cache_event", **wanted):
         event = json.loads(row.value)
         for cache, names in _OUTER_EVENTS_OF_A_HIT.items():
             if event == f"{cache}_hit":

@@ -13,8 +13,10 @@ PASS = "pass."
 """torch's names of its passes begin so (``GraphTransformObserver``, torch/fx/passes/graph_transform_observer.py)."""
 
 SHORT_PASS_S = 0.0005
-"""A pass that took less has no row: half of the 50 events of a small compilation, and none of its time. It is in the event
-around it."""
+
+EVERY_PASS_OF = 200
+"""In a session of more compilations a later pass that took less has no row: half of the 50 events of a small compilation, and
+none of its time. It is in the event around it."""
 
 
 class Spans:
@@ -40,7 +42,8 @@ class Spans:
             start_s, branch = open_events.pop()
             depth = sum(map(len, self._open.values()))
             compilation = branch or self._recording.compilation_id(name) if name else 0
-            if not (event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S):
+            is_short = event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S
+            if not is_short or compilation <= EVERY_PASS_OF:
                 self._ended.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
             if stage:
                 self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))

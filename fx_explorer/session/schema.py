@@ -108,6 +108,7 @@ CREATE INDEX line_source_source ON line_source(file, source_line);
 CREATE INDEX guard_compilation ON guard(compilation);
 CREATE INDEX guard_check_compilation ON guard_check(compilation);
 CREATE INDEX span_compilation ON span(compilation);
+CREATE INDEX metric_compilation ON metric(compilation);
 CREATE INDEX bytecode_step_run ON bytecode_step(run);
 """
 

@@ -63,8 +63,10 @@ def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Ca
 
 def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None) -> list[Candidate]:
     """Without a data sheet of the GPU there is no occupancy."""
-    sizes = dict(reader.query("SELECT id, line_count FROM artifact WHERE kind IN ('ptx', 'amdgcn')"))
-    return [Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0)) for row in rows]
+    built = list(rows)
+    assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built]) if built else []
+    sizes = {artifact.id: artifact.line_count for artifact in assemblies}
+    return [Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0)) for row in built]
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:

@@ -22,7 +22,8 @@ def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 
 def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candidate]:
     """The same with occupancy, for a card whose limits are known."""
-    return beside_each_other(reader, real_builds(reader, kernel), card(reader))
+    rows = real_builds(reader, kernel)
+    return beside_each_other(reader, rows, card(reader)) if rows else []
 
 
 def was_launched(reader: SessionReader) -> bool:

@@ -110,6 +110,7 @@ def request_to_try(request: CaptureRequest, mend: Mend) -> CaptureRequest:
         record_bytecode=False,
         verify=True,
         settings={**request.settings, **mend.settings},
+        original_settings=request.settings,
         overlay={**request.overlay, **{edit.path: edit.after for edit in mend.edits}},
     )
 

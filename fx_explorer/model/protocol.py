@@ -64,6 +64,8 @@ class CaptureRequest:
     """Path of a file of the user's → text that is run in place of the file's own, under the file's name."""
     verify: bool = False
     """Compare what is compiled with the program as its files have it, run without torch.compile (a Verification)."""
+    original_settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """With ``verify``: the ``settings`` that are not part of the change, which the original is built with."""
     measure_breaks: bool = False
     """Call the compiled target again and again, and time what it spends at its graph breaks (CallTime, BreakTime). Of worth
     with ``build`` only."""

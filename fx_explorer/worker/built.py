@@ -5,6 +5,7 @@ the kernels, where an integer overflows and a loop is made of instructions.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 from fx_explorer.model import CaptureRequest
@@ -17,9 +18,16 @@ from fx_explorer.worker.place import Place
 from fx_explorer.worker.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verifying import Original, read_result, recompiling_often
+from fx_explorer.worker.ways_taken import text_on_disk
 
 LONGEST_S = 200.0
 """What building may take, C++ compiler and all."""
+
+
+def as_on_disk(request: CaptureRequest) -> CaptureRequest:
+    """For the original in place of the changed program: the files with the text they have, and its own options."""
+    texts = {path: text_on_disk(path) for path in request.overlay}
+    return replace(request, overlay=texts, settings=request.original_settings)
 
 
 class BuiltProgram(ChildProgram):

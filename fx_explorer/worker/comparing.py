@@ -32,6 +32,8 @@ _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 BUILT_FACTOR = 20.0
 """Built kernels compute in another order than PyTorch's own operators."""
 
+IN_BUILT_CODE = " in the built code"
+
 _LEAST: dict[torch.dtype, float] = {
     torch.float32: 1e-7,
     torch.complex64: 1e-7,
@@ -67,7 +69,7 @@ class Comparison:
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
-        call = f"with {original['call']}{' in the built code' if self.is_built else ''}"
+        call = f"with {original['call']}{IN_BUILT_CODE if self.is_built else ''}"
         self._add_lines(original["printed"], changed["printed"])
         self._add_errors(original, changed)
         self._add_effects(original["effects"], changed["effects"], call)

@@ -68,6 +68,11 @@ ALL_LARGE = "large integers"
 _LARGE_BITS = 40
 """A sum of some such numbers is an integer of 64 bits yet, and its square is not."""
 
+MODERATE = "integers that sum to hundreds"
+
+_MODERATE = 100
+"""As an exponent it leaves 64 bits, and a loop or a power of Python's that counts so far still ends at once."""
+
 _OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "flags the other way": lambda value: not value if isinstance(value, bool) else value,
     "numbers one larger": lambda value: value if isinstance(value, bool) else value + 1,
@@ -97,6 +102,7 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
     if any(_is_integer(tensor) for tensor in tensors):
         yield LARGEST, arguments.changed(_largest)
         yield ALL_LARGE, arguments.changed(_all_large)
+        yield MODERATE, arguments.changed(_moderate)
     for seed in SEEDS if tensors else ():
         generator = torch.Generator().manual_seed(seed)
         yield f"random inputs (seed {seed})", arguments.changed(lambda tensor, using=generator: _random(tensor, using))  # type: ignore[misc]
@@ -134,6 +140,17 @@ def _all_large(tensor: torch.Tensor) -> torch.Tensor:
         return _like(tensor, tensor)
     bits = torch.iinfo(tensor.dtype).bits
     return _like(tensor.detach() + (1 << min(bits - 2, _LARGE_BITS)), tensor)
+
+
+def _moderate(tensor: torch.Tensor) -> torch.Tensor:
+    """The example's made larger, by 100 for the first element, and for the others by as much as keeps their sum below about
+    1,000: where nothing ends with large integers, these show what a number of Python does that one of 64 bits does not."""
+    if not _is_integer(tensor) or tensor.numel() == 0:
+        return _like(tensor, tensor)
+    example = tensor.detach().clone(memory_format=torch.contiguous_format).view(-1)
+    moved = example + min(_MODERATE, 9 * _MODERATE // tensor.numel())
+    moved[0] = example[0] + _MODERATE
+    return _like(moved.view(tensor.shape), tensor)
 
 
 def _float(tensor: torch.Tensor, change: Change) -> torch.Tensor:

@@ -9,10 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session.descriptors import moved_up
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _GO = b"g"
 
@@ -56,7 +59,7 @@ class ChildProgram:
             time.sleep(0.02)
         return False
 
-    def __enter__(self) -> ChildProgram:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

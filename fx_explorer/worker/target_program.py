@@ -31,6 +31,7 @@ class TargetProgram:
         """The program that this one is compared with."""
         self._built: BuiltProgram | None = None
         """This one once more, with its code built."""
+        self._built_original: BuiltProgram | None = None
 
     def begin(self) -> None:
         # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
@@ -59,11 +60,12 @@ class TargetProgram:
     def _begin_original(self) -> None:
         """Have the program as its files are run beside this one, for a comparison."""
         if self._request.verify:
-            from fx_explorer.worker.built import BuiltProgram
+            from fx_explorer.worker.built import BuiltProgram, as_on_disk
             from fx_explorer.worker.verifying import Original
 
             self._original = Original(self._progress.place, self._request)
             self._built = BuiltProgram(self._progress.place, self._request, self._original)
+            self._built_original = BuiltProgram(self._progress.place, as_on_disk(self._request), self._original)
 
     def _call(self, target: Target) -> None:
         from fx_explorer.worker.calling import call_target
@@ -83,8 +85,9 @@ class TargetProgram:
         from fx_explorer.worker.verifying import call_and_verify
 
         assert self._built is not None
-        with self._original, self._built:
-            verification = call_and_verify(target, self._progress, self._original, self._built, self._recorded.stop)
+        assert self._built_original is not None
+        with self._original as original, self._built as built, self._built_original as built_original:
+            verification = call_and_verify(target, self._progress, original, built, built_original, self._recorded.stop)
             self._progress.writer.add(verification)
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:

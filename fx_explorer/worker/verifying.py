@@ -2,8 +2,8 @@
 
 Three processes build the target and make the same calls in the same order: the original, the changed program as it is
 captured, whose graphs are run by PyTorch's own operators unless they are built (``--build``), and the changed program with its
-code built (``built.py``). The other two are children of the worker, forked before anything of the user's is imported: so they
-share nothing but the seeds.
+code built (``built.py``); where that one differs, a fourth is the original with its code built. All but the second are children
+of the worker, forked before anything of the user's is imported: so they share nothing but the seeds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import FrameType, ModuleType
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ import torch
 
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker import calling
-from fx_explorer.worker.comparing import Comparison, told_of_hidden
+from fx_explorer.worker.comparing_calls import add_built, compared
 from fx_explorer.worker.explaining import one_line
 from fx_explorer.worker.fresh_inputs import Call, calls
 from fx_explorer.worker.observing import Observation, Observer, seed
@@ -48,7 +48,7 @@ class Verifier(calling.Caller, Protocol):
 
 
 class Built(Protocol):
-    """The changed program with its code built (built.py)."""
+    """The changed program, or the original, with its code built (built.py)."""
 
     def begin(self) -> None: ...
 
@@ -138,9 +138,10 @@ def _stopped_after(seconds: float) -> Iterator[None]:
 
 
 def call_and_verify(
-    target: Target, job: Verifier, original: Original, built: Built, stop_recording: Callable[[], None]
+    target: Target, job: Verifier, original: Original, built: Built, built_original: Built, stop_recording: Callable[[], None]
 ) -> Verification:
     """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare each call.
+    ``built_original`` begins where the built code differs, to tell whether that of the original does too.
 
     Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any capture.
     """
@@ -174,46 +175,14 @@ def call_and_verify(
     comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
-        _add_built(comparison, before, built.result(), words)
+        add_built(comparison, before, built.result(), words, lambda: _begun(job, built_original))
     return comparison.row([one.call for one in seen if one])
 
 
-def compared(
-    before: Mapping[str, Any],
-    seen: Sequence[Mapping[str, Any] | None],
-    names: Sequence[str],
-    words: Sequence[str],
-    *,
-    is_built: bool,
-) -> Comparison:
-    """``before``: the original's result; ``seen``: what the changed program did in the same calls, None where it was not
-    called; ``names``: its globals at first; ``words``: what the calls are made with."""
-    state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
-    known = frozenset(before["names"])
-    comparison = Comparison(is_built, frozenset(names) - known, known, state)
-    for one, other in zip(before["seen"], seen, strict=False):
-        if one and other:
-            comparison.add(one, other)
-    for position, call in enumerate(before["seen"]):
-        if call is None:
-            comparison.not_tried.append(f"a call with {words[position]}, which the original did not end in time")
-        elif seen[position] is None:
-            comparison.not_tried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
-    comparison.not_compared += told_of_hidden(before)
-    return comparison
-
-
-def _add_built(comparison: Comparison, before: Mapping[str, Any], result: Mapping[str, Any], words: Sequence[str]) -> None:
-    if "problem" in result:
-        comparison.not_compared.append(f"what the built code computes: {result['problem']}")
-    elif "failed" in result:
-        comparison.differences.append(f"{result['failed']}, in the built code")
-    elif result:
-        other = compared(before, result["seen"], result["names"], words, is_built=True)
-        if len(list(filter(None, result["seen"]))) < len(list(filter(None, before["seen"]))):
-            comparison.not_tried.append("other sizes with the code built")
-        comparison.differences += other.differences
-        comparison.is_run_built = True
+def _begun(job: Verifier, built_original: Built) -> dict[str, Any]:
+    job.say("comparing: building the original too")
+    built_original.begin()
+    return built_original.result()
 
 
 def nothing_compared(problem: str) -> Verification:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 OWN_INPUTS = "the script's own inputs"
 
+_NOT_TOLD = " (that of the original was not built: it may differ too)"
+
 
 class ScriptRun:
     """One run of the script, seen from outside."""
@@ -130,13 +132,14 @@ class BuiltScript(ChildProgram):
         if not self.wait_for(LONGEST_S):
             comparison.not_compared.append(f"what the built code computes: it took longer than {LONGEST_S:.0f} s")
         elif self.status:
-            comparison.differences.append(f"the process ended with status {self.status}, in the built code")
+            comparison.differences.append(f"the process ended with status {self.status}, in the built code{_NOT_TOLD}")
         else:
             result = torch.load(self.file, weights_only=True)
             if result.get("unbuilt"):
                 comparison.not_compared.append(f"what the built code computes: {result['unbuilt']}")
                 return
-            comparison.differences += compared(before, result, self.new_names, is_built=True).differences
+            built = compared(before, result, self.new_names, is_built=True)
+            comparison.differences += [f"{told}{_NOT_TOLD}" for told in built.differences]
             comparison.is_run_built = True
 
 

@@ -242,6 +242,13 @@ OTHER_INPUTS = [
         "large integers",
         inputs="torch.arange(4)",
     ),
+    of(
+        "a power that Python's own numbers hold",
+        "return x.float() * float(2 ** min(x.sum().item(), 1000))",
+        "return x.float() * float(2 ** x.sum())",
+        "integers that sum to hundreds",
+        inputs="torch.arange(4)",
+    ),
     of("the largest integer", "return x + 1 if x.max() < 2**60 else x", "return x + 1", "largest", inputs="torch.arange(4)"),
     of("all ones", "return x * 2 if not (x == 1).all() else x", "return x * 2", "as ones"),
     of("a flag", "return x[0] * 2 if x[1] else x[0]", "return x[0] * 2", "flags", inputs="([torch.ones(2), True],)"),

@@ -17,13 +17,13 @@ import torch
 
 from fx_explorer.worker import loading
 from fx_explorer.worker.comparing import Comparison
+from fx_explorer.worker.comparing_calls import compared
 from fx_explorer.worker.fresh_inputs import calls
 from fx_explorer.worker.inputs import as_arguments
 from fx_explorer.worker.observing import Observer, seed
 from fx_explorer.worker.outside import Hidden
 from fx_explorer.worker.target import Target
 from fx_explorer.worker.users_code import UsersCode
-from fx_explorer.worker.verifying import compared
 from fx_explorer.worker.ways_taken import WaysTaken
 
 NAME = "program"

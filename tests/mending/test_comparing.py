@@ -14,7 +14,7 @@ import torch
 
 from fx_explorer.worker import loading, overlay
 from fx_explorer.worker.comparing import Comparison
-from fx_explorer.worker.fresh_inputs import ALL_LARGE, LARGEST, calls
+from fx_explorer.worker.fresh_inputs import ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.worker.inputs import Arguments
 from fx_explorer.worker.reachable import Reached
 
@@ -105,9 +105,22 @@ def test_fresh_inputs_are_the_same_in_every_process_and_have_the_form_of_the_exa
         assert (x.dtype, x.requires_grad, x is example) == (example.dtype, True, False)
         if not one.has_other_sizes:
             assert (x.shape, x.stride()) == (example.shape, example.stride())
-        if not one.has_other_sizes and one.words not in (LARGEST, ALL_LARGE):
+        if not one.has_other_sizes and one.words not in (LARGEST, ALL_LARGE, MODERATE):
             assert 0 <= int(i.min()) <= int(i.max()) <= 5
     assert torch.equal(next(once[1].arguments.tensors()), -example)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 5), (30, 30)])
+def test_some_integers_have_a_sum_that_overflows_as_an_exponent_and_still_ends(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    example = torch.ones(shape, dtype=dtype).t() if len(shape) == 2 else torch.ones(shape, dtype=dtype)
+    (given,) = (call.arguments for call in calls(Arguments((example,), {})) if call.words == MODERATE)
+    (moderate,) = given.tensors()
+    assert (moderate.shape, moderate.dtype) == (example.shape, dtype)
+    assert 64 <= int(moderate.max()) <= 101
+    assert 64 <= int(moderate.sum()) <= 2000
 
 
 def test_the_inputs_go_both_ways_of_what_a_branch_may_ask() -> None:

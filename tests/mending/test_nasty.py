@@ -41,8 +41,10 @@ def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(case: Ca
     integers = replace(found.request, inputs="torch.arange(6)")
     assert replace(found, request=integers).tried(found.mend(NUMBER)).verdict == "good"  # with backend eager nothing is built
     built = replace(found, request=replace(integers, backend="inductor")).tried(found.mend(NUMBER))
-    assert built.verdict == "refused", built.reason
-    assert "the output, with the largest and smallest integers in the built code: differs by up to 104" in built.reason
+    assert built.verdict == "partly compared", built.reason  # the number is one of 64 bits behind the break, too
+    where = "(the output, with the largest and smallest integers in the built code: differs by up to 104)"
+    assert f"not compared: what Inductor's own code changes, with the original too {where}" in built.reason
+    assert "with the code built too" not in built.reason
 
 
 def test_what_inductor_sets_in_its_own_process_is_no_difference(case: Callable[[str], Case]) -> None:

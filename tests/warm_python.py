@@ -17,7 +17,19 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-MODULES = ("torch", "torch._dynamo", "torch._inductor.compile_fx")
+MODULES = (
+    "torch",
+    "torch._dynamo",
+    "torch._dynamo.backends.inductor",
+    "torch._inductor.choices",
+    "torch._inductor.compile_fx",
+    "torch.distributed.tensor.experimental",
+    "torch.export._trace",
+    "torch.utils.cpp_extension",
+    "sympy.physics.units",
+    "sympy.tensor.tensor",
+)
+"""The last ones are imported by the first compilation of a process, which takes it half a second."""
 
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 
@@ -29,6 +41,8 @@ def serve(name: str) -> None:
     for module in MODULES:
         importlib.import_module(module)
     importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
+    importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
+    importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once
     gc.freeze()  # or the first collection of each child would copy what torch has made
     with _socket() as waiting:
         waiting.bind(_address(name))

@@ -39,3 +39,9 @@ def test_no_module_of_this_package_loads_torch(package: str) -> None:
 def test_help_loads_neither_torch_nor_textual() -> None:
     call = "from fx_explorer import cli\ntry:\n    cli.main(['--help'])\nexcept SystemExit:\n    pass"
     assert heavy_modules_after(call) == set()
+
+
+def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_must_precede() -> None:
+    modules = "torch._dynamo.device_interface"
+    program = f"import sys, torch, fx_explorer.worker.built, fx_explorer.worker.verifying\nsys.exit({modules!r} in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)

@@ -34,7 +34,7 @@ class BuiltProgram(ChildProgram):
     """Begins when the original has ended, beside the capture of the changed program."""
 
     def __init__(self, place: Place, request: CaptureRequest, original: Original) -> None:
-        self._why_not = _why_not_built(request)
+        self._why_not = why_not_built(request)
         self._is_begun = False
         super().__init__(request, lambda: _built_result(place, request, read_result(original, "the original")), waits=True)
 
@@ -60,9 +60,10 @@ class BuiltProgram(ChildProgram):
 _NOTHING_ELSE = "it is what was captured"
 
 
-def _why_not_built(request: CaptureRequest) -> str:
+def why_not_built(request: CaptureRequest) -> str:
+    """Empty where it can be, as far as the request tells."""
     if request.gpu:
-        return f"it is for a GPU that is not here ({request.gpu})"
+        return f"it is for a GPU that is not here ({request.gpu.title})"
     return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
 
 

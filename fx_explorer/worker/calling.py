@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-import torch._dynamo
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest

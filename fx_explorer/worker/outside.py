@@ -62,7 +62,10 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_of_the_user(frame: types.FrameType | None) -> bool:
-    """Whether the user's code is what called, through whatever libraries, and not the compiler."""
+    """Whether the user's code is what called, through whatever libraries, and neither the compiler nor an import: that writes
+    bytecode where there is none yet, and tries to where it may not."""
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        return False
     while frame is not None:
         path = frame.f_code.co_filename
         if any(part in path for part in _COMPILERS):

@@ -125,7 +125,7 @@ class BuiltScript(ChildProgram):
             return
         if self._request.gpu:
             comparison.not_compared.append(
-                f"what the built code computes: it is for a GPU that is not here ({self._request.gpu})"
+                f"what the built code computes: it is for a GPU that is not here ({self._request.gpu.title})"
             )
             return
         self.begin()

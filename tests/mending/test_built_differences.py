@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fx_explorer.gpus import find_gpu
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.built import why_not_built
 from fx_explorer.worker.comparing_calls import add_built, compared
+from fx_explorer.worker.outside import Outward
 from tests.mending.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"
@@ -65,3 +71,23 @@ def test_the_original_is_built_only_where_there_is_a_difference(tmp_path: Path) 
     comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
     add_built(comparison, before, run(tmp_path, ORIGINAL), before["words"], lambda: pytest.fail("it was built"))
     assert (comparison.differences, comparison.not_compared, comparison.is_run_built) == ([], [], True)
+
+
+def test_for_a_gpu_that_is_not_here_the_reason_names_it() -> None:
+    request = CaptureRequest("model.py", "", gpu=find_gpu("h100"))
+    assert why_not_built(request) == "it is for a GPU that is not here (NVIDIA H100 SXM 80 GB)"
+
+
+def test_bytecode_that_an_import_writes_is_not_the_programs_doing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imported_by_it.py").write_text("open(__file__ + '.txt', 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    found: list[str] = []
+    program = tmp_path / "program.py"
+    with Outward().heard(found):
+        exec(compile("import imported_by_it", str(program), "exec"), {})
+    sys.modules.pop("imported_by_it")
+    assert os.listdir(tmp_path / "__pycache__"), "there is nothing to be heard"
+    assert len(found) == 1, found
+    assert found[0].startswith("opens ")
+    assert "__pycache__" not in found[0]

@@ -213,7 +213,7 @@ def _columns_of(db: sqlite3.Connection, table: str) -> list[str]:
 
 @contextlib.contextmanager
 def _changed(session: Path) -> Iterator[sqlite3.Connection]:
-    with contextlib.closing(sqlite3.connect(session)) as db, db:
+    with contextlib.closing(sqlite3.connect(session, timeout=0)) as db, db:
         db.execute("PRAGMA synchronous=OFF")  # or each damage waits for the disk
         yield db
 
@@ -257,8 +257,8 @@ def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: i
     """(how many of each kind of end, what was wrong with some). Each goes to a command; one of ``app_each`` to the app too."""
     ends: Counter[str] = Counter()
     problems: list[str] = []
-    victim = folder / "victim.fxs"
     for number in range(rounds):
+        victim = folder / f"victim-{number}.fxs"  # one that the app has read stays locked until Python forgets the app
         chance = random.Random(f"{seed}-{number}")
         good = chance.choice(sessions)
         shutil.copy(good, victim)
@@ -268,6 +268,7 @@ def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: i
         if not problem and number % app_each == 0:
             ends["app"] += 1
             problem, words = app_problem(victim, chance), ("app",)
+        victim.unlink()
         ends["wrong" if problem else "well"] += 1
         if problem:
             problems.append(f"seed {seed}-{number}, {good.name}: {how}\n{' '.join(words)} {problem}")

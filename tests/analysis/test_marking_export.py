@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.marking_export import IMPORT, Block, decoded, marking_diff, whole_statements
+from fx_explorer.analysis.marking_export import IMPORT, Block, marking_diff, whole_statements
 from fx_explorer.errors import UsageError
 
 SOURCE = '''"""A model."""
@@ -96,8 +96,6 @@ def test_lines_that_cannot_be_a_region_say_why(first: int, last: int, message: s
 
 
 def test_a_file_that_cannot_be_edited_says_why() -> None:
-    with pytest.raises(UsageError, match="not UTF-8"):
-        decoded(b"x = '\xff'", "m.py")
     with pytest.raises(UsageError, match="cannot be parsed"):
         marking_diff("def f(:", "m.py", Block("r", 1, 1))
     with pytest.raises(UsageError, match="share a line"):

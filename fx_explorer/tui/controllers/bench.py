@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from fx_explorer import model
@@ -40,9 +41,9 @@ class KernelBench:
     def measure(self) -> None:
         kernel = self._services.explorer.kernel_here()
         if kernel is not None:
-            work = self._bench(kernel)
+            work = partial(self._bench, kernel)
             described = "measure a kernel alone on the GPU"
-            self._services.app.run_worker(work, name="bench", group=GROUP, exclusive=True, description=described)
+            self._services.begin(work, "bench", GROUP, described, exclusive=True)
 
     async def _bench(self, kernel: model.Kernel) -> None:
         from fx_explorer.client.trust import MEASURES  # not needed for the first paint

@@ -40,9 +40,7 @@ class Capturing:
 
     def begin(self) -> None:
         """Run the capture from beginning to end; the screen follows it."""
-        self._services.app.run_worker(
-            self._capture(), name="capture", group="capture", exclusive=True, description="capture the target"
-        )
+        self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
 
     async def _capture(self) -> None:
         services, captures = self._services, self._services.captures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 from fx_explorer import model
 from fx_explorer.errors import FxExplorerError, WorkerError
@@ -33,13 +34,8 @@ class Configurations:
     def want(self, event: CandidatesWanted) -> None:
         reader = self._services.explorer.reader
         if reader and gpu_of(reader) and event.kernel.language == "triton":
-            self._services.app.run_worker(
-                self._build_all(event.kernel),
-                name="build all",
-                group="build all",
-                exclusive=True,
-                description="compile every configuration of a kernel",
-            )
+            work = partial(self._build_all, event.kernel)
+            self._services.begin(work, "build all", "build all", "compile every configuration of a kernel", exclusive=True)
 
     async def _build_all(self, kernel: model.Kernel) -> None:
         """The view is made again as each one ends. Those that Inductor adds when it has seen the registers come last."""

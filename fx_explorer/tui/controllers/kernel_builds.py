@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,9 @@ TELL_S = 0.25
 """Between two looks at how long it has taken."""
 
 STARTING = "Starting a process that compiles kernels, which takes some seconds, once"
+STARTS = "start a process that builds kernels"
+"""Beside the screen. What goes wrong is told where the kernel is asked for."""
+
 CANCELLED = "Cancelled. Press {key} to compile it."
 
 
@@ -61,11 +65,7 @@ class KernelBuilds:
         """A builder takes some seconds to start: begin before somebody asks."""
         reader = self._services.explorer.reader
         if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
-            self._work(self._prepare(reader), "prepare builds", "warm up", "start a process that builds kernels")
-
-    def _work(self, work: Coroutine[object, object, None], name: str, group: str, description: str) -> None:
-        """Do it beside the screen. What goes wrong is told where the kernel is asked for."""
-        self._services.app.run_worker(work, name=name, group=group, description=description, exit_on_error=False)
+            self._services.begin(partial(self._prepare, reader), "prepare builds", "warm up", STARTS, is_told=False)
 
     async def _prepare(self, reader: SessionReader) -> None:
         """For a session that may be built without asking: a stranger's starts nothing."""
@@ -88,7 +88,7 @@ class KernelBuilds:
         if self._builds is None or gpu.name != self._gpu:
             self._builds, self._gpu = self.make_builds(gpu, self._services.trial_worker.python), gpu.name
             self._is_warm = asyncio.Event()
-            self._work(self._warm_up(self._builds), "warm up", "warm up", "start a process that builds kernels")
+            self._services.begin(partial(self._warm_up, self._builds), "warm up", "warm up", STARTS, is_told=False)
         return self._builds
 
     async def close(self) -> None:
@@ -103,8 +103,7 @@ class KernelBuilds:
         is_busy = self._wanted is not None
         self._wanted = event
         if not is_busy:
-            work = self._build_wanted()
-            self._services.app.run_worker(work, name="build", group="build", description="compile a kernel")
+            self._services.begin(self._build_wanted, "build", "build", "compile a kernel")
 
     async def _build_wanted(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from functools import partial
 from pathlib import Path
 
 from fx_explorer.analysis.words import counted
@@ -64,9 +65,9 @@ class Leaving:
         if not unsaved:
             await self.leave()
             return
-        asking = self._ask_and_quit(unsaved)
+        asking = partial(self._ask_and_quit, unsaved)
         described = "ask what to do with a capture that is not saved"
-        self.app.run_worker(asking, name="quit", group="quit", exclusive=True, description=described)
+        self._services.begin(asking, "quit", "quit", described, exclusive=True)
 
     async def _ask_and_quit(self, compilations: int) -> None:
         what = f"The capture of {Path(self._target).name or 'the program'} ({counted(compilations, 'compilation')})"
@@ -102,12 +103,11 @@ class Leaving:
 
     def leave_on_sigterm(self) -> None:
         """Nobody can be asked: what is not saved stays in its temporary place, and the next start names it."""
-        leaving = self.leave(TERMINATED, keep_unsaved=True)
-        self.app.run_worker(leaving, name="terminate", group="leave", exclusive=True, description="leave: asked to by a signal")
+        leaving = partial(self.leave, TERMINATED, keep_unsaved=True)
+        self._services.begin(leaving, "terminate", "leave", "leave: asked to by a signal", exclusive=True)
 
     def leave_without_terminal(self) -> None:
-        leaving = self._leave_without_terminal()
-        self.app.run_worker(leaving, name="leave", group="leave", exclusive=True, description="leave: the terminal is gone")
+        self._services.begin(self._leave_without_terminal, "leave", "leave", "leave: the terminal is gone", exclusive=True)
 
     async def _leave_without_terminal(self) -> None:
         await self._kernel_builds.close()

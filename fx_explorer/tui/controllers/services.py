@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from textual.app import App
 from textual.notifications import SeverityLevel
+from textual.worker import WorkType
 
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import Captures
@@ -37,6 +38,12 @@ class Services:
     ) -> None:
         """Tell the user. ``timeout``: seconds."""
         self.app.notify(message, title=title, severity=severity, timeout=timeout)
+
+    def begin(
+        self, work: WorkType[None], name: str, group: str, description: str, *, exclusive: bool = False, is_told: bool = True
+    ) -> None:
+        """Do it beside the screen. ``exclusive``: it ends what the group does. ``is_told``: its exceptions are not ignored."""
+        self.app.run_worker(work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=is_told)
 
     async def ask_to_run(self) -> None:
         """Raises UsageError when the user does not want the program of the session to be run."""

@@ -82,8 +82,8 @@ class Observer:
         self._calls = 0
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
         """What every call begins with."""
-        self.names_at_first = sorted(name for _, name, _ in globals_of(code.modules(), self._module))
-        """Of all globals, before the first call."""
+        self.names_at_first = sorted(set(names_of(code.modules(), self._module)))
+        """Of all globals and what their classes consist of, before the first call."""
 
     @property
     def _module(self) -> str:
@@ -244,6 +244,15 @@ def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str
         for name, value in list(vars(module).items()):
             if not (name.startswith("__") and name.endswith("__")) and not _OF_DYNAMO.match(name):
                 yield ("state" if isinstance(value, torch.nn.Module) else "global"), f"global {prefix}{name}", value
+
+
+def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:
+    """Names of all globals, as ``globals_of`` has them, and of the attributes of the classes that these modules define."""
+    own = {module.__name__ for module in modules}
+    for _, name, value in globals_of(modules, first):
+        yield name
+        if isinstance(value, type) and value.__module__ in own:
+            yield from (f"{name}.{attribute}" for attribute in list(vars(value)))
 
 
 _OF_DYNAMO = re.compile(r"__(compiled_fn|resume_at|import|builtins_dict|guard)_|.*_c\d+(_\d+)?$")

@@ -10,7 +10,7 @@ from fx_explorer.analysis.break_cost import NO_COST, BreakCost, break_costs
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.cut_tensors import CutTensors
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
-from fx_explorer.analysis.library_breaks import InLibrary, in_library
+from fx_explorer.analysis.library_breaks import InLibrary, in_library, library_files
 from fx_explorer.analysis.measured import break_times
 from fx_explorer.analysis.torch_breaks import TorchsOwn, torchs_own
 from fx_explorer.analysis.words import first_line
@@ -103,6 +103,7 @@ class _Known:
         self._names = compilation_names(reader)
         self._resumes = reader.rows(model.ResumeFunction)
         self._books = CutTensors(reader)
+        self._libraries = library_files(reader)
         self._costs = break_costs(self._books, call_trees(reader))
         self._times = break_times(reader)
 
@@ -110,7 +111,8 @@ class _Known:
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
         chain = self._books.chain(first)
-        elsewhere = torchs_own(self._reader, first, chain) or in_library(self._reader, first, chain, self._callers(first))
+        stack = (*self._callers(first), *chain)
+        elsewhere = torchs_own(self._reader, first, chain) or in_library(first.file, stack, self._libraries)
         return DistinctBreak(
             registry_id=first.registry_id,
             reason=first.reason,

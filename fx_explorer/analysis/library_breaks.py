@@ -6,7 +6,7 @@ A package is often the model itself, so what breaks in it is told like the user'
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -44,21 +44,17 @@ class InLibrary:
         )
 
 
-def in_library(
-    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame], callers: Sequence[model.Frame]
-) -> InLibrary | None:
-    """None for a break in the user's code, or where no line of the user's is known.
+def library_files(reader: SessionReader) -> frozenset[str]:
+    """Paths of the source files of a session that are not the user's."""
+    return frozenset(file.path for file in reader.rows(model.SourceFile) if not file.is_user)
 
-    ``chain``: what was inlined down to the break. ``callers``: the stack that called the compiled function. Outermost first.
+
+def in_library(file: str, stack: Sequence[model.Frame], libraries: Collection[str]) -> InLibrary | None:
+    """Of a break in ``file``. None for the user's code, or where no line of the user's is known.
+
+    ``stack``: who called the compiled function, and what was inlined into it down to the break, outermost first.
+    ``libraries``: ``library_files``.
     """
-    if not _is_of_library(reader, hit.file):
-        return None
-    mine = (frame for frame in reversed([*callers, *chain]) if not _is_of_library(reader, frame.file))
-    found = next(mine, None)
-    return InLibrary(found, bool(_STANDARD_LIBRARY.match(hit.file))) if found else None
-
-
-def _is_of_library(reader: SessionReader, path: str) -> bool:
-    """Not said of a file that the session does not know."""
-    known = reader.rows(model.SourceFile, path=path, limit=1)
-    return bool(known) and not known[0].is_user
+    mine = (frame for frame in reversed(stack) if frame.file not in libraries) if file in libraries else ()
+    found = next(iter(mine), None)
+    return InLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None

@@ -13,10 +13,10 @@ PASS = "pass."
 """torch's names of its passes begin so (``GraphTransformObserver``, torch/fx/passes/graph_transform_observer.py)."""
 
 SHORT_PASS_S = 0.0005
+"""Half of the 50 events of a small compilation take less, and none of its time."""
 
 EVERY_PASS_OF = 200
-"""In a session of more compilations a later pass that took less has no row: half of the 50 events of a small compilation, and
-none of its time. It is in the event around it."""
+"""Of later compilations a short pass has no row of its own: its time is that of the event around it."""
 
 
 class Spans:

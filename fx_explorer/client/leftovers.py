@@ -114,7 +114,7 @@ def leftovers() -> list[Leftover]:
 
 
 def news() -> list[str]:
-    """One line about all leftovers that were not told yet; they count as told from now on. None when there is nothing new."""
+    """One line about all leftovers that were not told yet; they count as told from now on. Empty when there is nothing new."""
     new = [one for one in leftovers() if not one.is_told]
     for one in new:
         note_told(one.directory)

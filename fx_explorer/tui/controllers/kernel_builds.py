@@ -65,7 +65,7 @@ class KernelBuilds:
         """A builder takes some seconds to start: begin before somebody asks."""
         reader = self._services.explorer.reader
         if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
-            self._services.begin(partial(self._prepare, reader), "prepare builds", "warm up", STARTS, is_told=False)
+            self._services.begin(partial(self._prepare, reader), "prepare builds", "warm up", STARTS, may_fail=True)
 
     async def _prepare(self, reader: SessionReader) -> None:
         """For a session that may be built without asking: a stranger's starts nothing."""
@@ -88,7 +88,7 @@ class KernelBuilds:
         if self._builds is None or gpu.name != self._gpu:
             self._builds, self._gpu = self.make_builds(gpu, self._services.trial_worker.python), gpu.name
             self._is_warm = asyncio.Event()
-            self._services.begin(partial(self._warm_up, self._builds), "warm up", "warm up", STARTS, is_told=False)
+            self._services.begin(partial(self._warm_up, self._builds), "warm up", "warm up", STARTS, may_fail=True)
         return self._builds
 
     async def close(self) -> None:

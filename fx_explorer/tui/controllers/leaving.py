@@ -39,15 +39,14 @@ class Leaving:
             self._services.notify("There is no session to save yet.")
         elif self._services.captures.is_running:
             self._services.notify("The capture is still running: save it when it is over.")
-        else:
-            await self._ask_and_save(reader.path)
+        elif name := await self._ask_name():
+            self._save(reader.path, name)
 
-    async def _ask_and_save(self, session: Path) -> bool:
-        """Whether the user named a place and the session is there."""
-        name = await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
-        return bool(name) and self._save(session, str(name))
+    async def _ask_name(self) -> str | None:
+        return await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
 
     def _save(self, session: Path, name: str) -> bool:
+        """Whether the session is there."""
         try:
             path = save_session(session, Path(name).expanduser())
         except FxExplorerError as error:
@@ -78,7 +77,7 @@ class Leaving:
     async def _save_all(self) -> bool:
         """What still runs is stopped: a file holds what there is."""
         captures = self._services.captures
-        name = await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
+        name = await self._ask_name()
         if not name:
             return False
         if captures.is_running:

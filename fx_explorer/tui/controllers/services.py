@@ -40,10 +40,14 @@ class Services:
         self.app.notify(message, title=title, severity=severity, timeout=timeout)
 
     def begin(
-        self, work: WorkType[None], name: str, group: str, description: str, *, exclusive: bool = False, is_told: bool = True
+        self, work: WorkType[None], name: str, group: str, description: str, *, exclusive: bool = False, may_fail: bool = False
     ) -> None:
-        """Do it beside the screen. ``exclusive``: it ends what the group does. ``is_told``: its exceptions are not ignored."""
-        self.app.run_worker(work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=is_told)
+        """Do it beside the screen.
+
+        ``exclusive``: it ends what the group does. ``may_fail``: an exception in it does not end the app.
+        """
+        ends_app = not may_fail
+        self.app.run_worker(work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app)
 
     async def ask_to_run(self) -> None:
         """Raises UsageError when the user does not want the program of the session to be run."""

@@ -6,6 +6,7 @@ same one by more than its name. What evidence goes before what other is decided 
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -18,6 +19,10 @@ from fx_explorer.capture.own_kernels import is_own_kernel
 from fx_explorer.capture.segments import RecordedGraph
 
 Rows = tuple[int, ...]
+
+MOST_OF_A_LINE = 64
+"""Rows that a node is linked to by its line alone. A link to each turn of a loop says little, and as many as the loop has turns
+for as many nodes are the square of the graph: 250,000 links for a training step of 14,000 nodes."""
 
 
 class EarlierGraph:
@@ -57,13 +62,31 @@ class EarlierGraph:
         return self._grouped(_value_key)
 
     @cached_property
-    def by_line(self) -> dict[str, list[int]]:
-        """Calls, by the whole user stack."""
-        return self._grouped(lambda node: node.meta.get("stack_trace") if node.op in CALLS else None)
+    def _by_line(self) -> dict[str, list[int]]:
+        """Calls, by the whole user stack; the rows of each ascend."""
+        return {line: sorted(rows) for line, rows in self._grouped(_line).items()}
+
+    def is_on_line(self, row: int, line: str) -> bool:
+        """Whether the call in this row has this whole user stack."""
+        return bool(line) and _line(self.nodes[row]) == line
+
+    def on_line(self, line: str, near: Iterable[int]) -> Rows:
+        """The calls that have this whole user stack. A line in a loop has as many as the loop has turns; at most
+        ``MOST_OF_A_LINE`` are returned, those nearest to the last of the rows ``near``, or else the first of all."""
+        rows = self._by_line.get(line, [])
+        if len(rows) <= MOST_OF_A_LINE:
+            return tuple(rows)
+        at = bisect.bisect_left(rows, max(near, default=0))
+        first = min(max(0, at - MOST_OF_A_LINE // 2), len(rows) - MOST_OF_A_LINE)
+        return tuple(rows[first : first + MOST_OF_A_LINE])
 
     @cached_property
     def by_seq_nr(self) -> dict[int, list[int]]:
         return self._grouped(lambda node: node.meta.get("seq_nr") if node.op in CALLS else None)
+
+    @cached_property
+    def _by_kernel_call(self) -> dict[Any, list[int]]:
+        return self._grouped(lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None)
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
         """Rows by what ``key`` says of their nodes; those without are left out."""
@@ -122,9 +145,7 @@ class EarlierGraph:
     def calls_of_own_kernel(self, node: torch.fx.Node) -> Rows:
         """Each call of a Triton kernel that Dynamo traced has a number (``KernelSideTable``, torch/_higher_order_ops/
         triton_kernel_wrap.py). The pass that makes it write in place keeps that, and of the meta only what many nodes share."""
-        call = node.kwargs["constant_args_idx"]
-        own = ((row, other) for row, other in self.nodes.items() if is_own_kernel(other))
-        return tuple(row for row, other in own if other.kwargs["constant_args_idx"] == call)
+        return tuple(self._by_kernel_call.get(node.kwargs["constant_args_idx"], ()))
 
 
 def nested_pairs(
@@ -166,6 +187,11 @@ def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
     """Identity of the value that a call made. An operation in place may give the value it was given: the target tells apart."""
     value = node_value(node) if node.op in CALLS else None
     return (id(value), str(node.target)) if isinstance(value, torch.Tensor) else None
+
+
+def _line(node: torch.fx.Node) -> str | None:
+    """The whole user stack of a call; None for inputs and the output, and where torch noted none."""
+    return node.meta.get("stack_trace") if node.op in CALLS else None
 
 
 def _call_names(stack: Iterable[tuple[str, object]]) -> tuple[str, ...]:

@@ -44,10 +44,11 @@ def leaves(root: Any) -> Iterator[Leaf]:
 def _of_node(node: Any, seen: list[Any]) -> Iterator[Leaf]:
     value_type = _type_name(node.get_type_of_guarded_value())
     for check in node.get_leaf_guards():
-        if not any(check is one for one in seen):
-            yield Leaf(type(check).__name__, node.get_source(), value_type, tuple(check.verbose_code_parts()), check)
-        if not callable(check):  # a relation; the other leaves are many, and each hangs on one node
+        if not callable(check):  # a relation: it hangs on each of its values. The other leaves are many, each on one node
+            if any(check is one for one in seen):
+                continue
             seen.append(check)
+        yield Leaf(type(check).__name__, node.get_source(), value_type, tuple(check.verbose_code_parts()), check)
     for child in _children(node):
         yield from _of_node(child, seen)
 

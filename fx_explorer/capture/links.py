@@ -8,7 +8,7 @@ ties a backward node to its forward), and last the user's line. A name alone say
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 
@@ -31,15 +31,17 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
     if segment.traced is None:
         return
     earlier = EarlierGraph(segment.traced)
-    inputs = [node_id for node, node_id in segment.traced.ids.items() if node.op == "placeholder"]
+    inputs = [segment.traced.ids[node] for node in segment.traced.inputs]
     for graph in later.whole():
         homes: set[int] = set()  # the graphs that this one was traced from
+        certain: dict[torch.fx.Node, tuple[int, ...]] = {}
         for node, node_id in graph.ids.items():
             if node.op == "placeholder":
                 parents, how = _input(node, inputs if graph is later else [])
             else:
-                parents, how = _trace_back(node, earlier, segment.seq_parents, homes)
+                parents, how = _trace_back(node, earlier, segment.seq_parents, homes, certain)
             if parents and how != "stack_trace":
+                certain[node] = parents
                 homes |= {earlier.holders[row].graph.id for row in parents}
                 if node.meta.get("seq_nr") is not None:
                     segment.seq_parents.setdefault(node.meta["seq_nr"], parents)
@@ -86,7 +88,8 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
     if same_call:
         return tuple(same_call), "seq_nr"
-    same_line = tuple(earlier.by_line.get(node.meta.get("stack_trace") or "", ()))
+    near = (row for one in node.all_input_nodes for row in earlier.copied_as(one))
+    same_line = earlier.on_line(node.meta.get("stack_trace") or "", near)
     return (same_line, "stack_trace") if same_line else (_matched_nodes(node, earlier), "identity")
 
 
@@ -109,7 +112,13 @@ def _input(node: torch.fx.Node, inputs: list[int]) -> Found:
     return ((inputs[index],) if is_input and index is not None and index < len(inputs) else ()), "aot_input"
 
 
-def _trace_back(node: torch.fx.Node, earlier: EarlierGraph, seq_parents: dict[int, tuple[int, ...]], homes: set[int]) -> Found:
+def _trace_back(
+    node: torch.fx.Node,
+    earlier: EarlierGraph,
+    seq_parents: dict[int, tuple[int, ...]],
+    homes: set[int],
+    certain: Mapping[torch.fx.Node, tuple[int, ...]],
+) -> Found:
     if node.op == "output":
         return (), "name"
     made_from = earlier.made_from(node) or earlier.traced_from(node)
@@ -128,7 +137,10 @@ def _trace_back(node: torch.fx.Node, earlier: EarlierGraph, seq_parents: dict[in
     # The sum of two gradients carries the number of some call, but the line of a use of the tensor, and a remark below it
     # (torch/fx/traceback.py).
     line, _, _ = (node.meta.get("stack_trace") or "").partition("Gradient addition node")
-    return _within(homes, tuple(earlier.by_line.get(line, ())), earlier), "stack_trace"
+    near = tuple(row for one in node.all_input_nodes for row in certain.get(one, ()))
+    # One of the gradients was made by a call on that line: in a loop, this is the call, and the line is all turns of the loop.
+    made_it = tuple(row for row in dict.fromkeys(near) if earlier.is_on_line(row, line))
+    return made_it or _within(homes, earlier.on_line(line, near), earlier), "stack_trace"
 
 
 def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:

@@ -135,7 +135,7 @@ def _result_of_region(module: torch.fx.GraphModule, node: torch.fx.Node) -> torc
 
 def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
     """Of an input of the forward graph: AOTAutograd says which input of the traced graph it is, and that one says whose."""
-    inputs = [n for n in segment.traced.ids if n.op == "placeholder"] if segment.traced else []
+    inputs = segment.traced.inputs if segment.traced else ()
     index = getattr(node.meta.get("desc"), "idx", None)
     if index is None or index >= len(inputs):
         return "input"

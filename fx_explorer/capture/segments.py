@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -20,6 +21,11 @@ class RecordedGraph:
     ids: dict[torch.fx.Node, int]
     by_name: dict[str, int]
     nested: dict[str, RecordedGraph] = field(default_factory=dict)
+
+    @cached_property
+    def inputs(self) -> tuple[torch.fx.Node, ...]:
+        """Its placeholders, in order. Looked for once: each of a thousand parameters is asked for by its place among them."""
+        return tuple(node for node in self.ids if node.op == "placeholder")
 
     def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
         """This graph or the nested one that was recorded from ``module``."""

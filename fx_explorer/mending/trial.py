@@ -26,9 +26,9 @@ TIMEOUT_S = 300.0
 
 Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]
 """``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
-printed or logged; whether that is wanted only the user knows. ``partly compared``: what could be compared is equal, and the
-program does something that could not be. ``refused``: it fails, changes results, or gains nothing.
-``not compared``: it gains something, but no results could be compared (a script whose calls return nothing in both)."""
+printed or logged, or for the text of an exception; whether that is wanted only the user knows. ``partly compared``: what could
+be compared is equal, and the program does something that could not be. ``refused``: it fails, changes results, or gains
+nothing. ``not compared``: it gains something, but no results could be compared (a script whose calls return nothing)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ def judge(
     fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
-    if _printed(verification):
-        return "prints differ", f"{fewer}; results are equal, but {_printed(verification)}{_left_out(verification)}"
+    if _said(verification):
+        return "prints differ", f"{fewer}; results are equal, but {_said(verification)}{_left_out(verification)}"
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"
@@ -203,6 +203,12 @@ def _printed(verification: Verification) -> str:
     if verification.new_lines:
         return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
     return f"this is printed or logged earlier: {verification.moved_line!r}" if verification.moved_line else ""
+
+
+def _said(verification: Verification) -> str:
+    """The same, and for the texts of exceptions too."""
+    messages = verification.other_messages
+    return _printed(verification) or (f"an exception has another text: {messages[0]}" if messages else "")
 
 
 _MOST_TOLD = 4

@@ -35,5 +35,7 @@ class Verification:
     """What the calls may have done that could not be compared, in words; empty when everything was."""
     not_tried: tuple[str, ...] = ()
     """Inputs that the programs were not called with, and ways of running that were left out, in words."""
+    other_messages: tuple[str, ...] = ()
+    """Texts of exceptions that both programs raise and that say something else in the changed one, in words, the first ones."""
     is_built: bool = False
     """Whether the changed program's code was built and run, beside the run of its graphs by PyTorch's own operators."""

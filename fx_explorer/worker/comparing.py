@@ -62,6 +62,7 @@ class Comparison:
     lost: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
     moved: str = ""
+    other_messages: list[str] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
     not_tried: list[str] = field(default_factory=list)
     is_run_built: bool = False
@@ -100,8 +101,8 @@ class Comparison:
             self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
             return False
         if original["message"] and changed["message"] and original["message"] != changed["message"]:
-            self.lost.append(f"{original['raised']}: {original['message']}")
-            self.new.append(f"{changed['raised']}: {changed['message']}")
+            told = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
+            self.other_messages.append(told)
         return True
 
     def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
@@ -212,6 +213,7 @@ class Comparison:
             moved_line="" if self.lost or self.new else self.moved,
             not_compared=tuple(self.not_compared),
             not_tried=tuple(self.not_tried),
+            other_messages=tuple(self.other_messages[:MAX_DIFFERENCES]),
             is_built=self.is_built or self.is_run_built,
         )
 
@@ -266,11 +268,22 @@ def _same(before: object, after: object) -> bool:
     return type(before) is type(after) and before == after
 
 
+def _told_of(seen: Mapping[str, Any]) -> str:
+    return _cut(repr(seen["message"]), _MESSAGE)
+
+
 def _short(value: object) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor {_shape(value)}"
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    return _cut("nothing" if value is None else repr(value), _SHORT)
+
+
+_SHORT, _MESSAGE = 40, 80
+"""Characters that are told of a value, and of what an exception says."""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _shape(tensor: torch.Tensor) -> str:

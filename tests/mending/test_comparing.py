@@ -86,6 +86,15 @@ def test_both_have_to_raise_the_same() -> None:
     assert comparison.differences == ["with the example inputs it raised ValueError before and it returned after"]
 
 
+def test_the_text_of_an_exception_is_compared_apart_from_what_is_printed() -> None:
+    comparison = Comparison()
+    one, other = ({**seen(1, raised="ValueError"), "message": text} for text in ("a", "b"))
+    comparison.add(one, other)
+    row = comparison.row([])
+    assert (row.prints_equal, row.lost_lines, row.new_lines) == (True, (), ())
+    assert row.other_messages == ("ValueError said 'a' and says 'b'",)
+
+
 def test_lines_are_counted_whatever_their_order() -> None:
     comparison = Comparison()
     comparison.add(seen(1, printed=("a", "b", "b")), seen(1, printed=("b", "a", "c")))

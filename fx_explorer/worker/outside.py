@@ -26,6 +26,10 @@ _ONLY_LOOKS = frozenset(
 )
 
 
+READS = "reads "
+"""What an effect begins with that changes nothing outside."""
+
+
 class Outward:
     """What the user's code does while it is heard. Python calls the hook for good: it cannot be removed, so there is one."""
 
@@ -49,8 +53,8 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     hearing = Outward._hearing
     if hearing is None or not event.startswith(_REACHES_OUT) or event in _ONLY_LOOKS:
         return
-    if event == "open" and not _writes(arguments):
-        return
+    if event == "open" and not _writes(arguments) and os.fsdecode(arguments[0]).endswith(".py"):
+        return  # for the lines of a traceback, or of a warning
     if _is_of_the_user(sys._getframe(1)):
         hearing.found.append(_told(event, arguments))
 
@@ -84,7 +88,7 @@ _COMPILERS = (
 
 def _told(event: str, arguments: tuple[Any, ...]) -> str:
     if event == "open":
-        return f"opens {_short(arguments[0])} for writing"
+        return f"opens {_short(arguments[0])} for writing" if _writes(arguments) else f"{READS}{_short(arguments[0])}"
     shown = ", ".join(_short(one) for one in arguments[:2] if not callable(one))
     return f"calls {event}({shown})"
 
@@ -162,7 +166,11 @@ _VARIES = frozenset(
         "_signal.signal",
         "_locale.setlocale",
     ]
-    + ["gc.collect", "gc.disable", "gc.enable", "gc.freeze", "sys.settrace", "sys.setprofile", "_thread.get_ident"]
+    + ["gc.collect", "gc.disable", "gc.enable", "gc.freeze", "gc.unfreeze", "gc.set_threshold", "gc.set_debug"]
+    + ["_signal.alarm", "_signal.setitimer", "_signal.siginterrupt", "_signal.pthread_sigmask", "_signal.set_wakeup_fd"]
+    + ["posix.sched_setaffinity", "posix.sched_setscheduler", "posix.sched_setparam", "posix.setpriority"]
+    + ["faulthandler.dump_traceback_later", "faulthandler.cancel_dump_traceback_later", "_thread.stack_size", "time.tzset"]
+    + ["sys.settrace", "sys.setprofile", "_thread.get_ident"]
 )
 """Python's own functions that give another value in each run, or change what is not looked at."""
 

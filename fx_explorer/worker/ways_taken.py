@@ -1,6 +1,8 @@
-"""Which lines ran, and which way each condition went, in the parts of the user's files that a change replaces.
+"""Which lines ran, which way each condition went and where an exception was raised, in what a change replaces.
 
-A change that was only tried with inputs for which a condition holds says nothing about the others.
+A change that was only tried with inputs for which a condition holds says nothing about the others. With a call that is no
+longer made, all that the called function does is replaced too: it may be there to raise. And a ``try`` that holds other
+statements than before matters only once something is raised inside it.
 """
 
 from __future__ import annotations
@@ -8,9 +10,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import dis
+import re
 import sys
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from fx_explorer.model.bounded_matching import changed_lines
+from fx_explorer.worker.users_code import is_users_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,25 @@ class Jump:
     is_taken_when_true: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TryBlock:
+    line: int
+    body: range
+    """Lines in which an exception is one that it sees."""
+
+
 class WaysTaken:
     """``changes``: file → the text that is to stand in its place."""
 
     def __init__(self, changes: Mapping[str, str]) -> None:
-        self._replaced = {path: replaced_lines(text_on_disk(path), after) for path, after in changes.items()}
+        texts = {path: (text_on_disk(path), after) for path, after in changes.items()}
+        self._replaced = {path: replaced_lines(*both) for path, both in texts.items()}
+        self._calls_gone = {path: calls_gone(*both) for path, both in texts.items()}
+        self._tries = {path: changed_tries(*both) for path, both in texts.items()}
+        self._called: dict[str, set[int]] = defaultdict(set)
+        """File → lines of the functions that replaced lines call and that are called there no more."""
+        self._called_codes: set[CodeType] = set()
+        self._raised: set[tuple[str, int]] = set()
         self._lines: set[tuple[str, int]] = set()
         self._ways: dict[Condition, set[bool]] = defaultdict(set)
         self._jumps: dict[CodeType, dict[int, Jump]] = {}
@@ -59,27 +77,50 @@ class WaysTaken:
         """In words, what no call has reached."""
         missing = [
             f"line {line} of {Path(path).name}, which no input reached"
-            for path, lines in self._replaced.items()
-            for line in sorted(_statements(text_on_disk(path)) & lines)
+            for path in dict.fromkeys([*self._replaced, *self._called])
+            for line in sorted(_statements(text_on_disk(path)) & self._watched_lines(path))
             if (path, line) not in self._lines
         ]
-        return missing + sorted(self._one_way())
+        return missing + sorted(self._one_way()) + list(self._nothing_raised())
+
+    def _watched_lines(self, path: str) -> set[int]:
+        return self._replaced.get(path, set()) | self._called.get(path, set())
+
+    def _nothing_raised(self) -> Iterator[str]:
+        for path, tries in self._tries.items():
+            for one in tries:
+                if not any((path, line) in self._raised for line in one.body):
+                    yield f"an exception inside the try in line {one.line} of {Path(path).name}, which no input raised"
 
     def _one_way(self) -> Iterator[str]:
         for condition, ways in self._ways.items():
-            if len(ways) == 1 and condition.line in self._replaced[condition.path]:
+            if len(ways) == 1 and condition.line in self._watched_lines(condition.path):
                 name = Path(condition.path).name
                 yield f"the other way of a condition in line {condition.line} of {name}, which went one way with all inputs"
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         code = frame.f_code
-        lines = self._replaced.get(code.co_filename)
-        if not lines or code.co_name == "<module>":
+        if code.co_name == "<module>":
+            return None
+        if code not in self._called_codes and self._is_called_no_more(frame):
+            self._called_codes.add(code)
+            self._called[code.co_filename] |= {line for _, _, line in code.co_lines() if line is not None}
+        if not (self._replaced.get(code.co_filename) or code in self._called_codes):
             return None
         if code not in self._jumps:
             self._jumps[code] = conditional_jumps(code)
         frame.f_trace_opcodes = True
         return self._followed(code)
+
+    def _is_called_no_more(self, frame: FrameType) -> bool:
+        """Whether it is the user's, and called by such a function, or by a replaced line that no longer calls its name."""
+        caller, code = frame.f_back, frame.f_code
+        if caller is None or not is_users_file(code.co_filename):
+            return False
+        path = caller.f_code.co_filename
+        is_on_replaced_line = caller.f_lineno in self._replaced.get(path, ())
+        by_line = is_on_replaced_line and code.co_name in self._calls_gone[path]
+        return by_line or caller.f_code in self._called_codes
 
     def _followed(self, code: CodeType) -> Callable[..., Any]:
         jumps, before = self._jumps[code], -1
@@ -94,6 +135,7 @@ class WaysTaken:
                     self._ways[jump.condition].add((frame.f_lasti == jump.target) == jump.is_taken_when_true)
                 before = frame.f_lasti
             elif event == "exception":
+                self._raised.add((code.co_filename, frame.f_lineno))
                 before = -1
             return follow
 
@@ -104,6 +146,36 @@ def replaced_lines(before: str, after: str) -> set[int]:
     """Lines of ``before``, from 1, that are not in ``after``."""
     changes = changed_lines(before.splitlines(), after.splitlines())
     return {line + 1 for kind, first, last, _, _ in changes if kind != "equal" for line in range(first, last)}
+
+
+def calls_gone(before: str, after: str) -> set[str]:
+    """Names that replaced lines call, and that the lines in their place do not; a line that is left out of what is compiled
+    calls nothing."""
+    lines, others = before.splitlines(), after.splitlines()
+    gone: set[str] = set()
+    for kind, first, last, other_first, other_last in changed_lines(lines, others):
+        if kind != "equal":
+            put = "\n".join(others[other_first:other_last])
+            kept = set() if "is_compiling()" in put else set(_CALLED.findall(put))
+            gone |= set(_CALLED.findall("\n".join(lines[first:last]))) - kept
+    return gone
+
+
+_CALLED = re.compile(r"(\w+)\s*\(")
+
+
+def changed_tries(before: str, after: str) -> list[TryBlock]:
+    """Those of ``before``, with a line that is replaced, that ``after`` does not have with as many statements in each part."""
+    replaced = replaced_lines(before, after)
+    own = [node for node in ast.walk(ast.parse(before)) if isinstance(node, ast.Try)]
+    less = Counter(map(_form, own))
+    less.subtract(map(_form, (node for node in ast.walk(ast.parse(after)) if isinstance(node, ast.Try))))
+    changed = (node for node in own if less[_form(node)] > 0 and replaced & {*range(node.lineno, (node.end_lineno or 0) + 1)})
+    return [TryBlock(node.lineno, range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)) for node in changed]
+
+
+def _form(node: ast.Try) -> tuple[int, ...]:
+    return (*map(len, (node.body, node.orelse, node.finalbody)), *(len(handler.body) for handler in node.handlers))
 
 
 def conditional_jumps(code: CodeType) -> dict[int, Jump]:

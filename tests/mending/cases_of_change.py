@@ -324,7 +324,7 @@ PRINTED = [
     ),
     of("a warning", "warnings.warn('a')\nreturn x * 2", "return x * 2", "UserWarning: a", "import warnings"),
     of("stderr", "print('a', file=sys.stderr)\nreturn x * 2", "return x * 2", "a", "import sys"),
-    of("the text of an exception", "raise ValueError('a')", "raise ValueError('b')", "ValueError: a"),
+    of("the text of an exception", "raise ValueError('a')", "raise ValueError('b')", "ValueError said 'a' and says 'b'"),
 ]
 """``said``: the first line that is lost."""
 

@@ -60,6 +60,7 @@ def test_equal_within_what_the_dtype_allows(before: Any, after: Any) -> None:
         (torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64) * (1 + 1e-6), "differs by up to 1e-06"),
         (torch.ones(2), torch.ones(2).double(), "its dtype was torch.float32 and is torch.float64"),
         (torch.ones(2), torch.ones(2, 1), "its shape was [2] and is [2, 1]"),
+        (torch.ones(1).double() / 3, (torch.ones(1) / 3).double(), "differs by up to 9.93e-09"),
         (torch.tensor([1, 2]), torch.tensor([1, 3]), "differs by up to 1"),
         (torch.ones(1), torch.tensor([math.nan]), "differs by up to inf"),
         (torch.ones(1), None, "was a tensor [1] and is nothing"),

@@ -32,7 +32,7 @@ def test_what_is_no_longer_written_is_found(tmp_path: Path, pair: Pair, capfd: p
     with warnings.catch_warnings(), capfd.disabled():  # what stands on descriptor 1 is read
         warnings.simplefilter("always")
         found = differences(tmp_path, pair.before, pair.after, pair.inputs)
-    assert (found.lost[:1], found.differences) == ([pair.said], [])
+    assert ((found.lost + found.other_messages)[:1], found.differences) == ([pair.said], [])
 
 
 def test_the_order_of_a_print_and_a_log_message_is_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -51,16 +51,63 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(tmp_path: Path, capfd: p
         ("uuid.uuid4()", "uuid.uuid4(), which is something else in each run"),
         ("os.getpid()", "posix.getpid(), which is something else in each run"),
         ("id(x)", "builtins.id(), which is something else in each run"),
+        ("gc.set_threshold(700)", "gc.set_threshold(), which is something else in each run"),
+        ("signal.alarm(0)", "_signal.alarm(), which is something else in each run"),
         ("open('/dev/null', 'w').close()", "what follows when the program opens /dev/null for writing"),
         ("x = x if x.sum() != 12345.5 else x + 1", "the other way of a condition in line 6"),
         ("SET.add(object())", "1 objects in a set, whose order changes (set) of global SET"),
     ],
 )
 def test_what_cannot_be_compared_is_named(tmp_path: Path, line: str, said: str) -> None:
-    head = "import os, time, uuid\nSET = set()\n"
+    head = "import gc, os, signal, time, uuid\nSET = set()\n"
     before = f"{head}\ndef f(x):\n    {line}\n    return x * 2\n"
     found = differences(tmp_path, before, before.replace(f"    {line}\n", f"    {line}; pass\n"))
     assert any(said in one for one in found.not_compared), found.not_compared
+
+
+CHECK = "def check(n):\n    if n == 7:\n        raise ValueError(n)\n"
+
+
+def test_a_call_that_is_left_out_is_not_known_to_do_nothing_where_no_input_has_made_it_raise(tmp_path: Path) -> None:
+    before = f"{CHECK}\ndef f(x):\n    check(len(x))\n    return x * 2\n"
+    skipped = before.replace("    check(", "    if not torch.compiler.is_compiling():\n        check(")
+    for after in (before.replace("    check(len(x))\n", ""), skipped):
+        assert "line 4 of program.py, which no input reached" in differences(tmp_path, before, after).not_compared
+    same = before.replace("check(len(x))", "check(x.shape[0])")
+    assert differences(tmp_path, before, same).not_compared == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "check(len(x))\n    y = x * 2\n    STATE[0] = 1\n    return y",
+        "check(len(x))\n    try:\n        y = x * 2\n    finally:\n        STATE[0] = 1\n    return y",
+    ],
+    ids=["finally at the end", "in front of the try"],
+)
+def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(tmp_path: Path, after: str) -> None:
+    head = f"STATE = [0]\n{CHECK}\ndef f(x):\n    "
+    before = f"{head}try:\n        check(len(x))\n        y = x * 2\n    finally:\n        STATE[0] = 1\n    return y\n"
+    found = differences(tmp_path, before, f"{head}{after}\n")
+    assert "an exception inside the try in line 8 of program.py, which no input raised" in found.not_compared
+    raising = before.replace("n == 7", "n == 4")  # what it was called with
+    found = differences(tmp_path, raising, f"{head}{after}\n".replace("n == 7", "n == 4"))
+    assert not any("no input raised" in told for told in found.not_compared), found.not_compared
+
+
+def test_a_file_that_is_read_once_instead_of_in_each_call_is_named(tmp_path: Path) -> None:
+    (tmp_path / "scale.txt").write_text("2")
+    reading = f"float(open({str(tmp_path / 'scale.txt')!r}).read())"
+    before = f"def f(x):\n    return x * {reading}\n"
+    after = f"SCALE = {reading}\n\ndef f(x):\n    return x * SCALE\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        found = differences(tmp_path, before, after)
+        assert differences(tmp_path, before, before).not_compared == []
+    assert (found.differences, found.not_compared) == (
+        [],
+        [f"what {tmp_path / 'scale.txt'} says later, which is no longer read in each call"],
+    )
 
 
 @pytest.mark.parametrize("pair", cases.EQUAL, ids=lambda pair: pair.name)

@@ -29,10 +29,15 @@ MAX_SOURCE_BYTES = 4_000_000
 """A larger "source file" is data; it is listed without its text."""
 
 
+_INSTALLED = ("site-packages", "dist-packages")
+"""Folders of what was installed, wherever they are."""
+
+
 def _library_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
-    paths.add(str(Path(__file__).parents[1]))  # fx-explorer itself: the worker's frames are below the user's
+    paths |= {path for path in sys.path if Path(path).name in _INSTALLED}  # of another environment, by a .pth file
+    paths |= {_torch_root(), str(Path(__file__).parents[1])}  # fx-explorer itself: the worker's frames are below the user's
     return tuple(sorted(str(path) for path in paths if path))
 
 

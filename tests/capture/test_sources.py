@@ -1,0 +1,28 @@
+"""Which files are the user's, and which are a library's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+
+from fx_explorer.capture.sources import Sources
+from fx_explorer.session import SessionWriter
+
+
+def test_what_is_installed_in_another_environment_is_not_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "shared" / "site-packages"  # as a .pth file adds it
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "project"), str(installed)])
+    sources = Sources(mock.create_autospec(SessionWriter))
+    assert not sources.is_users(str(installed / "transformers" / "modeling.py"))
+    assert sources.is_users(str(tmp_path / "project" / "model.py"))
+
+
+def test_torch_is_not_the_users_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "checkout" / "torch" / "__init__.py"))
+    sources = Sources(mock.create_autospec(SessionWriter))
+    assert not sources.is_users(str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py"))
+    assert sources.is_users(str(tmp_path / "checkout" / "model.py"))

@@ -149,16 +149,16 @@ def replaced_lines(before: str, after: str) -> set[int]:
 
 
 def calls_gone(before: str, after: str) -> set[str]:
-    """Names that replaced lines call, and that the lines in their place do not; a line that is left out of what is compiled
-    calls nothing."""
+    """Names that replaced lines call more often than the lines that are new; a line that is left out of what is compiled calls
+    nothing."""
     lines, others = before.splitlines(), after.splitlines()
-    gone: set[str] = set()
+    made: Counter[str] = Counter()
     for kind, first, last, other_first, other_last in changed_lines(lines, others):
         if kind != "equal":
             put = "\n".join(others[other_first:other_last])
-            kept = set() if "is_compiling()" in put else set(_CALLED.findall(put))
-            gone |= set(_CALLED.findall("\n".join(lines[first:last]))) - kept
-    return gone
+            made.update(_CALLED.findall("\n".join(lines[first:last])))
+            made.subtract([] if "is_compiling()" in put else _CALLED.findall(put))
+    return {name for name, count in made.items() if count > 0}
 
 
 _CALLED = re.compile(r"(\w+)\s*\(")

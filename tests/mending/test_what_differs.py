@@ -74,7 +74,8 @@ def test_a_call_that_is_left_out_is_not_known_to_do_nothing_where_no_input_has_m
     for after in (before.replace("    check(len(x))\n", ""), skipped):
         assert "line 4 of program.py, which no input reached" in differences(tmp_path, before, after).not_compared
     same = before.replace("check(len(x))", "check(x.shape[0])")
-    assert differences(tmp_path, before, same).not_compared == []
+    moved = before.replace("    check(len(x))\n    return x * 2\n", "    y = x * 2\n    check(len(x))\n    return y\n")
+    assert [differences(tmp_path, before, after).not_compared for after in (same, moved)] == [[], []]
 
 
 @pytest.mark.parametrize(

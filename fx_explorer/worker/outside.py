@@ -130,8 +130,10 @@ class Hidden:
         of_class = owner.__name__ if isinstance(owner, type) else type(owner).__module__
         module = getattr(function, "__module__", None) or of_class
         name = f"{module}.{getattr(function, '__name__', '')}"
-        if name in _VARIES or str(module).partition(".")[0] in _WHOLE_MODULES:
+        if name in _VARIES:
             self.found[f"{name}()"] = None
+        elif name in _ACTS_UNSEEN or str(module).partition(".")[0] in _WHOLE_MODULES:
+            self.found[f"what {name} does outside of the program's own values"] = None
         elif is_users_file(path) and _is_extension(str(module)):
             self.found[f"what {name} keeps inside"] = None
 
@@ -157,22 +159,27 @@ _VARIES = frozenset(
     ]
     + ["datetime.now", "datetime.utcnow", "datetime.today", "date.today"]
     + ["builtins.id", "os.urandom", "posix.urandom", "posix.getpid", "posix.getppid", "posix.times", "posix.getloadavg"]
-    + ["posix.write", "posix.pwrite", "posix.sendfile", "posix.umask", "posix.nice", "posix.fork", "posix.close", "posix.dup2"]
-    + [
-        "sys.setrecursionlimit",
-        "sys.setswitchinterval",
-        "sys.getrefcount",
-        "atexit.register",
-        "_signal.signal",
-        "_locale.setlocale",
-    ]
-    + ["gc.collect", "gc.disable", "gc.enable", "gc.freeze", "gc.unfreeze", "gc.set_threshold", "gc.set_debug"]
-    + ["_signal.alarm", "_signal.setitimer", "_signal.siginterrupt", "_signal.pthread_sigmask", "_signal.set_wakeup_fd"]
-    + ["posix.sched_setaffinity", "posix.sched_setscheduler", "posix.sched_setparam", "posix.setpriority"]
-    + ["faulthandler.dump_traceback_later", "faulthandler.cancel_dump_traceback_later", "_thread.stack_size", "time.tzset"]
-    + ["sys.settrace", "sys.setprofile", "_thread.get_ident"]
+    + ["sys.getrefcount", "_thread.get_ident"]
 )
-"""Python's own functions that give another value in each run, or change what is not looked at."""
+"""Python's own functions that give another value in each run."""
+
+_OF_THE_PROCESS = {
+    "posix": (
+        *("write", "pwrite", "sendfile", "umask", "nice", "fork", "close", "dup2"),
+        *("sched_setaffinity", "sched_setscheduler", "sched_setparam", "setpriority"),
+    ),
+    "sys": ("setrecursionlimit", "setswitchinterval", "settrace", "setprofile"),
+    "gc": ("collect", "disable", "enable", "freeze", "unfreeze", "set_threshold", "set_debug"),
+    "_signal": ("signal", "alarm", "setitimer", "siginterrupt", "pthread_sigmask", "set_wakeup_fd"),
+    "faulthandler": ("dump_traceback_later", "cancel_dump_traceback_later"),
+    "atexit": ("register",),
+    "_locale": ("setlocale",),
+    "_thread": ("stack_size",),
+    "time": ("tzset",),
+}
+
+_ACTS_UNSEEN = frozenset(f"{module}.{name}" for module, names in _OF_THE_PROCESS.items() for name in names)
+"""Python's own functions that change what is not looked at."""
 
 _WHOLE_MODULES = frozenset(["_ctypes", "ctypes", "_socket", "select", "resource", "_posixsubprocess"])
 

@@ -59,7 +59,9 @@ _OF_FLOATS: dict[str, Change] = {
 _OF_ALL: dict[str, Change] = {
     "the example inputs as zeros": torch.zeros_like,
     "the example inputs as ones": torch.ones_like,
+    "zeros but for one element": lambda tensor: _first_elements(1)(torch.zeros_like(tensor)),
 }
+"""With the last, what a condition chooses has the size 1, which a graph for any size may not tell from others (``squeeze``)."""
 
 LARGEST = "the largest and smallest integers"
 

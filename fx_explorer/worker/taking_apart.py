@@ -420,5 +420,5 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], Parts]], ...] = (
     ((type(threading.Lock()), type(threading.RLock())), _lock),
     ((range, slice, re.Pattern, uuid.UUID, pathlib.PurePath, decimal.Decimal, fractions.Fraction), _written),
     ((datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, type(...), type(NotImplemented)), _written),
-    ((itertools.count,), _written),
+    ((itertools.count, types.UnionType, types.GenericAlias), _written),
 )

@@ -53,10 +53,15 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     hearing = Outward._hearing
     if hearing is None or not event.startswith(_REACHES_OUT) or event in _ONLY_LOOKS:
         return
-    if event == "open" and not _writes(arguments) and os.fsdecode(arguments[0]).endswith(".py"):
-        return  # for the lines of a traceback, or of a warning
+    if event == "open" and not _writes(arguments) and not _is_data(arguments[0]):
+        return
     if _is_of_the_user(sys._getframe(1)):
         hearing.found.append(_told(event, arguments))
+
+
+def _is_data(file: object) -> bool:
+    """Whether it has a name, and is not read for the lines of a traceback or a warning; else it is a descriptor."""
+    return isinstance(file, str | bytes | os.PathLike) and not os.fsdecode(file).endswith(".py")
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:

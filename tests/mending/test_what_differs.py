@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 
 import pytest
 
+from fx_explorer.worker.outside import Outward
 from tests.mending import cases_of_change as cases
 from tests.mending.cases_of_change import Pair
 from tests.mending.observed import differences, in_a_child
@@ -94,6 +96,13 @@ def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(tmp
     raising = before.replace("n == 7", "n == 4")  # what it was called with
     found = differences(tmp_path, raising, f"{head}{after}\n".replace("n == 7", "n == 4"))
     assert not any("no input raised" in told for told in found.not_compared), found.not_compared
+
+
+def test_a_descriptor_may_be_opened_which_has_no_name() -> None:
+    found: list[str] = []
+    with Outward().heard(found), open(os.open(os.devnull, os.O_RDONLY)) as file:
+        file.read()
+    assert found == [f"reads {os.devnull}"]
 
 
 def test_a_file_that_is_read_once_instead_of_in_each_call_is_named(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from importlib import metadata
 from typing import Any, get_args
 
 import torch
+import torch._dynamo.config
 
 from fx_explorer.capture.patching import patched
 
@@ -68,6 +69,22 @@ def prints_subclasses_it_compiles() -> bool:
     return "str" in part("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
 
 
+# guards (torch/_dynamo/guards.py)
+
+
+@contextlib.contextmanager
+def every_guard_checked() -> Iterator[None]:
+    """Guards that are built inside the block look at each tensor in each call.
+
+    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were: a weight that requires
+    gradients from now on is computed with as one that does not.
+    """
+    names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
+    options = dict.fromkeys(options_there(torch._dynamo.config, *names), False)
+    with torch._dynamo.config.patch(options) if options else contextlib.nullcontext():
+        yield
+
+
 # saving (torch/_dynamo/aot_compile.py)
 
 
@@ -99,7 +116,8 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
     """
     package, artifacts = "torch._dynamo.package", function._artifacts
     state = part(package, "load_guards_state")(artifacts.guards_state)
-    manager = part(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
+    with every_guard_checked():
+        manager = part(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
     return manager, state.output_graph.global_state_guard
 
 

@@ -14,7 +14,7 @@ from torch._guards import CompileContext, TracingContext, compile_context, traci
 
 from fx_explorer.capture import ahead
 from fx_explorer.capture.unrecorded import aside
-from fx_explorer.capture.versions import runtime_env
+from fx_explorer.capture.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError
 from fx_explorer.precompile.guards import Guards
@@ -52,7 +52,8 @@ class Captured:
     def guards(self) -> Guards:
         """As of now: AOTAutograd and Inductor add conditions on sizes to those of Dynamo."""
         self.states.restore()
-        manager = self.output.graph_capture_output.build_guards(self.code).guard_manager
+        with every_guard_checked():
+            manager = self.output.graph_capture_output.build_guards(self.code).guard_manager
         return Guards(self.model, manager, self.states, self.traced_again)
 
     @cached_property

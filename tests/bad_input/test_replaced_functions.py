@@ -83,6 +83,7 @@ async def test_an_ascii_locale_and_strict_warnings_keep_nothing_from_being_recor
 ) -> None:
     for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONWARNINGS": "error"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
     target = tmp_path / "target.py"
     target.write_text(PROGRAM.format(before="", after="print('größe')"), encoding="utf-8")
     real = Path(sys.prefix) / "bin" / "python3"  # the locale is chosen when Python starts

@@ -233,13 +233,13 @@ def test_the_fast_path_of_attention_in_eval_mode_is_no_other_result(kind: Callab
 
 
 def test_with_a_padding_mask_the_fast_path_computes_less_and_is_refused() -> None:
-    """Without gradients torch.nn gives zeros for the padding, with them numbers."""
+    """Without gradients torch.nn gives zeros for the padding, with them numbers. torch 2.11 cannot trace that, and says why."""
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     gm, _, guards, inputs = Precompile.dynamo(
         layer, torch.randn(1, 2, 8), kwargs={"src_key_padding_mask": torch.tensor([[False, True]])}
     )
     run, _ = Precompile.aot_autograd(gm, guards, compiler=eager)
-    with torch.no_grad(), pytest.raises(GuardError, match="_transformer_encoder_layer_fwd"):
+    with torch.no_grad(), pytest.raises(GuardError, match=r"_transformer_encoder_layer_fwd|cannot be traced like that"):
         run(inputs)
 
 

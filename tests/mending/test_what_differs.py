@@ -112,12 +112,9 @@ def test_a_file_that_is_read_once_instead_of_in_each_call_is_named(tmp_path: Pat
     after = f"SCALE = {reading}\n\ndef f(x):\n    return x * SCALE\n"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
-        found = differences(tmp_path, before, after)
         assert differences(tmp_path, before, before).not_compared == []
-    assert (found.differences, found.not_compared) == (
-        [],
-        [f"what {tmp_path / 'scale.txt'} says later, which is no longer read in each call"],
-    )
+        found = differences(tmp_path, before, after)
+    assert found.not_compared == [f"what {tmp_path / 'scale.txt'} says later, which is no longer read in each call"]
 
 
 @pytest.mark.parametrize("pair", cases.EQUAL, ids=lambda pair: pair.name)

@@ -16,6 +16,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.breaks import distinct_breaks
 from fx_explorer.analysis.totals import operations_captured, totals
+from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
 from fx_explorer.client.passing_capture import passing_capture
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.on_disk import changed_on_disk
@@ -96,8 +97,15 @@ async def try_mend(
 def _found(path: Path) -> tuple[Figures, Verification | None, Sequence[model.Failure]]:
     """In a thread: of a large session the figures take a while, and whoever waits may have a screen to paint."""
     with SessionReader(path) as reader:
-        verification = next(iter(reader.rows(model.Verification)), None)
-        return figures(reader), verification, reader.rows(model.Failure, where="compiler")
+        verifications = [with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)]
+        return figures(reader), next(iter(verifications), None), reader.rows(model.Failure, where="compiler")
+
+
+def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
+    """``verification`` with what the graphs leave open, whatever the calls came to, among what was not compared."""
+    places = [f"{Path(file).name}:{line}" for file, line in squeezed_unknown_sizes(reader)]
+    unsure = [f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places]
+    return replace(verification, not_compared=(*verification.not_compared, *unsure))
 
 
 def request_to_try(request: CaptureRequest, mend: Mend) -> CaptureRequest:

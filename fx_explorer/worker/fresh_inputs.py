@@ -60,8 +60,21 @@ _OF_ALL: dict[str, Change] = {
     "the example inputs as zeros": torch.zeros_like,
     "the example inputs as ones": torch.ones_like,
     "zeros but for one element": lambda tensor: _first_elements(1)(torch.zeros_like(tensor)),
+    "the smallest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amin, torch.amax),
+    "the largest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amax, torch.amin),
 }
-"""With the last, what a condition chooses has the size 1, which a graph for any size may not tell from others (``squeeze``)."""
+"""With the last three, what a condition chooses has the size 1, which a graph for any size may not tell from others."""
+
+
+def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.Tensor:
+    """A comparison that tells elements of the example apart, whatever its threshold, tells the first one from the others."""
+    if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
+        return tensor
+    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)  # not every dtype has a minimum in torch
+    changed = torch.empty_like(tensor, memory_format=torch.contiguous_format).copy_(common(wide))
+    changed.view(-1)[:1] = single(wide)
+    return changed
+
 
 LARGEST = "the largest and smallest integers"
 

@@ -89,7 +89,10 @@ def test_both_have_to_raise_the_same() -> None:
 
 def test_one_call_has_a_single_element_that_a_condition_chooses() -> None:
     for example in (torch.linspace(-1, 1, 6).view(2, 3), torch.arange(6)):
-        assert 1 in [int((call.arguments.args[0] > 0).sum()) for call in calls(Arguments((example,), {}, "the test"))]
+        given = [call.arguments.args[0] for call in calls(Arguments((example,), {}, "the test"))]
+        for threshold in (example.flatten()[:-1] + example.flatten()[1:]) / 2:
+            assert 1 in [int((values > threshold).sum()) for values in given]
+            assert 1 in [int((values < threshold).sum()) for values in given]
 
 
 def test_the_text_of_an_exception_is_compared_apart_from_what_is_printed() -> None:

@@ -17,7 +17,6 @@ from importlib import metadata
 from typing import Any, get_args
 
 import torch
-import torch._dynamo.config
 
 from fx_explorer.capture.patching import patched
 
@@ -79,9 +78,10 @@ def every_guard_checked() -> Iterator[None]:
     Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were: a weight that requires
     gradients from now on is computed with as one that does not.
     """
+    config = importlib.import_module("torch._dynamo.config")
     names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
-    options = dict.fromkeys(options_there(torch._dynamo.config, *names), False)
-    with torch._dynamo.config.patch(options) if options else contextlib.nullcontext():
+    options = dict.fromkeys(options_there(config, *names), False)
+    with config.patch(options) if options else contextlib.nullcontext():
         yield
 
 

@@ -276,6 +276,13 @@ def test_a_mask_becomes_zeros(tmp_path: Path, line: str, expected: str) -> None:
     )
 
 
+@pytest.mark.parametrize("index", ["0", "-1"])
+def test_a_row_that_a_number_names_is_no_mask(tmp_path: Path, index: str) -> None:
+    source = f"import torch\ndef f(x):\n    y = x[{index}].mean()  # here\n    return y\n"
+    titles = [mend.title for mend in proposed(tmp_path / "s.fxs", source, "GB0036")]
+    assert titles == ["let the graph hold a size that is not known yet"]
+
+
 def test_a_disabled_function_is_found_by_whatever_name_torch_goes(tmp_path: Path) -> None:
     source = """
         import torch._dynamo as td

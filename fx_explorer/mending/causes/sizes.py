@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -49,7 +50,8 @@ def _selected(code: Code, value: cst.BaseExpression) -> tuple[str, str] | None:
     """(tensor, mask) of ``x[mask]`` and ``torch.masked_select(x, mask)``."""
     if isinstance(value, cst.Subscript) and len(value.slice) == 1 and isinstance(value.slice[0].slice, cst.Index):
         mask = value.slice[0].slice.value
-        return (code.source(value.value), code.source(mask)) if is_pure(value) else None
+        is_number = re.fullmatch(r"-?\s*\d+", code.source(mask))
+        return (code.source(value.value), code.source(mask)) if is_pure(value) and not is_number else None
     if isinstance(value, cst.Call) and code.name_of(value.func) == "torch.masked_select" and len(value.args) == 2:
         return code.source(value.args[0].value), code.source(value.args[1].value)
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.kernel_pairs import kernel_pairs, pair_counts
+from fx_explorer.analysis.comparing.kernel_pairs import kernel_pairs, pair_counts
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 

@@ -43,5 +43,8 @@ def test_help_loads_neither_torch_nor_textual() -> None:
 
 def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_must_precede() -> None:
     modules = "torch._dynamo.device_interface"
-    program = f"import sys, torch, fx_explorer.worker.built, fx_explorer.worker.verifying\nsys.exit({modules!r} in sys.modules)"
+    program = (
+        "import sys, torch, fx_explorer.worker.verify.built, fx_explorer.worker.verify.verifying\n"
+        f"sys.exit({modules!r} in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fx_explorer.analysis.below.candidates import session_gpu
-from fx_explorer.analysis.below.unknown import NO_GPU, PICK, RUN_TIME
+from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.analysis.kernels.unknown import NO_GPU, PICK, RUN_TIME
 from fx_explorer.model import Kernel
 from fx_explorer.report.kernel_text import kernel_text, kernels_text, pass_text, passes_text
 from fx_explorer.session import SessionReader
@@ -128,7 +128,7 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
 
 
 def test_passes_as_text() -> None:
-    from fx_explorer.analysis.below.passes import passes
+    from fx_explorer.analysis.kernel_ir.passes import passes
     from tests.analysis.below.samples import dump
 
     found = passes(dump())

@@ -94,7 +94,7 @@ def source_documents(reader: SessionReader) -> list[Document]:
 def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
     """Graphs and artifacts of one compilation, in the order of the stages, forward before backward.
 
-    A template's other choices, and what is below a source, come with a configuration (``analysis.below.candidates``), not here.
+    A template's other choices, and what is below a source, come with a configuration (kernels/candidates.py), not here.
     """
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
     found = [graph_document(g, compilation.name) for g in graphs]

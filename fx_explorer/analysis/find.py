@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.documents import (
     Place,
     document_of,

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.branches import way_in_words
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -17,8 +16,9 @@ from fx_explorer.analysis.documents import (
     place_of_path,
     read_sources,
 )
-from fx_explorer.analysis.kernels import kind_in_words
-from fx_explorer.analysis.nested_regions import calls_of
+from fx_explorer.analysis.kernels.counts import kind_in_words
+from fx_explorer.analysis.regions.nested_regions import calls_of
+from fx_explorer.analysis.variants.branches import way_in_words
 from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
 

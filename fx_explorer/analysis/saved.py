@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, place_of_node
-from fx_explorer.analysis.ways import in_use
+from fx_explorer.analysis.variants.ways import in_use
 from fx_explorer.session import SessionReader
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.timing import compile_seconds
-from fx_explorer.analysis.ways import among, in_use
+from fx_explorer.analysis.variants.ways import among, in_use
 from fx_explorer.session import SessionReader
 
 

@@ -11,7 +11,7 @@ import torch
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 
-from fx_explorer.capture.patching import configured
+from fx_explorer.capture.torch_compat.patching import configured
 
 CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 _AUTOGRAD_CACHE_OFF: dict[str, Any] = {"enable_autograd_cache": False}

@@ -14,7 +14,7 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.versions import marks_one_size
+from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.model import CaptureRequest
 
 

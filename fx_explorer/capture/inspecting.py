@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.graphs import is_region_call
-from fx_explorer.capture.patching import configured, patched
-from fx_explorer.capture.versions import options_there
+from fx_explorer.capture.recording.graphs import is_region_call
+from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.versions import options_there
 
 _BUILDERS = (
     *("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas"),

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fx_explorer import __version__
-from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
+from fx_explorer.capture.options.catalogue import add_catalogue, in_force
 from fx_explorer.capture.recorder import recording
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CONSOLE, CaptureRequest, Outcome

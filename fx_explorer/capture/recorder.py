@@ -16,43 +16,43 @@ import torch
 import torch._dynamo.utils
 
 from fx_explorer.capture.compile_caches import caches_off
-from fx_explorer.capture.driving.gates import Gates
-from fx_explorer.capture.driving.steering import Steering
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
-from fx_explorer.capture.recording import Notify, Recording
-from fx_explorer.capture.shortcuts import shortcuts
-from fx_explorer.capture.unrecorded import registered
+from fx_explorer.capture.recording.state import Notify, Recording
+from fx_explorer.capture.recording.unrecorded import registered
+from fx_explorer.capture.stepping.gates import Gates
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
 HOOKS: dict[str, tuple[str, str]] = {
-    "keeping Dynamo out of fx-explorer": ("unseen", "our_files_skipped"),
+    "keeping Dynamo out of fx-explorer": ("recording.unseen", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
-    "graphs after Inductor's passes": ("inductor", "pass_hooks"),
-    "what passes put in the place of nodes": ("replaced_nodes", "replacement_hook"),
-    "Inductor's IR": ("inductor", "fusion_hook"),
-    "kernels": ("inductor", "kernel_hooks"),
-    "AOTAutograd's graphs": ("aot", "aot_hooks"),
-    "graphs of nested compile regions": ("nested_regions", "nested_region_hooks"),
-    "Dynamo's graphs": ("dynamo", "graph_hook"),
-    "functions captured ahead of any call": ("ahead", "capture_hook"),
-    "functions compiled to be saved": ("ahead", "file_hook"),
-    "bytecode": ("bytecode", "bytecode_hook"),
-    "names of resume functions": ("bytecode", "resume_name_hook"),
-    "guards": ("guard_rows", "guard_hook"),
-    "what changed before a recompile": ("recompiles", "recompile_hook"),
-    "where graph breaks are in their lines": ("break_hooks", "extent_hook"),
-    "resume functions": ("break_hooks", "resume_hook"),
-    "tensors at graph breaks": ("break_hooks", "local_tensor_hook"),
-    "functions whose compilation was given up": ("fallbacks", "given_up_hook"),
-    "functions that Dynamo does not trace": ("fallbacks", "skip_hook"),
-    "regions": ("regional", "regional_backend"),
-    "the arguments of torch.compile": ("compile_calls", "compile_call_hook"),
-    "the stance": ("options_in_force", "stance_hook"),
-    "the options in force": ("options_in_force", "config_hook"),
-    "how kernels are launched": ("kernel_launches", "launch_hook"),
-    "what the autotuner chose from": ("tuned_choices", "choices_hook"),
+    "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
+    "what passes put in the place of nodes": ("links.replaced_nodes", "replacement_hook"),
+    "Inductor's IR": ("inductor.passes", "fusion_hook"),
+    "kernels": ("inductor.passes", "kernel_hooks"),
+    "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
+    "graphs of nested compile regions": ("aot.nested_regions", "nested_region_hooks"),
+    "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
+    "functions captured ahead of any call": ("dynamo.ahead", "capture_hook"),
+    "functions compiled to be saved": ("dynamo.ahead", "file_hook"),
+    "bytecode": ("dynamo.bytecode.listing", "bytecode_hook"),
+    "names of resume functions": ("dynamo.bytecode.listing", "resume_name_hook"),
+    "guards": ("dynamo.guards.guard_rows", "guard_hook"),
+    "what changed before a recompile": ("dynamo.guards.recompiles", "recompile_hook"),
+    "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),
+    "resume functions": ("dynamo.breaks.break_hooks", "resume_hook"),
+    "tensors at graph breaks": ("dynamo.breaks.break_hooks", "local_tensor_hook"),
+    "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
+    "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
+    "regions": ("aot.regional", "regional_backend"),
+    "the arguments of torch.compile": ("dynamo.compile_calls", "compile_call_hook"),
+    "the stance": ("dynamo.options_in_force", "stance_hook"),
+    "the options in force": ("dynamo.options_in_force", "config_hook"),
+    "how kernels are launched": ("inductor.launches.kernel_launches", "launch_hook"),
+    "what the autotuner chose from": ("inductor.autotuning.tuned_choices", "choices_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
 
@@ -106,8 +106,8 @@ def observing(state: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _steered(state: Recording, steering: Steering) -> Iterator[None]:
-    from fx_explorer.capture.driving.afterwards import deferred_until_reset
-    from fx_explorer.capture.driving.keeping import tracing_kept
+    from fx_explorer.capture.stepping.afterwards import deferred_until_reset
+    from fx_explorer.capture.stepping.variants.keeping import tracing_kept
 
     with tracing_kept(state), steering.settings.in_force(), deferred_until_reset(steering):
         yield

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.patching import patched
-from fx_explorer.capture.versions import regions_told_apart
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import regions_told_apart
 from fx_explorer.errors import UsageError
 
 KEY = "compile_with_inductor"

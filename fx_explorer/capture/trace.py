@@ -14,18 +14,18 @@ from typing import Any
 
 from torch._logging.structured import INTERN_TABLE
 
-from fx_explorer.capture import stages
-from fx_explorer.capture.break_rows import add_break
-from fx_explorer.capture.error_lines import one_line
-from fx_explorer.capture.fallbacks import callers
-from fx_explorer.capture.recompile_rows import add_recompiles
-from fx_explorer.capture.recompiles import qualified_name
-from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.sources import parse_stack
-from fx_explorer.capture.spans import Spans
-from fx_explorer.capture.symbol_rows import RECORDS, add_record
-from fx_explorer.capture.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
-from fx_explorer.capture.wrapped import being_compiled, is_wrapper
+from fx_explorer.capture.dynamo.breaks.break_rows import add_break
+from fx_explorer.capture.dynamo.fallbacks import callers
+from fx_explorer.capture.dynamo.guards.recompile_rows import add_recompiles
+from fx_explorer.capture.dynamo.guards.recompiles import qualified_name
+from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
+from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.sources import parse_stack
+from fx_explorer.capture.recording.spans import Spans
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.recording.wrapped import being_compiled, is_wrapper
+from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.model import Artifact, Failure, Frame, Metric, Status
 
 LARGE_METRICS = (

@@ -26,10 +26,10 @@ from fx_explorer.session.counting import check_count
 from fx_explorer.session.raised import raised_compilations
 
 VARIABLE, HOOK = "FX_EXPLORER_CHILDREN", str(Path(__file__).resolve().parent.parent / "worker" / "in_children")
-"""What a process that a worker starts is noticed by (worker/children.py)."""
+"""What a process that a worker starts is noticed by (worker/child_processes/children.py)."""
 
 DIRECTORY = "children"
-"""Beside the session (worker/children.py)."""
+"""Beside the session (worker/child_processes/children.py)."""
 
 MOST_PROCESSES, MOST_FINDINGS = 1000, 1000
 """Rows kept of one capture, and of one process; the totals of a process count everything."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import kernels_named, session_gpu, triton_kernels
-from fx_explorer.analysis.below.unknown import NO_GPU
-from fx_explorer.client.kernel_builds import KernelBuilds
+from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, triton_kernels
+from fx_explorer.analysis.kernels.unknown import NO_GPU
+from fx_explorer.client.kernels.kernel_builds import KernelBuilds
 from fx_explorer.client.placing import writable_session
 from fx_explorer.commands.trusting import COMPILES, add_trust_argument, check_trust
 from fx_explorer.errors import UsageError

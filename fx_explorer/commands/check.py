@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.checks import CONDITIONS, Check, checks, relative_to
-from fx_explorer.analysis.requirements import unmet_requirements
+from fx_explorer.analysis.overview.checks import CONDITIONS, Check, checks, relative_to
+from fx_explorer.analysis.overview.requirements import unmet_requirements
 from fx_explorer.client.judging import exit_code
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
@@ -38,7 +38,7 @@ ALLOWED = {
     "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
     "gaps": "that something torch did could not be recorded",
 }
-"""Name → help. Without the option each is a condition of its own that is not met (analysis/requirements.py)."""
+"""Name → help. Without the option each is a condition of its own that is not met (analysis/overview/requirements.py)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
+from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
+from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
 from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words
-from fx_explorer.analysis.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
-from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated, resources_in_words
-from fx_explorer.analysis.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
 from fx_explorer.analysis.words import counted
 from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.commands.capture_options import add_capture_arguments

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fx_explorer.errors import UsageError
-from fx_explorer.tui.clipboard import native_tool
-from fx_explorer.tui.editor import editor_command
+from fx_explorer.tui.terminal.clipboard import native_tool
+from fx_explorer.tui.terminal.editor import editor_command
 
 State = Literal["ok", "warning", "problem"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from fx_explorer.analysis.dynamic_ways import HEADER, advice, cells, verdict
-from fx_explorer.client.dynamic_trial import TIMEOUT_S, DynamicTrial, try_dynamic
+from fx_explorer.analysis.options.dynamic_ways import HEADER, advice, cells, verdict
+from fx_explorer.client.trials.dynamic_trial import TIMEOUT_S, DynamicTrial, try_dynamic
 from fx_explorer.commands.capture_options import add_capture_arguments, request_from
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest

@@ -18,14 +18,14 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.curtain import curtain
+from fx_explorer.tui.terminal.curtain import curtain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fx_explorer.client.break_times import BreakTimes, Told
-    from fx_explorer.client.dynamic_trial import DynamicTrial
-    from fx_explorer.client.dynamic_trial import Told as TellWay
+    from fx_explorer.client.trials.break_times import BreakTimes, Told
+    from fx_explorer.client.trials.dynamic_trial import DynamicTrial
+    from fx_explorer.client.trials.dynamic_trial import Told as TellWay
     from fx_explorer.mending import Figures, Mend, Trial, TryMend
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.screens.dynamic import TryDynamic
@@ -137,7 +137,7 @@ def _measuring(arguments: argparse.Namespace) -> MeasureBreaks:
     """Graph breaks are measured with the interpreter that captures."""
 
     async def measure_breaks(request: CaptureRequest, tell: Told) -> BreakTimes:
-        from fx_explorer.client import break_times
+        from fx_explorer.client.trials import break_times
 
         return await break_times.measure_breaks(request, tell, arguments.python, arguments.timeout or break_times.TIMEOUT_S)
 
@@ -148,7 +148,7 @@ def _dynamic_trials(arguments: argparse.Namespace) -> TryDynamic:
     """Settings of dynamic shapes are tried with it, too."""
 
     def try_dynamic(request: CaptureRequest, others: str, tell: TellWay) -> AsyncIterator[DynamicTrial]:
-        from fx_explorer.client import dynamic_trial
+        from fx_explorer.client.trials import dynamic_trial
 
         timeout_s = arguments.timeout or dynamic_trial.TIMEOUT_S
         return dynamic_trial.try_dynamic(request, others, tell, arguments.python, timeout_s)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
-from fx_explorer.analysis.below.launched import real_builds, was_launched
-from fx_explorer.analysis.below.unknown import NO_SASS_ON_AMD
+from fx_explorer.analysis.kernels.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
+from fx_explorer.analysis.kernels.launched import real_builds, was_launched
+from fx_explorer.analysis.kernels.unknown import NO_SASS_ON_AMD
 from fx_explorer.commands.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
 from fx_explorer.commands.capture_options import add_capture_arguments
 from fx_explorer.commands.given_session import add_target_argument, answer_from
@@ -82,7 +82,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:
     """On a real GPU: everything is in the session already, but for SASS, which is made when it is asked for. ``session``: the
     one that was given, of which ``reader`` may read a copy."""
-    from fx_explorer.client.disassembling import with_sass
+    from fx_explorer.client.kernels.disassembling import with_sass
     from fx_explorer.report.launched_kernel_text import launched_kernel_text
 
     if arguments.passes or arguments.mlir_pass is not None:
@@ -141,7 +141,7 @@ def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argp
 
 
 def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> Coroutine[Any, Any, KernelBuild]:
-    from fx_explorer.client.kernel_builds import KernelBuilds
+    from fx_explorer.client.kernels.kernel_builds import KernelBuilds
 
     async def build() -> KernelBuild:
         async with KernelBuilds(gpu, arguments.python) as builds:
@@ -151,8 +151,8 @@ def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Na
 
 
 def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
-    from fx_explorer.analysis.below.passes import passes
-    from fx_explorer.client.kernel_builds import KernelBuilds
+    from fx_explorer.analysis.kernel_ir.passes import passes
+    from fx_explorer.client.kernels.kernel_builds import KernelBuilds
     from fx_explorer.report.kernel_text import pass_text, passes_text
 
     async def dump() -> str:

@@ -19,7 +19,7 @@ from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.breaks import DistinctBreak
+    from fx_explorer.analysis.breaks.grouped import DistinctBreak
 
 EPILOG = """\
 A mend is an edit of your source, or options of torch. --try runs each in a worker of its own, counts the breaks anew, and
@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _find(reader: SessionReader, found: Found) -> None:
     from fx_explorer import mending
-    from fx_explorer.analysis.breaks import distinct_breaks
-    from fx_explorer.analysis.fallbacks import left_to_python
+    from fx_explorer.analysis.breaks.grouped import distinct_breaks
+    from fx_explorer.analysis.overview.fallbacks import left_to_python
     from fx_explorer.mending.offers import as_break, why_not_tried
 
     found.request = reader.request()

@@ -6,8 +6,8 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from fx_explorer.analysis.checks import relative_path
-from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
+from fx_explorer.analysis.overview.checks import relative_path
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.commands.trusting import check_program
 from fx_explorer.highlight import printable

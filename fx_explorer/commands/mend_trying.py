@@ -14,7 +14,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.breaks import DistinctBreak
+    from fx_explorer.analysis.breaks.grouped import DistinctBreak
     from fx_explorer.mending import Figures, Mend, Trial
 
 

@@ -19,8 +19,8 @@ from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.option_trials import SessionFigures
-    from fx_explorer.analysis.options import ConsoleOption
+    from fx_explorer.analysis.options.console import ConsoleOption
+    from fx_explorer.analysis.options.option_trials import SessionFigures
 
 EPILOG = """\
 Without X, what the options do; with it, their values in force too, and who set them: the default, the program (where), an
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _known(arguments: argparse.Namespace) -> int:
-    from fx_explorer.analysis.option_words import WORDS
+    from fx_explorer.analysis.options.option_words import WORDS
     from fx_explorer.report.compile_options import known_options
     from fx_explorer.report.options_text import known_text
 
@@ -99,8 +99,8 @@ def _known(arguments: argparse.Namespace) -> int:
 
 
 def _found(reader: SessionReader) -> Found:
-    from fx_explorer.analysis.option_trials import figures_to_compare_with
-    from fx_explorer.analysis.options import console_options
+    from fx_explorer.analysis.options.console import console_options
+    from fx_explorer.analysis.options.option_trials import figures_to_compare_with
 
     ending = reader.meta("outcome")
     before = figures_to_compare_with(reader)
@@ -109,7 +109,7 @@ def _found(reader: SessionReader) -> Found:
 
 def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
     """Those of this name, with or without its group; all without one. Raises UsageError when there is none."""
-    from fx_explorer.analysis.options import is_called
+    from fx_explorer.analysis.options.console import is_called
 
     if options:
         _check_name(name, [one.name for one in options])
@@ -118,7 +118,7 @@ def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
 
 def _check_name(name: str, known: list[str]) -> None:
     """Raises UsageError for one that is not known."""
-    from fx_explorer.analysis.options import is_called
+    from fx_explorer.analysis.options.console import is_called
 
     if not any(is_called(one, name) for one in known):
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
@@ -141,8 +141,8 @@ def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
 
 async def _try(found: Found, arguments: argparse.Namespace) -> int:
     """1 when the changed program did not come to its end."""
-    from fx_explorer.analysis.option_trials import compared, ended_in_words, session_figures, settings_in_words
-    from fx_explorer.client.option_trial import TIMEOUT_S, try_options
+    from fx_explorer.analysis.options.option_trials import compared, ended_in_words, session_figures, settings_in_words
+    from fx_explorer.client.trials.option_trial import TIMEOUT_S, try_options
     from fx_explorer.report.options_text import figures_text
 
     if found.request is None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.client.passing_capture import passing_capture

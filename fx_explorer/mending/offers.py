@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.fallbacks import MADE_BY_PYTHON, LeftToPython
-from fx_explorer.analysis.recompiles import ExplainedRecompile
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, LeftToPython
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile
 from fx_explorer.mending.marking import mark_mends
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.proposals import proposals, why_none

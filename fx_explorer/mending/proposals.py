@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.causes import CAUSES, loops
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.sites import obstacle, sites

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.code import Code, Splice, Statement, parsed, spliced
 from fx_explorer.mending.mend import Mend
 from fx_explorer.session import SessionReader

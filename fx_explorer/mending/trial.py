@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.totals import operations_captured, totals
 from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
 from fx_explorer.client.passing_capture import passing_capture

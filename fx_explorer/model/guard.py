@@ -45,8 +45,8 @@ class GuardCheck:
     """The user's line that asked for it."""
     stack: int = 0
     cost_ns: float = NOT_MEASURED
-    """Of one check: see capture/guard_rows.py. Where a leaf has several parts the first row carries the cost of all, the
-    others 0."""
+    """Of one check: see capture/dynamo/guards/guard_rows.py. Where a leaf has several parts the first row carries the cost of
+    all, the others 0."""
 
 
 Answer = Literal["accepted", "rejected", "not_asked"]

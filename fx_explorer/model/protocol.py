@@ -53,7 +53,7 @@ class CaptureRequest:
     """One graph or an error, also where the program calls torch.compile itself."""
     stance: str = ""
     """As ``torch.compiler.set_stance`` takes it; empty: what the program says. A target is called as often as it takes to see
-    what the stance does (worker/calling.py)."""
+    what the stance does (worker/target/calling.py)."""
     pause: Pause = ""
     stay: bool = False
     """When the program has ended, keep the live objects of every stage and wait for commands (``again``, ``quit``)."""

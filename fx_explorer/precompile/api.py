@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._dynamo import convert_frame
 
-from fx_explorer.capture import ahead
+from fx_explorer.capture.dynamo import ahead
 from fx_explorer.precompile import compilers, saving
 from fx_explorer.precompile.breaks import graph_break_error
 from fx_explorer.precompile.compiled import Captured, CompiledFunction

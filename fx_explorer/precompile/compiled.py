@@ -12,9 +12,9 @@ import torch
 from torch._dynamo import convert_frame
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
-from fx_explorer.capture import ahead
-from fx_explorer.capture.unrecorded import aside
-from fx_explorer.capture.versions import every_guard_checked, runtime_env
+from fx_explorer.capture.dynamo import ahead
+from fx_explorer.capture.recording.unrecorded import aside
+from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError
 from fx_explorer.precompile.guards import Guards

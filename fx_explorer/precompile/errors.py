@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.capture.breaks import BreakReport
+from fx_explorer.capture.dynamo.breaks.reports import BreakReport
 from fx_explorer.errors import FxExplorerError
 
 

@@ -14,8 +14,15 @@ from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.unrecorded import aside, recordings
-from fx_explorer.capture.versions import MissingInTorch, dataclass_of, device_type_of, guards_of_file, part, runtime_env
+from fx_explorer.capture.recording.unrecorded import aside, recordings
+from fx_explorer.capture.torch_compat.versions import (
+    MissingInTorch,
+    dataclass_of,
+    device_type_of,
+    guards_of_file,
+    part,
+    runtime_env,
+)
 from fx_explorer.precompile import compilers
 from fx_explorer.precompile.compiled import CompiledFunction, as_arguments, bound
 from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError

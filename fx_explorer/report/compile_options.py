@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from fx_explorer.analysis.option_words import GROUPS, OptionWords
-from fx_explorer.analysis.options import ConsoleOption, is_called, meaning
+from fx_explorer.analysis.options.console import ConsoleOption, is_called, meaning
+from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
 from fx_explorer.model import OptionInForce
 
 Json = dict[str, object]

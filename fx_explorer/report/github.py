@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.checks import Check, Finding
+from fx_explorer.analysis.overview.checks import Check, Finding
 from fx_explorer.highlight import printable
 
 

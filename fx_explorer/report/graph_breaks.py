@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.break_cost import BreakCost
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.break_cost import BreakCost
+from fx_explorer.analysis.breaks.cut_tensors import Tensors
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import Called
-from fx_explorer.analysis.cut_tensors import Tensors
-from fx_explorer.analysis.fallbacks import LeftToPython
-from fx_explorer.analysis.kept_across import KeptAcross
+from fx_explorer.analysis.overview.fallbacks import LeftToPython
 
 Json = dict[str, object]
 

@@ -9,27 +9,27 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import session_gpu
-from fx_explorer.analysis.branches import Branch, branches
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
-from fx_explorer.analysis.changes import Change
-from fx_explorer.analysis.children import children
-from fx_explorer.analysis.console import ExplainedFailure, failures
-from fx_explorer.analysis.coverage import LinkCoverage, link_coverage
-from fx_explorer.analysis.fallbacks import left_to_python
-from fx_explorer.analysis.guards import check_count, guard_kinds
-from fx_explorer.analysis.kernels import kernel_nodes
+from fx_explorer.analysis.guards.kinds import check_count, guard_kinds
+from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
+from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.analysis.kernels.counts import kernel_nodes
+from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
+from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured import call_time, measured
-from fx_explorer.analysis.options import console_options
-from fx_explorer.analysis.own_kernels import definition
-from fx_explorer.analysis.recompiles import ExplainedRecompile, LimitHit, limit_hits, recompiles
-from fx_explorer.analysis.regions import Lowering, Region, regions
+from fx_explorer.analysis.options.console import console_options
+from fx_explorer.analysis.overview.children import children
+from fx_explorer.analysis.overview.console import ExplainedFailure, failures
+from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits, recompiles
+from fx_explorer.analysis.recompiles.changes import Change
+from fx_explorer.analysis.regions.followed import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, kept_bytes, saved_values
-from fx_explorer.analysis.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.ways import first_ways
+from fx_explorer.analysis.variants.branches import Branch, branches
+from fx_explorer.analysis.variants.ways import first_ways
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call

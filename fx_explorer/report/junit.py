@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from fx_explorer.analysis.checks import Check
+from fx_explorer.analysis.overview.checks import Check
 from fx_explorer.model import Outcome
 
 SUITE = "fx-explorer check"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import Candidate, builds, candidates, estimate
-from fx_explorer.analysis.below.card import card
-from fx_explorer.analysis.below.launched import real_builds, real_candidates
-from fx_explorer.analysis.below.occupancy import Occupancy
+from fx_explorer.analysis.kernels.candidates import Candidate, builds, candidates, estimate
+from fx_explorer.analysis.kernels.card import card
+from fx_explorer.analysis.kernels.launched import real_builds, real_candidates
+from fx_explorer.analysis.kernels.occupancy import Occupancy
 from fx_explorer.model import Gpu
 from fx_explorer.model.kernel_build import NOT_KNOWN
 from fx_explorer.session import SessionReader

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import (
+from fx_explorer.analysis.kernel_ir.instructions import mix_in_words
+from fx_explorer.analysis.kernel_ir.passes import Pass, pass_diff
+from fx_explorer.analysis.kernels.candidates import (
     Candidate,
     candidates,
     estimate,
@@ -14,12 +16,10 @@ from fx_explorer.analysis.below.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.analysis.below.instructions import mix_in_words
-from fx_explorer.analysis.below.occupancy import Limit, Occupancy
-from fx_explorer.analysis.below.passes import Pass, pass_diff
-from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
-from fx_explorer.analysis.below.unknown import RUN_TIME
-from fx_explorer.analysis.own_kernels import definition
+from fx_explorer.analysis.kernels.occupancy import Limit, Occupancy
+from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
+from fx_explorer.analysis.kernels.unknown import RUN_TIME
+from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import beside_each_other, estimate, instruction_mix
-from fx_explorer.analysis.below.card import card, not_described
-from fx_explorer.analysis.below.instructions import mix_in_words
-from fx_explorer.analysis.below.kernel_speed import kernel_speed, speed_in_words
-from fx_explorer.analysis.below.launched import launches_in_words, real_builds
-from fx_explorer.analysis.below.roofline import microseconds, roofline_in_words
+from fx_explorer.analysis.kernel_ir.instructions import mix_in_words
+from fx_explorer.analysis.kernels.candidates import beside_each_other, estimate, instruction_mix
+from fx_explorer.analysis.kernels.card import card, not_described
+from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
+from fx_explorer.analysis.kernels.launched import launches_in_words, real_builds
+from fx_explorer.analysis.kernels.roofline import microseconds, roofline_in_words
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.report.kernel_text import configurations, named, shared_in_words, table
 from fx_explorer.session import SessionReader

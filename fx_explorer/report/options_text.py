@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from fx_explorer.analysis.compare import Figure
-from fx_explorer.analysis.option_words import GROUPS, OptionWords
-from fx_explorer.analysis.options import ConsoleOption, choices_in_order, is_called, meaning, origins
+from fx_explorer.analysis.comparing.compare import Figure
+from fx_explorer.analysis.options.console import ConsoleOption, choices_in_order, is_called, meaning, origins
+from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
 from fx_explorer.highlight import printable
 
 WIDTH = 100

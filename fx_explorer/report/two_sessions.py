@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.below.candidates import Candidate
-from fx_explorer.analysis.breaks import DistinctBreak
-from fx_explorer.analysis.kernel_pairs import KernelPair, code_diff, kernel_pairs
-from fx_explorer.analysis.kernel_resources import configuration_pairs, estimated
-from fx_explorer.analysis.kernels import KernelUse
-from fx_explorer.analysis.two_sessions import breaks_of_one, session_figures
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, code_diff, kernel_pairs
+from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated
+from fx_explorer.analysis.comparing.two_sessions import breaks_of_one, session_figures
+from fx_explorer.analysis.kernels.candidates import Candidate
+from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/diff/1"

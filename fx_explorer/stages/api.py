@@ -1,4 +1,4 @@
-"""``Stages``, the same engine that the app drives (capture/driving/steering.py) as an object in the user's own process."""
+"""``Stages``, the same engine that the app drives (capture/stepping/steering.py) as an object in the user's own process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from fx_explorer.analysis.compare import Figure, figures
-from fx_explorer.capture.driving.afterwards import again, compile_kept
-from fx_explorer.capture.driving.custom_pass import load_pass
-from fx_explorer.capture.driving.gates import Milestones
-from fx_explorer.capture.driving.orders import edit_all
-from fx_explorer.capture.driving.snapshots import snapshot
-from fx_explorer.capture.driving.steering import Steering
-from fx_explorer.capture.driving.ways import Key, Way
-from fx_explorer.capture.error_lines import one_line
+from fx_explorer.analysis.comparing.compare import Figure, figures
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.stepping.afterwards import again, compile_kept
+from fx_explorer.capture.stepping.edits.custom_pass import load_pass
+from fx_explorer.capture.stepping.gates import Milestones
+from fx_explorer.capture.stepping.orders import edit_all
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.variants.snapshots import snapshot
+from fx_explorer.capture.stepping.variants.ways import Key, Way
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     GATE_WORDS,
@@ -44,9 +44,9 @@ from fx_explorer.model import (
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.stages.views import StageName, StageView
-from fx_explorer.worker.calling import call_target
-from fx_explorer.worker.inputs import Arguments
-from fx_explorer.worker.target import Target
+from fx_explorer.worker.target.calling import call_target
+from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.target.target import Target
 
 _LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}
 """The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and that gate is still ahead."""

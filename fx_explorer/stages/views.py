@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
-from fx_explorer.analysis.guards import guards_of
+from fx_explorer.analysis.guards.kinds import guards_of
 from fx_explorer.analysis.nodes import node_words
-from fx_explorer.analysis.ways import documents_of_way, kernels_of_way, saving_way
+from fx_explorer.analysis.variants.ways import documents_of_way, kernels_of_way, saving_way
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 

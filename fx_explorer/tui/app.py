@@ -23,22 +23,23 @@ from fx_explorer.client import leftovers
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import editing, hangup, header
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
-from fx_explorer.tui.clipboard import copy
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Runners, Services
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.late_keys import KeysUnderWay
-from fx_explorer.tui.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.live import LiveCapture
-from fx_explorer.tui.pipeline import pipeline
+from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.status import header
+from fx_explorer.tui.status.live import LiveCapture
+from fx_explorer.tui.status.pipeline import pipeline
+from fx_explorer.tui.terminal import editing, hangup
+from fx_explorer.tui.terminal.clipboard import copy
+from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.trial_worker import TrialWorker
 from fx_explorer.tui.unreadable import TellsUnreadable, why

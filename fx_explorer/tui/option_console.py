@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from fx_explorer.analysis.option_trials import SessionFigures, figures_to_compare_with, session_figures
-from fx_explorer.analysis.options import console_options
-from fx_explorer.analysis.settings import read_settings
-from fx_explorer.client.option_trial import TIMEOUT_S, try_options
+from fx_explorer.analysis.options.console import console_options
+from fx_explorer.analysis.options.option_trials import SessionFigures, figures_to_compare_with, session_figures
+from fx_explorer.analysis.options.settings import read_settings
+from fx_explorer.client.trials.option_trial import TIMEOUT_S, try_options
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap

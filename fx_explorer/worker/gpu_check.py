@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
     from fx_explorer.model import Gpu
 
 
@@ -61,7 +61,7 @@ def check(gpu: Gpu, say: Say) -> None:
         found.append(f"{torch.__version__}, {'CUDA' if torch.version.cuda else 'CPU'} build")
     if other := installing.other_triton():
         say("versions", True, installing.versions(), other)
-    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 
     feeding = Feeding(gpu)
     for name, step in installing.steps(feeding):
@@ -98,7 +98,7 @@ def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
 def _target(gpu: Gpu) -> str:
     import triton
 
-    from fx_explorer.capture.virtual_gpu.triton_driver import target_of
+    from fx_explorer.capture.virtual_gpu.kernels.triton_driver import target_of
 
     answered = triton.runtime.driver.active.get_current_target()
     if answered != target_of(gpu):
@@ -138,7 +138,7 @@ def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
     from torch._inductor.graph import GraphLowering
 
     from fx_explorer.capture.inspecting import inspecting
-    from fx_explorer.capture.patching import patched
+    from fx_explorer.capture.torch_compat.patching import patched
 
     codes: list[str] = []
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from fx_explorer.errors import SessionWriteError, UsageError, WorkerError
 from fx_explorer.model import Compilation, Outcome
-from fx_explorer.worker import ending
 from fx_explorer.worker.channel import Channel
-from fx_explorer.worker.guarded_writer import GuardedWriter
+from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
+from fx_explorer.worker.ending import ending
 from fx_explorer.worker.outcomes import Outcomes
-from fx_explorer.worker.place import locate
 from fx_explorer.worker.progress import Progress
 from fx_explorer.worker.recorded import Recorded
 from fx_explorer.worker.script_program import ScriptProgram
+from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.target_program import TargetProgram
 
 if TYPE_CHECKING:

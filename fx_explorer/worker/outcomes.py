@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fx_explorer.capture.driving.gates import Left
+from fx_explorer.capture.stepping.gates import Left
 from fx_explorer.errors import TargetError, WorkerError
 from fx_explorer.model import Failure, Outcome
-from fx_explorer.worker import ending
-from fx_explorer.worker.explaining import (
+from fx_explorer.worker.ending import ending
+from fx_explorer.worker.ending.explaining import (
     class_name,
     one_line,
     print_traceback,
@@ -18,9 +18,9 @@ from fx_explorer.worker.explaining import (
     whole_text,
     without_our_frames,
 )
-from fx_explorer.worker.leaving_early import left_early
+from fx_explorer.worker.ending.leaving_early import left_early
+from fx_explorer.worker.ending.refusals import in_plain_words
 from fx_explorer.worker.progress import Progress
-from fx_explorer.worker.refusals import in_plain_words
 from fx_explorer.worker.usable_torch import TorchEnded
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.model import CaptureRequest, Notice
-from fx_explorer.worker import children
 from fx_explorer.worker.channel import Channel
-from fx_explorer.worker.child_process import request_of_children
-from fx_explorer.worker.guarded_writer import GuardedWriter
-from fx_explorer.worker.place import Place
+from fx_explorer.worker.child_processes import children
+from fx_explorer.worker.child_processes.child_process import request_of_children
+from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.worker.pristine import Pristine
+from fx_explorer.worker.target.place import Place
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.target import Target
+    from fx_explorer.worker.target.target import Target
 
 
 IMPORTING_TORCH = "importing torch"

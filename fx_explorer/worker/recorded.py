@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, Outcome
-from fx_explorer.worker import children
-from fx_explorer.worker.place import nothing_compiled
+from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.target.place import nothing_compiled
 from fx_explorer.worker.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.recording import Recording
+    from fx_explorer.capture.recording.state import Recording
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
@@ -45,12 +45,12 @@ class Recorded:
             import torch._inductor.compile_fx  # noqa: F401
             from torch._dynamo.eval_frame import skip_code
 
-            from fx_explorer.capture.driving.afterwards import finish
-            from fx_explorer.capture.driving.catalogue import add_catalogue, in_force
-            from fx_explorer.capture.driving.gates import Gates
-            from fx_explorer.capture.driving.settings import apply
+            from fx_explorer.capture.options.catalogue import add_catalogue, in_force
+            from fx_explorer.capture.options.settings import apply
             from fx_explorer.capture.recorder import recording
-            from fx_explorer.worker.stances import check_stance
+            from fx_explorer.capture.stepping.afterwards import finish
+            from fx_explorer.capture.stepping.gates import Gates
+            from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
             self._progress.note(locale_in_words())
@@ -93,7 +93,7 @@ class Recorded:
             return f"{place.shown} compiled nothing in its own process; what its child processes compiled is counted"
         if not self.recording:
             return nothing_compiled(place, ended, self._why_not_recorded() if place.is_script else "")
-        from fx_explorer.worker.stances import compiled_functions, why_nothing_compiled
+        from fx_explorer.worker.target.stances import compiled_functions, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)
         if why:
@@ -108,7 +108,7 @@ class Recorded:
         return f"what it imported as torch, from {place_of_torch()}, has no code to run: is it installed in full?"
 
     def _record_steps(self, recording: Recording) -> None:
-        from fx_explorer.capture.bytecode_steps import record_steps
+        from fx_explorer.capture.dynamo.bytecode.bytecode_steps import record_steps
 
         self._progress.say("recording what the bytecode does")
         try:

@@ -12,14 +12,15 @@ from pathlib import Path
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
 from fx_explorer.model import Kernel
-from fx_explorer.worker import ending, loading, overlay
-from fx_explorer.worker.child_process import record_when_used
+from fx_explorer.worker.child_processes.child_process import record_when_used
+from fx_explorer.worker.ending import ending
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
 from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.usable_torch import BrokenTorch, no_end_of_process
-from fx_explorer.worker.verifying_script import BuiltScript, OriginalScript, ScriptRun
+from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun
 
 
 class ScriptProgram:
@@ -61,7 +62,7 @@ class ScriptProgram:
     def offer_again(self) -> None:
         """What its compiled functions would do with other inputs can be asked from now on."""
         if self._recorded.recording:
-            from fx_explorer.worker.other_inputs import Script
+            from fx_explorer.worker.target.other_inputs import Script
 
             self._recorded.recording.live_guards.program = Script(self._progress.place, self._request)
 
@@ -106,7 +107,7 @@ class ScriptProgram:
     def _begin_recording(self) -> None:
         self._recorded.begin()
         if self._request.stance_wanted:
-            from fx_explorer.worker.stances import set_stance
+            from fx_explorer.worker.target.stances import set_stance
 
             set_stance(self._request.stance_wanted)
         if self._original:

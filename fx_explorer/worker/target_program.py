@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fx_explorer.worker import overlay
 from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
 from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.target import overlay
 from fx_explorer.worker.usable_torch import import_torch
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.built import BuiltProgram
-    from fx_explorer.worker.other_inputs import CalledTarget
-    from fx_explorer.worker.target import Target
-    from fx_explorer.worker.verifying import Original
+    from fx_explorer.worker.target.other_inputs import CalledTarget
+    from fx_explorer.worker.target.target import Target
+    from fx_explorer.worker.verify.built import BuiltProgram
+    from fx_explorer.worker.verify.verifying import Original
 
 
 class TargetProgram:
@@ -44,7 +44,7 @@ class TargetProgram:
         self._progress.say("ready")
 
     def run(self) -> None:
-        from fx_explorer.worker.target import find_target
+        from fx_explorer.worker.target.target import find_target
 
         self._progress.say(f"importing {self._progress.place.shown}")
         if self._original:
@@ -60,29 +60,29 @@ class TargetProgram:
     def _begin_original(self) -> None:
         """Have the program as its files are run beside this one, for a comparison."""
         if self._request.verify:
-            from fx_explorer.worker.built import BuiltProgram, as_on_disk
-            from fx_explorer.worker.verifying import Original
+            from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
+            from fx_explorer.worker.verify.verifying import Original
 
             self._original = Original(self._progress.place, self._request)
             self._built = BuiltProgram(self._progress.place, self._request, self._original)
             self._built_original = BuiltProgram(self._progress.place, as_on_disk(self._request), self._original)
 
     def _call(self, target: Target) -> None:
-        from fx_explorer.worker.calling import call_target
-        from fx_explorer.worker.other_inputs import CalledTarget
+        from fx_explorer.worker.target.calling import call_target
+        from fx_explorer.worker.target.other_inputs import CalledTarget
 
         called, recording = CalledTarget(target, self._progress.place, self._request), self._recorded.recording
         if recording:
             recording.live_guards.program = called
         if self._request.measure_breaks and recording:
-            from fx_explorer.worker.timing import call_and_time
+            from fx_explorer.worker.target.timing import call_and_time
 
             call_and_time(target, self._progress, recording, self._recorded.stop)
             return
         if not self._original:
             call_target(target, self._progress, lambda ready: self._before_call(called, ready))
             return
-        from fx_explorer.worker.verifying import call_and_verify
+        from fx_explorer.worker.verify.verifying import call_and_verify
 
         assert self._built is not None
         assert self._built_original is not None
@@ -92,8 +92,8 @@ class TargetProgram:
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:
         """``ready``: the target as it is called."""
-        from fx_explorer.worker.calling_again import CalledOnce
-        from fx_explorer.worker.verifying import users_modules
+        from fx_explorer.worker.target.calling_again import CalledOnce
+        from fx_explorer.worker.verify.verifying import users_modules
 
         called.mark(ready)
         if self._recorded.recording:

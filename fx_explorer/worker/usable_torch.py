@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Iterator
 
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.worker.ending import Cancelled
-from fx_explorer.worker.explaining import one_line
+from fx_explorer.worker.ending.ending import Cancelled
+from fx_explorer.worker.ending.explaining import one_line
 
 SUPPORTED = "fx-explorer works with torch 2.11 to 2.15"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.place import Place
+from fx_explorer.worker.target.place import Place
 
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.capture.virtual_gpu.choosing import insists_on_gpu, needs_fake
-from fx_explorer.capture.virtual_gpu.feeding import IN_WORDS, Feeding
+from fx_explorer.capture.virtual_gpu.emulation.choosing import insists_on_gpu, needs_fake
+from fx_explorer.capture.virtual_gpu.emulation.feeding import IN_WORDS, Feeding
+from fx_explorer.capture.virtual_gpu.emulation.not_possible import not_possible
 from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
-from fx_explorer.capture.virtual_gpu.not_possible import not_possible
 from fx_explorer.capture.virtual_gpu.places import not_written
 from fx_explorer.model import Gpu
 
@@ -46,7 +46,7 @@ class VirtualGpu:
         file, request = self._progress.place.file, self._progress.request
         everything = "without weights, as asked for (--no-weights)" if request.no_weights else needs_fake(file, request.train)
         if everything:
-            from fx_explorer.capture.virtual_gpu.fake_feeding import without_weights
+            from fx_explorer.capture.virtual_gpu.emulation.fake_feeding import without_weights
 
             without_weights(feeding, everything)
         elif reason := insists_on_gpu(file):
@@ -57,7 +57,7 @@ class VirtualGpu:
         if self._feeding and self._feeding.choices:
             self._progress.writer.set_meta("virtual_gpu_choices", self._feeding.choices)
         if self._feeding and self._feeding.kind == "transplant":
-            from fx_explorer.capture.virtual_gpu.questions import read_users_files
+            from fx_explorer.capture.virtual_gpu.emulation.questions import read_users_files
 
             read_users_files(self._feeding)
             for one in list(self._feeding.questions)[:1]:
@@ -68,7 +68,7 @@ class VirtualGpu:
         """What to say of an error that the program would not have had on a real GPU; empty for any other."""
         if "torch" not in sys.modules:
             return ""
-        from fx_explorer.capture.virtual_gpu.fake_feeding import missing_value
+        from fx_explorer.capture.virtual_gpu.emulation.fake_feeding import missing_value
 
         if words := not_written(error) or not_possible(error):
             return f"{words} It happened"

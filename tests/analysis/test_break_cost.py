@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.break_cost import NO_COST, BreakCost
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost
+from fx_explorer.analysis.breaks.cut_tensors import Tensors, size_bytes
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.call_tree import Called, call_trees, tree_lines, trees
-from fx_explorer.analysis.cut_tensors import Tensors, size_bytes
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.branches import branches
-from fx_explorer.analysis.compare import document_pairs, figures, pair_diff
+from fx_explorer.analysis.comparing.compare import document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
-from fx_explorer.analysis.kernels import kernel_uses, kernels_by_direction
-from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.kernels.counts import kernel_uses, kernels_by_direction
+from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.ways import documents_of_way, kernels_of_way
+from fx_explorer.analysis.variants.branches import branches
+from fx_explorer.analysis.variants.ways import documents_of_way, kernels_of_way
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.coverage import link_coverage, nodes_without_source, statement_lines
+from fx_explorer.analysis.links.coverage import link_coverage, nodes_without_source, statement_lines
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fx_explorer.analysis.dynamic_ways import ALWAYS, HEADER, advice, cells, verdict
-from fx_explorer.client.dynamic_trial import WAYS, DynamicTrial, Way
+from fx_explorer.analysis.options.dynamic_ways import ALWAYS, HEADER, advice, cells, verdict
+from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial, Way
 from fx_explorer.model import Outcome
 
 MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 8"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.guard_tree import (
+from fx_explorer.analysis.guards.guard_tree import (
     asks,
     can_fail,
     cost_words,
@@ -17,7 +17,7 @@ from fx_explorer.analysis.guard_tree import (
     plain_source,
     verdicts,
 )
-from fx_explorer.analysis.symbols import event_words, plain_range, symbols
+from fx_explorer.analysis.guards.symbols import event_words, plain_range, symbols
 from fx_explorer.session import SessionWriter
 from tests.sessions import Written
 

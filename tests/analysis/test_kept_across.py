@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.analysis.breaks import distinct_breaks
-from fx_explorer.analysis.kept_across import KeptAcross
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.tui.views.memory import memory_table
 from tests.capture.recorded import Compile, record
 

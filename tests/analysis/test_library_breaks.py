@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.marking_export import IMPORT, Block, marking_diff, whole_statements
+from fx_explorer.analysis.regions.marking_export import IMPORT, Block, marking_diff, whole_statements
 from fx_explorer.errors import UsageError
 
 SOURCE = '''"""A model."""

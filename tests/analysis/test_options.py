@@ -12,18 +12,18 @@ import pytest
 import torch
 import torch._inductor
 
-from fx_explorer.analysis.option_trials import (
+from fx_explorer.analysis.options.console import ConsoleOption, console_options, explained, next_value, order_of, origins
+from fx_explorer.analysis.options.option_trials import (
     SessionFigures,
     compared,
     ended_in_words,
     figures_to_compare_with,
     session_figures,
 )
-from fx_explorer.analysis.option_words import GROUPS, WORDS
-from fx_explorer.analysis.options import ConsoleOption, console_options, explained, next_value, order_of, origins
-from fx_explorer.capture.driving.catalogue import list_settings
+from fx_explorer.analysis.options.option_words import GROUPS, WORDS
+from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
-from fx_explorer.client.option_trial import changed_request
+from fx_explorer.client.trials.option_trial import changed_request
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.session import SessionReader, SessionWriter

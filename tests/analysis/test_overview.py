@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.overview import overview, plain_library
+from fx_explorer.analysis.overview.overview import overview, plain_library
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written, write_training_step
 

@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of, documents, lines_of, node_at, rows_of
-from fx_explorer.analysis.linked import linked_places
+from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.session import SessionReader
 
 Captured = Callable[..., Path]

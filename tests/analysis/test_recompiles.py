@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.changes import Change, change_of
-from fx_explorer.analysis.graph_changes import difference
-from fx_explorer.analysis.recompiles import causes, limit_hits, recompiles
-from fx_explorer.analysis.remedies import remedy
+from fx_explorer.analysis.comparing.graph_changes import difference
+from fx_explorer.analysis.recompiles.causes import causes, limit_hits, recompiles
+from fx_explorer.analysis.recompiles.changes import Change, change_of
+from fx_explorer.analysis.recompiles.remedies import remedy
 from fx_explorer.analysis.totals import totals
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written

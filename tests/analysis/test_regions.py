@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.fx.traceback import annotate
 
-from fx_explorer.analysis.regions import kept_eager, regions
+from fx_explorer.analysis.regions.followed import kept_eager, regions
 from fx_explorer.model import Kernel
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader

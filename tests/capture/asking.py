@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.dynamo.guards.what_if import what_if
 from fx_explorer.capture.recorder import compile_arguments, recording
-from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.what_if import what_if
+from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, GuardAnswer
 from fx_explorer.session import SessionReader, SessionWriter

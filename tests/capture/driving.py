@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fx_explorer.capture.driving.afterwards import finish
-from fx_explorer.capture.driving.gates import Gates, Left
 from fx_explorer.capture.recorder import compile_arguments, recording
+from fx_explorer.capture.stepping.afterwards import finish
+from fx_explorer.capture.stepping.gates import Gates, Left
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter
 

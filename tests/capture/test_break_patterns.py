@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch._export.db.examples import all_examples
 
-from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.session import SessionReader
 from tests.capture import break_patterns
 from tests.capture.break_patterns import PATTERNS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fx_explorer.capture.break_times import Tick, TickKind, TimedFrame, spent
-from fx_explorer.capture.frame_clock import FrameClock
+from fx_explorer.capture.dynamo.breaks.break_times import Tick, TickKind, TimedFrame, spent
+from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.recorder import recording
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 
-from fx_explorer.analysis.breaks import carets, distinct_breaks
-from fx_explorer.analysis.fallbacks import left_to_python
-from fx_explorer.capture.break_registry import completed
-from fx_explorer.capture.breaks import parse_break
+from fx_explorer.analysis.breaks.grouped import carets, distinct_breaks
+from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.capture.dynamo.breaks.break_registry import completed
+from fx_explorer.capture.dynamo.breaks.reports import parse_break
 from tests.capture.break_patterns import numbers
 from tests.capture.recorded import Compile, record
 from tests.capture.reported import heard_breaks, line_of

@@ -13,11 +13,11 @@ import torch
 from torch._dynamo.utils import counters
 
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.analysis.linked import linked_places
-from fx_explorer.capture.bytecode import Row, listing, remark
-from fx_explorer.capture.graph_calls import in_words
-from fx_explorer.capture.instructions import handled, instructions
-from fx_explorer.capture.jumps import MAX_COLUMNS, gutter
+from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.capture.dynamo.bytecode.graph_calls import in_words
+from fx_explorer.capture.dynamo.bytecode.instructions import handled, instructions
+from fx_explorer.capture.dynamo.bytecode.jumps import MAX_COLUMNS, gutter
+from fx_explorer.capture.dynamo.bytecode.listing import Row, listing, remark
 from fx_explorer.model import Artifact, Compilation, LineSource, ResumeFunction, SourceFile
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record

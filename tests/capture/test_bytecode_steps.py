@@ -20,11 +20,11 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.bytecode_steps import NOTHING_CALLED, NOTHING_COMPILED, NOTHING_RAN, record_steps
+from fx_explorer.capture.dynamo.bytecode.bytecode_steps import NOTHING_CALLED, NOTHING_COMPILED, NOTHING_RAN, record_steps
+from fx_explorer.capture.dynamo.bytecode.stack_depths import stack_depths
 from fx_explorer.capture.recorder import compile_arguments, recording
-from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.stack_depths import stack_depths
-from fx_explorer.capture.values import MAX_SHOWN, in_short
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.recording.values import MAX_SHOWN, in_short
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
@@ -342,7 +342,7 @@ def test_every_step_stands_on_its_instruction_of_the_listing(tmp_path: Path) -> 
 def test_a_release_without_the_debugger_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
         monkeypatch.delattr(torchs_debugger, "_DebugContext")
-        monkeypatch.delitem(sys.modules, "fx_explorer.capture.bytecode_debugger", raising=False)
+        monkeypatch.delitem(sys.modules, "fx_explorer.capture.dynamo.bytecode.bytecode_debugger", raising=False)
         with pytest.raises(UsageError, match=rf"torch {torch.__version__.split('+')[0]}.* has no .*bytecode_debugger"):
             record_steps(found.state)
         with SessionReader(tmp_path / "s.fxs") as reader:

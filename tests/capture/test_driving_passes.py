@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from fx_explorer.analysis.documents import Place, documents, lines_of
-from fx_explorer.analysis.linked import linked_places
-from fx_explorer.analysis.ways import documents_of_way
+from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.variants.ways import documents_of_way
 from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
 from tests.capture.driving import STEPS, Driven, Given, drive
 

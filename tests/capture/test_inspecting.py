@@ -12,7 +12,7 @@ import torch._inductor.config
 from torch import nn
 
 from fx_explorer.capture.inspecting import NotBuilt, inspecting
-from fx_explorer.capture.shortcuts import shortcuts
+from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from tests.capture.lowering import fresh_compiler
 
 
@@ -100,7 +100,7 @@ def test_a_second_shape_is_recompiled_and_runs() -> None:
 def test_an_exception_of_the_compiler_comes_through() -> None:
     from torch._inductor.graph import GraphLowering
 
-    from fx_explorer.capture.patching import patched
+    from fx_explorer.capture.torch_compat.patching import patched
 
     def fail(_: object) -> Any:
         def run(*_: object) -> None:
@@ -130,7 +130,7 @@ assert shutil.which("g++") is None and shutil.which("gcc") is None
 import torch
 from torch._inductor import codecache
 from fx_explorer.capture.inspecting import inspecting
-from fx_explorer.capture.kernels import kernel_recording
+from fx_explorer.capture.inductor.kernels.generated import kernel_recording
 
 graphs = []
 with inspecting() as notes, kernel_recording(graphs.append):

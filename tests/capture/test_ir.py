@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture import ir
-from fx_explorer.capture.patching import patched
+from fx_explorer.capture.inductor import ir
+from fx_explorer.capture.torch_compat.patching import patched
 from tests.capture.lowering import lower
 
 Listing = tuple[str, list[tuple[int, str]]]

@@ -13,12 +13,12 @@ import torch
 
 pytest.importorskip("triton", reason="there is no autotuner without triton")
 
-from fx_explorer.capture import kernel_launches
-from fx_explorer.capture.built_texts import spilled_bytes
-from fx_explorer.capture.kernel_launches import KernelNotes, launch_hook, noting_launches
-from fx_explorer.capture.launch_rows import LEFT_OUT, add_launch_rows
-from fx_explorer.capture.recording import Recording
-from fx_explorer.client.disassembling import disassembled, with_sass
+from fx_explorer.capture.inductor.launches import kernel_launches
+from fx_explorer.capture.inductor.launches.built_texts import spilled_bytes
+from fx_explorer.capture.inductor.launches.kernel_launches import KernelNotes, launch_hook, noting_launches
+from fx_explorer.capture.inductor.launches.launch_rows import LEFT_OUT, add_launch_rows
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.client.kernels.disassembling import disassembled, with_sass
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Artifact, CaptureRequest, Compilation, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter

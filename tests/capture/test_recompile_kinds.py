@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.analysis.recompiles import causes
-from fx_explorer.capture.dict_keys import MOST_NAMED, keys_change
-from fx_explorer.capture.recompiles import described
+from fx_explorer.analysis.recompiles.causes import causes
+from fx_explorer.capture.dynamo.guards.dict_keys import MOST_NAMED, keys_change
+from fx_explorer.capture.recording.described import described
 from tests.capture.recorded import Compile, failures, record
 
 X, Y = torch.ones(4), torch.ones(4)
@@ -271,8 +271,8 @@ def test_a_guard_that_fails_is_told_with_name_line_values_and_remedy(tmp_path: P
 
 
 def test_an_honest_word_stands_where_nothing_is_known() -> None:
-    from fx_explorer.analysis.changes import change_of
-    from fx_explorer.analysis.remedies import remedy
+    from fx_explorer.analysis.recompiles.changes import change_of
+    from fx_explorer.analysis.recompiles.remedies import remedy
 
     change = change_of("a guard of a release to come")
     assert (change.kind, change.words) == ("other", "a guard of a release to come")

@@ -283,7 +283,7 @@ def test_a_fault_of_the_recorder_is_shown_and_does_not_reach_the_compile(
     def fail(*_: object) -> None:
         raise KeyError("no such thing")
 
-    monkeypatch.setattr("fx_explorer.capture.aot.add_saved_tensors", fail)
+    monkeypatch.setattr("fx_explorer.capture.aot.partition.add_saved_tensors", fail)
     reader, notices = record_with_notices(tmp_path / "x.fxs", train_mlp)
     (failure,) = failures(reader)
     assert failure.where == "recorder"
@@ -336,7 +336,7 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
 
 
 def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recorder.HOOKS, "bytecode", ("dynamo", "no_such_hook"))
+    monkeypatch.setitem(recorder.HOOKS, "bytecode", ("dynamo.graph", "no_such_hook"))
     reader = record(tmp_path / "x.fxs", train_mlp)
     (failure,) = failures(reader)
     assert (failure.where, failure.kind) == ("recorder", "unavailable")

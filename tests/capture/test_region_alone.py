@@ -10,10 +10,10 @@ from torch import nn
 from torch._inductor.graph import GraphLowering
 from torch.fx.traceback import annotate
 
-from fx_explorer.analysis.branches import branches
-from fx_explorer.analysis.compare import figures
-from fx_explorer.analysis.regions import lowerings
-from fx_explorer.analysis.ways import documents_of_way, kernels_of_way
+from fx_explorer.analysis.comparing.compare import figures
+from fx_explorer.analysis.regions.followed import lowerings
+from fx_explorer.analysis.variants.branches import branches
+from fx_explorer.analysis.variants.ways import documents_of_way, kernels_of_way
 from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering
 from fx_explorer.report.json_report import json_report
 from tests.capture.driving import STEPS, Driven, drive

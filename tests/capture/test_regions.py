@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.fx.traceback import annotate
 
-from fx_explorer.analysis.overview import overview
-from fx_explorer.capture.stages import NOTHING_ANNOTATED
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.capture.recording.stages import NOTHING_ANNOTATED
 from fx_explorer.model import Artifact, Compilation, Failure, Graph, Kernel, Node, RegionLowering
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fx_explorer.analysis.breaks import distinct_breaks
-from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.overview.overview import overview
 from tests.capture.recorded import Compile, failures, record
 
 
@@ -57,7 +57,7 @@ def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
 
 def test_a_folder_of_the_users_that_is_called_torch_is_not_torch(tmp_path: Path) -> None:
     from fx_explorer import model
-    from fx_explorer.analysis.torch_breaks import torchs_own
+    from fx_explorer.analysis.breaks.torch_breaks import torchs_own
     from fx_explorer.session import SessionReader, SessionWriter
 
     path = str(tmp_path / "torch" / "mine.py")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.launch_notes import NotedBuild, NotedKernel, NotedLaunch
-from fx_explorer.capture.launch_rows import add_launch_rows
-from fx_explorer.capture.recording import Recording
-from fx_explorer.capture.template_choices import NOT_RUN, choices_for
-from fx_explorer.capture.tuned_choices import noting_choices
+from fx_explorer.capture.inductor.autotuning.template_choices import NOT_RUN, choices_for
+from fx_explorer.capture.inductor.autotuning.tuned_choices import noting_choices
+from fx_explorer.capture.inductor.launches.launch_notes import NotedBuild, NotedKernel, NotedLaunch
+from fx_explorer.capture.inductor.launches.launch_rows import add_launch_rows
+from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import SOURCE_LEVEL, Artifact, CaptureRequest, Compilation, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.analysis.overview import overview
-from fx_explorer.capture.stages import COMPUTES_NOTHING, ONLY_VIEWS
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.capture.recording.stages import COMPUTES_NOTHING, ONLY_VIEWS
 from fx_explorer.model import Compilation, Kernel
 from tests.capture.recorded import record
 

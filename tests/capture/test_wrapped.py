@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from fx_explorer.analysis.outline import outline
-from fx_explorer.analysis.overview import overview
-from fx_explorer.analysis.recompiles import SHARED, recompiles
-from fx_explorer.capture.callers import Caller
-from fx_explorer.capture.wrapped import GivenCallables, name_of, own_name
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.recompiles.causes import SHARED, recompiles
+from fx_explorer.capture.recording.callers import Caller
+from fx_explorer.capture.recording.wrapped import GivenCallables, name_of, own_name
 from fx_explorer.model import Compilation
 from tests.capture.recorded import Compile, failures, record
 

@@ -17,7 +17,7 @@ import torch
 
 import fx_explorer
 from fx_explorer import mending
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 

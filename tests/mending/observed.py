@@ -15,16 +15,16 @@ from typing import Any
 
 import torch
 
-from fx_explorer.worker import loading
-from fx_explorer.worker.comparing import Comparison
-from fx_explorer.worker.comparing_calls import compared
-from fx_explorer.worker.fresh_inputs import calls
-from fx_explorer.worker.inputs import as_arguments
-from fx_explorer.worker.observing import Observer, seed
-from fx_explorer.worker.outside import Hidden
-from fx_explorer.worker.target import Target
+from fx_explorer.worker.target import loading
+from fx_explorer.worker.target.fresh_inputs import calls
+from fx_explorer.worker.target.inputs import as_arguments
+from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
-from fx_explorer.worker.ways_taken import WaysTaken
+from fx_explorer.worker.verify.comparing import Comparison
+from fx_explorer.worker.verify.comparing_calls import compared
+from fx_explorer.worker.verify.observed.observing import Observer, seed
+from fx_explorer.worker.verify.observed.outside import Hidden
+from fx_explorer.worker.verify.observed.ways_taken import WaysTaken
 
 NAME = "program"
 

@@ -14,7 +14,7 @@ import torch
 
 import fx_explorer
 from fx_explorer import mending, model
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.mending.conftest import Case

@@ -11,9 +11,9 @@ import pytest
 
 from fx_explorer.gpus import find_gpu
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.built import why_not_built
-from fx_explorer.worker.comparing_calls import add_built, compared
-from fx_explorer.worker.outside import Outward
+from fx_explorer.worker.verify.built import why_not_built
+from fx_explorer.worker.verify.comparing_calls import add_built, compared
+from fx_explorer.worker.verify.observed.outside import Outward
 from tests.mending.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"

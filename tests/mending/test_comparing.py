@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.worker import loading, overlay
-from fx_explorer.worker.comparing import Comparison
-from fx_explorer.worker.fresh_inputs import ALL_LARGE, LARGEST, MODERATE, calls
-from fx_explorer.worker.inputs import Arguments
-from fx_explorer.worker.reachable import Reached
+from fx_explorer.worker.target import loading, overlay
+from fx_explorer.worker.target.fresh_inputs import ALL_LARGE, LARGEST, MODERATE, calls
+from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.verify.comparing import Comparison
+from fx_explorer.worker.verify.observed.reachable import Reached
 
 
 def seen(value: Any, kind: str = "output", printed: tuple[str, ...] = (), raised: str = "") -> dict[str, Any]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.recompiles import causes
+from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.totals import totals
-from fx_explorer.capture.versions import marks_one_size
+from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.commands.explore import mend_trials
 from fx_explorer.mending import figures, offer
 from fx_explorer.mending.marking import Mark, MarkTrial, instruction, marks, try_marks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fx_explorer.worker.comparing import Comparison
-from fx_explorer.worker.observing import names_of
+from fx_explorer.worker.verify.comparing import Comparison
+from fx_explorer.worker.verify.observed.observing import names_of
 
 
 def module_with(text: str) -> ModuleType:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.mending.offers import offer, target_file, why_not_tried
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader, SessionWriter

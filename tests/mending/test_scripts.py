@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import mending
-from fx_explorer.analysis.breaks import distinct_breaks
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.compiled_calls import MOST_CALLS
-from fx_explorer.worker.reachable import Reached
-from fx_explorer.worker.verifying_script import compared
+from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
+from fx_explorer.worker.verify.observed.reachable import Reached
+from fx_explorer.worker.verify.verifying_script import compared
 
 OUT = "take the print out of the compiled code"
 AFTER = "let torch do the print after the graph"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.worker.outside import Outward
+from fx_explorer.worker.verify.observed.outside import Outward
 from tests.mending import cases_of_change as cases
 from tests.mending.cases_of_change import Pair
 from tests.mending.observed import differences, in_a_child

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.checks import checks
-from fx_explorer.analysis.fallbacks import left_to_python
-from fx_explorer.analysis.overview import overview
+from fx_explorer.analysis.overview.checks import checks
+from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.model import Compilation, Failure, Graph, Guard, Kernel, RegionLowering
 from fx_explorer.session import SessionReader
 

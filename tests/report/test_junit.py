@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fx_explorer.analysis.checks import Check, Finding
+from fx_explorer.analysis.overview.checks import Check, Finding
 from fx_explorer.model import Outcome
 from fx_explorer.report.junit import junit_xml
 

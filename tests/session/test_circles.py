@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.below.line_map import KernelFile
-from fx_explorer.analysis.below.llvm_lines import llvm_lines
-from fx_explorer.analysis.branches import branches
+from fx_explorer.analysis.breaks.kept_across import KeptValues
 from fx_explorer.analysis.call_tree import tree_lines, trees
+from fx_explorer.analysis.comparing.kernel_pairs import code_lines
 from fx_explorer.analysis.diff import CUT_IN_WORDS, MOST_LINES, difference_in_words, graph_diff, text_diff
-from fx_explorer.analysis.kept_across import KeptValues
-from fx_explorer.analysis.kernel_pairs import code_lines
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile
+from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
 from fx_explorer.analysis.outline import outline
-from fx_explorer.analysis.regions import lowerings
+from fx_explorer.analysis.regions.followed import lowerings
 from fx_explorer.analysis.step_record import StepRecord
-from fx_explorer.analysis.ways import documents_of_way, is_through, kernels_of_way, saving_way
+from fx_explorer.analysis.variants.branches import branches
+from fx_explorer.analysis.variants.ways import documents_of_way, is_through, kernels_of_way, saving_way
 from fx_explorer.report.graph_breaks import called
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step

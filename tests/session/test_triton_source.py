@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 
 @pytest.fixture(scope="module")
 def helpers() -> Helpers:
-    from fx_explorer.capture.virtual_gpu.triton_names import helpers
+    from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
 
     return helpers()
 

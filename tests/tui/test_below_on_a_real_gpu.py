@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client import disassembling
+from fx_explorer.client.kernels import disassembling
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.below.unknown import LIBRARY_PICK
 from fx_explorer.analysis.documents import Place, document_of
+from fx_explorer.analysis.kernels.unknown import LIBRARY_PICK
 from fx_explorer.client.placing import copy_session, session_file
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
-from fx_explorer.tui.levels import OTHER_SOURCE
+from fx_explorer.tui.inspector.levels import OTHER_SOURCE
 from fx_explorer.tui.views.candidates import NO_CHOICE, TEMPLATES_MAY_BE, candidates_table
 from tests.analysis.below.built_sessions import Written, write_choices, write_kernel
 from tests.analysis.below.samples import sample

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.compare import DocumentPair
+from fx_explorer.analysis.comparing.compare import DocumentPair
 from fx_explorer.analysis.documents import Document
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.analysis import linked, region_nodes
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.analysis.selection import nodes_at
+from fx_explorer.analysis.links import linked
+from fx_explorer.analysis.links.selection import nodes_at
+from fx_explorer.analysis.regions import region_nodes
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import inspect
+from fx_explorer.tui.inspector import inspect
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.client.break_times import BreakTimes, Told
+from fx_explorer.client.trials.break_times import BreakTimes, Told
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, Notice
 from fx_explorer.session import SessionWriter

@@ -15,8 +15,8 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.mending import Figures, Mend, Trial, Verdict
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.clipboard import Copied
 from fx_explorer.tui.screens.mends import MendScreen
+from fx_explorer.tui.terminal.clipboard import Copied
 from fx_explorer.tui.views.mends import measured, why_not_written
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.mending.test_marking import VARYING

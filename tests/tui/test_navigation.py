@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.tui.clipboard import Copied
 from fx_explorer.tui.commands import VIEWS
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.screens.choose import Chooser
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.terminal.clipboard import Copied
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -172,7 +172,7 @@ async def test_the_palette_runs_our_commands(hand: Hand, open_app: OpenApp) -> N
 async def test_copying_says_how_it_was_copied(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fx_explorer.tui.clipboard.native_tool", lambda environ: ())
+    monkeypatch.setattr("fx_explorer.tui.terminal.clipboard.native_tool", lambda environ: ())
     async with open_app(hand.path) as driver:
         await driver.press("2", "g", "y")
         assert any("1 line copied through the terminal" in note.message for note in driver.app._notifications)
@@ -182,7 +182,7 @@ async def test_edit_opens_the_users_line_in_their_editor(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[tuple[str, int]] = []
-    monkeypatch.setattr("fx_explorer.tui.editing.edit", lambda app, path, line: opened.append((path, line)))
+    monkeypatch.setattr("fx_explorer.tui.terminal.editing.edit", lambda app, path, line: opened.append((path, line)))
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j", "e")
         assert opened == [("/p/mlp.py", 7)]

@@ -12,16 +12,16 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.outline import OutlineEntry
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.header import conditions, ended_state, target_name
-from fx_explorer.tui.history import History
-from fx_explorer.tui.live import Waiting
-from fx_explorer.tui.pipeline import bar_for, pipeline
-from fx_explorer.tui.presets import MISSING, PRESETS, Material, document_for
 from fx_explorer.tui.saving import suggested_name
-from fx_explorer.tui.waiting_fact import waiting_fact
-from fx_explorer.tui.watching import FileWatch
+from fx_explorer.tui.selection.history import History
+from fx_explorer.tui.selection.presets import MISSING, PRESETS, Material, document_for
+from fx_explorer.tui.status.header import conditions, ended_state, target_name
+from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.status.pipeline import bar_for, pipeline
+from fx_explorer.tui.status.waiting_fact import waiting_fact
+from fx_explorer.tui.terminal.watching import FileWatch
+from fx_explorer.tui.terminal.wrapping import wrapped, wrapped_text
 from fx_explorer.tui.widgets.outline import entry_paths, folded_at_first, merged_missing, visible_entries
-from fx_explorer.tui.wrapping import wrapped, wrapped_text
 from tests.sessions import Hand
 
 

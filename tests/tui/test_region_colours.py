@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from fx_explorer.model import Node
-from fx_explorer.tui.graph_rows import region_cell
 from fx_explorer.tui.palette import KINDS
-from fx_explorer.tui.region_colours import COLOURS, region_kind
+from fx_explorer.tui.selection.graph_rows import region_cell
+from fx_explorer.tui.selection.region_colours import COLOURS, region_kind
 
 NODE = Node(1, 1, 0, "mul", "call_function", "aten.mul.Tensor", "")
 

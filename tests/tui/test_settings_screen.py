@@ -12,11 +12,11 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fx_explorer.analysis.option_trials import SessionFigures
-from fx_explorer.analysis.option_words import WORDS
-from fx_explorer.analysis.options import ConsoleOption
-from fx_explorer.analysis.settings import read_settings, search
-from fx_explorer.client.option_trial import OptionTrial
+from fx_explorer.analysis.options.console import ConsoleOption
+from fx_explorer.analysis.options.option_trials import SessionFigures
+from fx_explorer.analysis.options.option_words import WORDS
+from fx_explorer.analysis.options.settings import read_settings, search
+from fx_explorer.client.trials.option_trial import OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.settings import SettingsDialog

@@ -10,8 +10,8 @@ import pytest
 from fx_explorer import model
 from fx_explorer.model import Changes, Mark, Notice
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.clipboard import Copied
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
+from fx_explorer.tui.terminal.clipboard import Copied
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.sessions import SOURCE, write_training_step
 from tests.tui.conftest import OpenApp

@@ -12,9 +12,9 @@ from fx_explorer.commands import explore
 from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.live import LiveCapture, Waiting
-from fx_explorer.tui.marking import markables
-from fx_explorer.tui.ways import Departure, departures, routes
+from fx_explorer.tui.selection.marking import markables
+from fx_explorer.tui.selection.ways import Departure, departures, routes
+from fx_explorer.tui.status.live import LiveCapture, Waiting
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.tui import clipboard
-from fx_explorer.tui.clipboard import OSC52_LIMIT_BYTES, copy, native_tool, osc52
-from fx_explorer.tui.editor import editor_command, needs_terminal
+from fx_explorer.tui.terminal import clipboard
+from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, copy, native_tool, osc52
+from fx_explorer.tui.terminal.editor import editor_command, needs_terminal
 
 
 def installed(*names: str) -> object:

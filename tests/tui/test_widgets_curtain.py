@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.tui.curtain import LOWER, RAISE, curtain
+from fx_explorer.tui.terminal.curtain import LOWER, RAISE, curtain
 
 
 def test_the_first_words_are_shown_at_once_and_stay_for_the_app(capsys: pytest.CaptureFixture[str]) -> None:

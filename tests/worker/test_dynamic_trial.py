@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.client.dynamic_trial import DynamicTrial, try_dynamic
+from fx_explorer.client.trials.dynamic_trial import DynamicTrial, try_dynamic
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.inputs import Arguments
-from fx_explorer.worker.other_inputs import mark_differing
-from fx_explorer.worker.other_sizes import with_twice_the_batch
+from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.target.other_inputs import mark_differing
+from fx_explorer.worker.target.other_sizes import with_twice_the_batch
 from tests.worker.capturing import processes_with
 
 pytestmark = pytest.mark.usefixtures("warm_workers")

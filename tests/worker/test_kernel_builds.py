@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client.kernel_builder import Builder, how_it_ended
-from fx_explorer.client.kernel_builds import KernelBuilds, rows_of
+from fx_explorer.client.kernels.kernel_builder import Builder, how_it_ended
+from fx_explorer.client.kernels.kernel_builds import KernelBuilds, rows_of
 from fx_explorer.client.placing import writable_session
 from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
@@ -230,7 +230,7 @@ def test_how_a_builder_ended_is_said_in_words() -> None:
 
 CLIENT = """
 import asyncio, sys
-from fx_explorer.client.kernel_builder import Builder
+from fx_explorer.client.kernels.kernel_builder import Builder
 from fx_explorer.gpus.reading import find_gpu
 async def stay():
     await Builder(find_gpu("h100"), sys.executable).start()

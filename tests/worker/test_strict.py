@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.capture.versions import stances
+from fx_explorer.capture.torch_compat.versions import stances
 from fx_explorer.model import STANCE
 from tests.worker.capturing import Ended, capture
 

@@ -11,9 +11,9 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.calling import check_backend, check_device, prepare_training
-from fx_explorer.worker.place import locate
-from fx_explorer.worker.target import Target, find_target
+from fx_explorer.worker.target.calling import check_backend, check_device, prepare_training
+from fx_explorer.worker.target.place import locate
+from fx_explorer.worker.target.target import Target, find_target
 
 Resolve = Callable[..., Target]
 

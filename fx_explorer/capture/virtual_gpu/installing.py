@@ -14,7 +14,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 
 
 def before_torch(gpu: Gpu) -> None:
@@ -35,7 +35,7 @@ def need_triton() -> None:
 
 def install(gpu: Gpu) -> Feeding:
     """Once torch is imported, and before its compiler is. Raises WorkerError where this torch or triton lacks something."""
-    from fx_explorer.capture.virtual_gpu.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 
     feeding, doing = Feeding(gpu), ""
     try:
@@ -50,7 +50,7 @@ def install(gpu: Gpu) -> Feeding:
 
 def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
     """What is hooked into, in words, and how."""
-    from fx_explorer.capture.virtual_gpu import (
+    from fx_explorer.capture.virtual_gpu.emulation import (
         choices,
         constants,
         convolutions,
@@ -61,7 +61,7 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
         torch_cuda,
         transplant,
     )
-    from fx_explorer.capture.virtual_gpu.triton_driver import use_driver
+    from fx_explorer.capture.virtual_gpu.kernels.triton_driver import use_driver
 
     gpu = feeding.gpu
     return [
@@ -85,7 +85,7 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
 
 def leave_device_alone() -> None:
     """FakeTensorMode must not initialise a device that it believes to be there (torch/_subclasses/fake_tensor.py)."""
-    from fx_explorer.capture.versions import part
+    from fx_explorer.capture.torch_compat.versions import part
 
     mode = part("torch._subclasses.fake_tensor", "FakeTensorMode")
     assert hasattr(mode, "avoid_device_init"), "FakeTensorMode.avoid_device_init"
@@ -120,7 +120,7 @@ def quietly(action: Callable[[], None]) -> None:
 
 def other_triton() -> str:
     """What to say when triton is not the one that goes with this torch; empty when it is, or that is not known."""
-    from fx_explorer.capture.versions import fitting_triton
+    from fx_explorer.capture.torch_compat.versions import fitting_triton
 
     found, wanted = version_of("triton"), fitting_triton()
     if not wanted or f"{found}.".startswith(f"{wanted}."):

@@ -3,7 +3,7 @@ between releases, and one id (a builtin that acts outside the graph) has many ca
 
 from collections.abc import Callable, Iterator
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.causes import (
     asked_for,
     backward,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.code import Code, Splice
 from fx_explorer.mending.edits import removed, replaced
 from fx_explorer.mending.mend import Mend

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.causes.branches import assignment, branches_of, condition, small_statements
 from fx_explorer.mending.code import Code
 from fx_explorer.mending.edits import imports, rewritten

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.edits import at_module_level, imports, replaced
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.names import is_declared_plain, locals_read, new_name

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.edits import in_place_of, unwrapped
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.opaque import REACH

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.causes.branches import assignment, condition
 from fx_explorer.mending.code import Code, parsed, spliced
 from fx_explorer.mending.edits import imports, replaced, rewritten, unwrapped

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.code import Code
 from fx_explorer.mending.edits import imports, replaced
 from fx_explorer.mending.mend import Mend

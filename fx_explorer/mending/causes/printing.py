@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.code import Code, Splice, Statement
 from fx_explorer.mending.edits import after_imports, imports, removed, replaced, wrapped
 from fx_explorer.mending.mend import Mend

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.mending.code import Code, Splice, spliced
 from fx_explorer.mending.mend import Mend
 from fx_explorer.mending.names import locals_read, new_name, walk

@@ -10,8 +10,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
-from fx_explorer.tui.live import Waiting
-from fx_explorer.tui.watching import FileWatch
+from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.terminal.watching import FileWatch
 
 RUNNING = "A capture is running already; escape stops it."
 

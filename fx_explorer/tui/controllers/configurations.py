@@ -12,8 +12,8 @@ from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.kernel_documents import builds_here, gpu_of
-from fx_explorer.tui.levels import NOT_BUILT, CandidatesWanted
+from fx_explorer.tui.inspector.kernel_documents import builds_here, gpu_of
+from fx_explorer.tui.inspector.levels import NOT_BUILT, CandidatesWanted
 
 AT_ONCE = 2
 """Compiled beside each other; more would let a pane wait for them all."""

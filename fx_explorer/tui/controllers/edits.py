@@ -9,13 +9,13 @@ from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes,
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.live import Waiting
 from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
-from fx_explorer.tui.ways import Departure, departures, routes
+from fx_explorer.tui.selection.ways import Departure, departures, routes
+from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.marking import Markable
+    from fx_explorer.tui.selection.marking import Markable
     from fx_explorer.tui.views.options import Trial
 
 NOTHING_MARKED = (
@@ -152,7 +152,7 @@ class Edits:
 
     def export_marking(self) -> None:
         """Works on a saved session too: nothing is asked of the compiler."""
-        from fx_explorer.analysis.hand_marks import hand_marks, source_edit  # not needed for the first paint, all of it
+        from fx_explorer.analysis.regions.hand_marks import hand_marks, source_edit  # not needed for the first paint, all of it
         from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
         reader = self._services.stepped_session
@@ -178,7 +178,7 @@ class Edits:
             self._take_way(departure, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
-        from fx_explorer.tui.marking import markables  # not needed for the first paint
+        from fx_explorer.tui.selection.marking import markables  # not needed for the first paint
 
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:

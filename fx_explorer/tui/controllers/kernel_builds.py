@@ -17,8 +17,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.kernel_documents import builds_here, gpu_of
-from fx_explorer.tui.levels import BuildWanted
+from fx_explorer.tui.inspector.kernel_documents import builds_here, gpu_of
+from fx_explorer.tui.inspector.levels import BuildWanted
 
 TELL_S = 0.25
 """Between two looks at how long it has taken."""
@@ -41,7 +41,7 @@ class Builds(Protocol):
 
 
 def real_builds(gpu: Gpu, python: str) -> Builds:
-    from fx_explorer.client.kernel_builds import KernelBuilds  # not needed for the first paint
+    from fx_explorer.client.kernels.kernel_builds import KernelBuilds  # not needed for the first paint
 
     return KernelBuilds(gpu, python)
 
@@ -143,7 +143,7 @@ class KernelBuilds:
 
     async def _disassemble(self, build: model.KernelBuild) -> str:
         """Of a real GPU the session has everything but SASS. Returns what went wrong."""
-        from fx_explorer.client.disassembling import with_sass
+        from fx_explorer.client.kernels.disassembling import with_sass
         from fx_explorer.client.trust import DISASSEMBLES
 
         try:

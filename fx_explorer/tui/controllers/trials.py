@@ -17,8 +17,8 @@ from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.screens.choose import Chooser, matching
 
 if TYPE_CHECKING:
-    from fx_explorer.client.break_times import BreakTimes
-    from fx_explorer.client.dynamic_trial import DynamicTrial
+    from fx_explorer.client.trials.break_times import BreakTimes
+    from fx_explorer.client.trials.dynamic_trial import DynamicTrial
     from fx_explorer.tui.screens.dynamic import TryDynamic
     from fx_explorer.tui.screens.measuring import MeasureBreaks
 
@@ -48,7 +48,13 @@ class Trials:
 
     @conversation("measure", "choose what to build and run for its time")
     async def measure(self) -> None:
-        from fx_explorer.tui.measurable import BREAKS, LATER, NOTHING, breaks_first, measurable_at  # not for the first paint
+        from fx_explorer.tui.screens.measurable import (  # not for the first paint
+            BREAKS,
+            LATER,
+            NOTHING,
+            breaks_first,
+            measurable_at,
+        )
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
         if waiting is None or reader is None:
@@ -68,7 +74,7 @@ class Trials:
 
     @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
-        from fx_explorer.client import break_times  # not needed for the first paint
+        from fx_explorer.client.trials import break_times  # not needed for the first paint
         from fx_explorer.tui.screens.measuring import MeasuringScreen
 
         reader = self._services.stepped_session
@@ -100,7 +106,7 @@ class Trials:
     @conversation("dynamic shapes", "try settings of dynamic shapes")
     async def try_dynamic(self) -> None:
         """Works on a saved session too, when its target is here."""
-        from fx_explorer.client import dynamic_trial  # not needed for the first paint
+        from fx_explorer.client.trials import dynamic_trial  # not needed for the first paint
         from fx_explorer.tui.screens.dynamic import DynamicScreen
 
         reader = self._services.explorer.reader

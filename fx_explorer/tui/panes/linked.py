@@ -16,7 +16,7 @@ from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.tui.panes.pane import Pane, title_text
-from fx_explorer.tui.presets import Slot
+from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.one_line import OneLine
 

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from fx_explorer.analysis.facts import Fact, Severity, View
 from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import VIEWS
+from fx_explorer.tui.terminal.wrapping import wrapped
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.wrapping import wrapped
 
 GLYPHS: dict[Severity, Piece] = {"good": ("✓", "good"), "notice": ("▲", "warning"), "problem": ("✗", "bad")}
 

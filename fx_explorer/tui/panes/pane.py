@@ -8,21 +8,21 @@ from textual.content import Content
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Document, Place, text_of
-from fx_explorer.analysis.region_nodes import RegionKey
+from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.annotations import Remark, remarks
-from fx_explorer.tui.graph_rows import COLUMNS, GraphRows
-from fx_explorer.tui.kernel_documents import is_level
-from fx_explorer.tui.levels import LEVEL_TITLES
-from fx_explorer.tui.presets import MISSING, Slot
-from fx_explorer.tui.shown_lines import EVERY_LINE, code_of, lines_in
+from fx_explorer.tui.inspector.kernel_documents import is_level
+from fx_explorer.tui.inspector.levels import LEVEL_TITLES
+from fx_explorer.tui.selection.annotations import Remark, remarks
+from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows
+from fx_explorer.tui.selection.presets import MISSING, Slot
+from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
+from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.wrapping import wrapped_text
 
 MAX_LINES_MEASURED = 50
 

@@ -13,13 +13,13 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views import table as views
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.wrapping import wrapped_text
 
 TableMaker = Callable[[SessionReader], views.Table]
 

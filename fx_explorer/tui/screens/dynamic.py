@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
 
-from fx_explorer.analysis.dynamic_ways import advice
-from fx_explorer.client.dynamic_trial import WAYS, DynamicTrial, Told, Way
+from fx_explorer.analysis.options.dynamic_ways import advice
+from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial, Told, Way
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest

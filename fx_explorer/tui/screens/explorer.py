@@ -8,20 +8,28 @@ from textual.message import Message
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.find import find
-from fx_explorer.analysis.region_nodes import RegionKey, first_place
+from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import inspect
 from fx_explorer.tui.bindings import bindings_of
-from fx_explorer.tui.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.history import Stop
-from fx_explorer.tui.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
-from fx_explorer.tui.levels import FIRST_KERNEL, INSIDE_A_LIBRARY, NO_KERNEL, NOT_TRITON, OTHER_SOURCE, CandidatesWanted
-from fx_explorer.tui.library_calls import is_call_of, library_at
+from fx_explorer.tui.inspector import inspect
+from fx_explorer.tui.inspector.entry import Entry
+from fx_explorer.tui.inspector.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
+from fx_explorer.tui.inspector.levels import (
+    FIRST_KERNEL,
+    INSIDE_A_LIBRARY,
+    NO_KERNEL,
+    NOT_TRITON,
+    OTHER_SOURCE,
+    CandidatesWanted,
+)
+from fx_explorer.tui.inspector.library_calls import is_call_of, library_at
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.screens.choices import document_choices, level_choices, region_choices, way_choices
 from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.topics import Topic, topic_of
 from fx_explorer.tui.turns import in_turn
 from fx_explorer.tui.widgets.line_view import LineView
@@ -136,7 +144,7 @@ class Explorer(ExplorerFrame):
         place = self.place or self.arbiter.selection
         if self.reader is None or (place and self.arbiter.kernel_at(place)):
             return self.kernel_here()
-        from fx_explorer.analysis.below.first_kernel import first_triton_kernel, why_no_triton
+        from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
 
         kernel = first_triton_kernel(self.reader, place.document.compilation if place else 0)
         self.notify(FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(self.reader))
@@ -387,5 +395,5 @@ class Explorer(ExplorerFrame):
         self.post_message(self.EditWanted(*found))
 
 
-def certainty(entry: inspect.Entry) -> str:
+def certainty(entry: Entry) -> str:
     return entry.note if entry.is_certain else f"{entry.note} (not certain)"

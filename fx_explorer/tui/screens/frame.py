@@ -18,27 +18,28 @@ from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import outline
-from fx_explorer.analysis.overview import overview
-from fx_explorer.analysis.region_nodes import RegionKey, regions_at
-from fx_explorer.analysis.regions import regions
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.regions.followed import regions
+from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import header, inspect
-from fx_explorer.tui.arbiter import Arbiter
 from fx_explorer.tui.commands import Keymap, sentence_of
-from fx_explorer.tui.history import History, Stop
-from fx_explorer.tui.kernel_documents import builds_here
-from fx_explorer.tui.live import Waiting
+from fx_explorer.tui.inspector import inspect
+from fx_explorer.tui.inspector.kernel_documents import builds_here
+from fx_explorer.tui.panes.arbiter import Arbiter
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
-from fx_explorer.tui.pipeline import STEPS, StepState
+from fx_explorer.tui.selection.history import History, Stop
+from fx_explorer.tui.status import header
+from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.status.pipeline import STEPS, StepState
+from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.turns import Turn, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
-from fx_explorer.tui.waiting_fact import waiting_fact
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.kept import Kept

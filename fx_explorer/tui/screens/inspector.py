@@ -12,7 +12,7 @@ from textual.content import Content
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.tui.bindings import closing_bindings
-from fx_explorer.tui.inspect import Entry
+from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.line_view import LineView

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Label
 
-from fx_explorer.client.break_times import BreakTimes, Told
+from fx_explorer.client.trials.break_times import BreakTimes, Told
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest

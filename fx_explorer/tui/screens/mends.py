@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
 
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.mending import (

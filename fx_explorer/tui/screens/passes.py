@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from textual import work
 from textual.content import Content
 
-from fx_explorer.analysis.below.passes import Pass, pass_diff, passes
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.analysis.kernel_ir.passes import Pass, pass_diff, passes
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import Keymap

@@ -13,7 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from fx_explorer.analysis.options import ConsoleOption
+from fx_explorer.analysis.options.console import ConsoleOption
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of

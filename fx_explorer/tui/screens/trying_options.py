@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from textual import work
 from textual.worker import Worker
 
-from fx_explorer.analysis.option_trials import settings_in_words
-from fx_explorer.analysis.options import ConsoleOption, next_value
+from fx_explorer.analysis.options.console import ConsoleOption, next_value
+from fx_explorer.analysis.options.option_trials import settings_in_words
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
 from fx_explorer.tui.screens.dialog import Dialog, is_under_way

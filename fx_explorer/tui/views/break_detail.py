@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import DistinctBreak
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
-from fx_explorer.analysis.fallbacks import LeftToPython
-from fx_explorer.analysis.guard_tree import plain_source
-from fx_explorer.analysis.kept_across import KeptAcross
+from fx_explorer.analysis.guards.guard_tree import plain_source
 from fx_explorer.analysis.measured import call_time
 from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.fallbacks import LeftToPython
 from fx_explorer.analysis.words import first_line, in_file, size, tensor
 from fx_explorer.session import SessionReader
 

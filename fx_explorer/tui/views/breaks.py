@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.fallbacks import LeftToPython, left_to_python
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.measured import call_time, run_time
-from fx_explorer.analysis.recompiles import ExplainedRecompile, causes
+from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.break_detail import break_text, left_text

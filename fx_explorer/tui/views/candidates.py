@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import (
+from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernels.candidates import (
     Candidate,
     candidates,
     may_be_template,
@@ -16,17 +17,16 @@ from fx_explorer.analysis.below.candidates import (
     source_document,
     what_is_not_known,
 )
-from fx_explorer.analysis.below.card import card, not_described
-from fx_explorer.analysis.below.kernel_facts import kernel_facts
-from fx_explorer.analysis.below.launched import real_candidates
-from fx_explorer.analysis.below.occupancy import Limit
-from fx_explorer.analysis.below.roofline import microseconds
-from fx_explorer.analysis.below.unknown import LIBRARY, NO_GPU
-from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernels.card import card, not_described
+from fx_explorer.analysis.kernels.kernel_facts import kernel_facts
+from fx_explorer.analysis.kernels.launched import real_candidates
+from fx_explorer.analysis.kernels.occupancy import Limit
+from fx_explorer.analysis.kernels.roofline import microseconds
+from fx_explorer.analysis.kernels.unknown import LIBRARY, NO_GPU
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.kernel_documents import first_statement
+from fx_explorer.tui.inspector.kernel_documents import first_statement
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 LONGEST_SHARED = 40

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.branches import way_in_words
-from fx_explorer.analysis.compare import DocumentPair, Figure
+from fx_explorer.analysis.comparing.compare import DocumentPair, Figure
 from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import node_words
+from fx_explorer.analysis.variants.branches import way_in_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.widgets.row_list import Column, Row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.outline import compilation_title
 from fx_explorer.analysis.words import counted, listed

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
-from fx_explorer.analysis.changes import change_of
+from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Document, Place, source_document
-from fx_explorer.analysis.guard_tree import (
+from fx_explorer.analysis.guards.guard_tree import (
     CHANCE_WORDS,
     ExplainedCheck,
     GuardGroup,
@@ -19,7 +18,8 @@ from fx_explorer.analysis.guard_tree import (
     guard_groups,
     verdicts,
 )
-from fx_explorer.analysis.guards import KIND_IN_WORDS, check_count, guard_kinds
+from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, check_count, guard_kinds
+from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table

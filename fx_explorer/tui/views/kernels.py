@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import place_of_kernel
-from fx_explorer.analysis.kernels import KernelUse, kernel_uses, kind_in_words, run_in_words
+from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses, kind_in_words, run_in_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.kernel_documents import gpu_of
+from fx_explorer.tui.inspector.kernel_documents import gpu_of
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (
@@ -47,8 +47,8 @@ def kernels_table(reader: SessionReader) -> Table:
 
 def _estimate(reader: SessionReader, kernel: model.Kernel, gpu: model.Gpu) -> str:
     """The least time of one call that the data sheet allows; empty where Inductor estimated nothing."""
-    from fx_explorer.analysis.below.candidates import estimate
-    from fx_explorer.analysis.below.roofline import microseconds, roofline
+    from fx_explorer.analysis.kernels.candidates import estimate
+    from fx_explorer.analysis.kernels.roofline import microseconds, roofline
 
     counts = kernel.estimated_flops > 0  # otherwise it does not matter of which kind its numbers are
     found = estimate(reader, kernel, gpu) if counts else roofline(gpu, kernel.estimated_bytes, 0)
@@ -83,7 +83,7 @@ def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
 def _library(reader: SessionReader) -> str:
     if gpu_of(reader) is None:
         return "A library call: it has no generated code of its own."
-    from fx_explorer.analysis.below.unknown import LIBRARY
+    from fx_explorer.analysis.kernels.unknown import LIBRARY
 
     return LIBRARY
 

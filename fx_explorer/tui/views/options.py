@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from fx_explorer.analysis.option_trials import SessionFigures, compared, settings_in_words
-from fx_explorer.analysis.option_words import GROUPS
-from fx_explorer.analysis.options import ConsoleOption, choices_in_order, explained, meaning, order_of, origins
-from fx_explorer.analysis.settings import is_changed, search
-from fx_explorer.client.option_trial import OptionTrial
+from fx_explorer.analysis.options.console import ConsoleOption, choices_in_order, explained, meaning, order_of, origins
+from fx_explorer.analysis.options.option_trials import SessionFigures, compared, settings_in_words
+from fx_explorer.analysis.options.option_words import GROUPS
+from fx_explorer.analysis.options.settings import is_changed, search
+from fx_explorer.client.trials.option_trial import OptionTrial
 from fx_explorer.model import Setting
 from fx_explorer.tui.widgets.row_list import Column, Row
 

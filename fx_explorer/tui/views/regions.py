@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import places_of_nodes
-from fx_explorer.analysis.regions import KeptEager, Lowering, Region, kept_eager, regions
+from fx_explorer.analysis.regions.followed import KeptEager, Lowering, Region, kept_eager, regions
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.region_colours import region_kind
+from fx_explorer.tui.selection.region_colours import region_kind
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
 
 COLUMNS = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks import compilation_names
+from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
-from fx_explorer.analysis.ways import first_ways
+from fx_explorer.analysis.variants.ways import first_ways
 from fx_explorer.analysis.words import seconds, share
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from fx_explorer.tui.pipeline import COLOURS, GLYPHS, StepState, bar_for
+from fx_explorer.tui.status.pipeline import COLOURS, GLYPHS, StepState, bar_for
 from fx_explorer.tui.widgets.kept import Kept
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from fx_explorer.analysis.below.line_map import KernelFile, LineMap
-from fx_explorer.analysis.below.lines import lines_of_level
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
+from fx_explorer.analysis.kernel_ir.lines import lines_of_level
 from fx_explorer.model import Level
 
 DATA = Path(__file__).parents[2] / "data" / "below"

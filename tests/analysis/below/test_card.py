@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.below.card import card, not_described
-from fx_explorer.analysis.below.kernel_facts import kernel_facts
-from fx_explorer.analysis.below.roofline import roofline, roofline_in_words
+from fx_explorer.analysis.kernels.card import card, not_described
+from fx_explorer.analysis.kernels.kernel_facts import kernel_facts
+from fx_explorer.analysis.kernels.roofline import roofline, roofline_in_words
 from fx_explorer.gpus import gpu_like
 from fx_explorer.model import Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import (
+from fx_explorer.analysis.documents import Document, Place, document_of, documents, graph_document, lines_of
+from fx_explorer.analysis.kernels.candidates import (
     builds,
     candidates,
     estimate,
@@ -22,9 +23,8 @@ from fx_explorer.analysis.below.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.analysis.below.chain import build_of, linked_with_levels
-from fx_explorer.analysis.below.unknown import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
-from fx_explorer.analysis.documents import Document, Place, document_of, documents, graph_document, lines_of
+from fx_explorer.analysis.kernels.unknown import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
+from fx_explorer.analysis.links.chain import build_of, linked_with_levels
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.below.built_sessions import Written, write_kernel
 from tests.analysis.below.samples import sample

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from fx_explorer.analysis.below.assembly_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.analysis.below.code_lines import code_lines, without_margin
+from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
+from fx_explorer.analysis.kernel_ir.code_lines import code_lines, without_margin
 from tests.analysis.below.samples import NAMES, sample
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from fx_explorer.analysis.below import assembly_lines
-from fx_explorer.analysis.below.line_map import KernelFile, LineMap, inverted
-from fx_explorer.analysis.below.lines import lines_of_level
+from fx_explorer.analysis.kernel_ir import assembly_lines
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis.kernel_ir.lines import lines_of_level
 from tests.analysis.below.samples import NAMES, sample
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from fx_explorer.analysis.below.occupancy import LIMITS, PARTS, occupancy, occupancy_in_words
+from fx_explorer.analysis.kernels.occupancy import LIMITS, PARTS, occupancy, occupancy_in_words
 from fx_explorer.gpus.reading import find_gpu
 from tests.analysis.below.samples import DATA, sample
 

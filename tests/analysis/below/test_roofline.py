@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.analysis.below.roofline import FLOPS_COUNTED, NO_SIZES, number_kind, roofline, roofline_in_words
+from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, NO_SIZES, number_kind, roofline, roofline_in_words
 from fx_explorer.gpus.reading import find_gpu
 from tests.analysis.below.samples import sample
 

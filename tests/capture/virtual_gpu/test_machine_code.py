@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.capture.virtual_gpu import machine_code
-from fx_explorer.capture.virtual_gpu.cannot_build import CannotBuild
+from fx_explorer.capture.virtual_gpu.kernels import machine_code
+from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
 
 
 @pytest.fixture

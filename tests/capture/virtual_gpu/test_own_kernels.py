@@ -16,14 +16,14 @@ import pytest
 from torch._inductor import config as inductor_config
 
 from fx_explorer import model
-from fx_explorer.analysis.below.candidates import level_document, text_of_level
-from fx_explorer.analysis.below.chain import linked_with_levels
 from fx_explorer.analysis.documents import Document, Place, document_of, documents, lines_of, rows_of
-from fx_explorer.analysis.explain import explain
-from fx_explorer.analysis.linked import linked_places
-from fx_explorer.analysis.selection import ancestors, of_stage
-from fx_explorer.capture.virtual_gpu.choosing import needs_fake
-from fx_explorer.client.kernel_builds import KernelBuilds
+from fx_explorer.analysis.kernels.candidates import level_document, text_of_level
+from fx_explorer.analysis.links.chain import linked_with_levels
+from fx_explorer.analysis.links.explain import explain
+from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.links.selection import ancestors, of_stage
+from fx_explorer.capture.virtual_gpu.emulation.choosing import needs_fake
+from fx_explorer.client.kernels.kernel_builds import KernelBuilds
 from fx_explorer.gpus import find_gpu
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.kernel_text import kernel_text

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from fx_explorer import cli
-from fx_explorer.capture.versions import fitting_triton
+from fx_explorer.capture.torch_compat.versions import fitting_triton
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.installing import other_triton
 from fx_explorer.capture.virtual_gpu.places import keep_apart, not_written
@@ -322,7 +322,7 @@ def test_a_triton_that_does_not_go_with_torch_is_told(
     monkeypatch: pytest.MonkeyPatch, found: str, wanted: str, said: str
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: found)
-    monkeypatch.setattr("fx_explorer.capture.versions.fitting_triton", lambda: wanted)
+    monkeypatch.setattr("fx_explorer.capture.torch_compat.versions.fitting_triton", lambda: wanted)
     told = other_triton()
     assert said in told
     assert bool(told) == bool(said)

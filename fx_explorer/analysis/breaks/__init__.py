@@ -1,0 +1,1 @@
+"""Graph breaks: grouped, what each costs, what it cuts, and whose code broke."""

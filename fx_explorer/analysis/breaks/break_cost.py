@@ -1,0 +1,146 @@
+"""What a graph break costs, counted from what was captured, and timed where that was asked for. Nothing here is an estimate.
+
+*Graphs*: the functions that were compiled behind the cut (the rest of the cut function, once for each branch of an ``if``, and
+what Python called at that line), and the graph before it, would be one graph without it. Those beyond one are what it adds.
+Every compiled function counts once, however many inputs it was compiled for: what all breaks of a program add is the number of
+its compiled functions that have a graph, less those it began with.
+
+*Tensors*: what the graph before computes and Python holds at the cut has to be written to memory, and what a graph behind takes
+of that is read again; inside one graph it might have stayed in registers. What is passed to a function that Python calls at the
+cut counts as handed over only, since the compiler does not tell which argument it is. *Kernels*: those that write and read just
+these tensors; with no cut they might be fused. *Saved*: of these tensors, those that a graph behind keeps for its backward,
+because what comes in from outside cannot be computed again. Bytes are those of the example inputs. *Run time*: see ``RunTime``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS, CutTensors, Tensors
+from fx_explorer.analysis.breaks.kept_across import KeptAcross, kept_across
+from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.measured import RunTime
+from fx_explorer.analysis.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class BreakCost:
+    """What one break adds, over all functions it cuts. Compares by what matters most: greater is worse."""
+
+    functions_in_python: int = 0
+    """Functions of which nothing was compiled because of it."""
+    extra_graphs: int = 0
+    read_again: Tensors = NO_TENSORS
+    """Written by the graph before, read by one behind."""
+    handed_over: Tensors = NO_TENSORS
+    """All that the graph before had to write for Python; ``read_again`` and what only Python looks at or returns."""
+    saved: Tensors = NO_TENSORS
+    """Those of ``read_again`` that a graph behind keeps for its backward: it cannot compute them again."""
+    kept_twice: Tensors = NO_TENSORS
+    """Kept for the backward on both sides, inputs of both or computed before: one tensor each, saved twice."""
+    kept_across: tuple[KeptAcross, ...] = ()
+    """What is in ``saved`` and ``kept_twice``, one by one."""
+    kernels: int = 0
+    """Kernels that write or read what is ``read_again``; 0 too when none were generated."""
+    run: RunTime | None = None
+    """What a call spends there; None: not measured. No part of a sum."""
+
+    def __add__(self, other: BreakCost) -> BreakCost:
+        return BreakCost(
+            self.functions_in_python + other.functions_in_python,
+            self.extra_graphs + other.extra_graphs,
+            self.read_again + other.read_again,
+            self.handed_over + other.handed_over,
+            self.saved + other.saved,
+            self.kept_twice + other.kept_twice,
+            self.kept_across + other.kept_across,
+            self.kernels + other.kernels,
+        )
+
+    @property
+    def run_s(self) -> float | None:
+        """Seconds of one call."""
+        return self.run.median_s if self.run else None
+
+    @property
+    def rank(self) -> tuple[int, float, int, int, int, int]:
+        """By this the costliest break comes first. What is not compiled at all comes before any time, and time, where it was
+        measured, before what was counted."""
+        moved = self.read_again.size_bytes + self.saved.size_bytes
+        graphs_and_bytes = (self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels)
+        return self.functions_in_python, self.run_s or 0.0, *graphs_and_bytes
+
+    @property
+    def in_short(self) -> str:
+        """For a column: ``+1 graph``."""
+        if self.functions_in_python:
+            return "not compiled"
+        return f"+{counted(self.extra_graphs, 'graph')}" if self.extra_graphs else "no graph"
+
+    @property
+    def in_words(self) -> str:
+        """``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the cut``."""
+        parts = []
+        if self.functions_in_python:
+            parts.append(f"{counted(self.functions_in_python, 'function')} left to Python whole")
+        if self.extra_graphs:
+            parts.append(counted(self.extra_graphs, "more graph"))
+        if self.read_again.count:
+            parts.append(f"{self.read_again.in_words} through memory")
+        if self.saved.count:
+            parts.append(f"{self.saved.in_words} of them kept for the backward")
+        if self.kept_twice.count:
+            parts.append(f"{self.kept_twice.in_words} kept on both sides")
+        if self.kernels:
+            parts.append(f"{counted(self.kernels, 'kernel')} at the cut")
+        return ", ".join(parts) or "no more graphs, and no tensor crosses"
+
+
+NO_COST = BreakCost()
+
+
+def break_costs(books: CutTensors, roots: Iterable[Called]) -> dict[int, BreakCost]:
+    """GraphBreak id → what it adds. Of several breaks in a row at one cut, one has the cost: the one that the function goes on
+    behind, else the last that torch reported. The others are not in the answer."""
+    return {hit: cost for root in roots for one in root.walk() if one.breaks for hit, cost in _costs_of(books, one)}
+
+
+def _costs_of(books: CutTensors, cut: Called) -> Iterable[tuple[int, BreakCost]]:
+    lines = _lines_of_cuts(books, cut)
+    for line, hit in lines.items():
+        behind = [one for one in cut.calls if one.called_at == line or (one.called_at not in lines and hit == cut.breaks[-1])]
+        yield hit.id, _cost(books, cut, hit, behind)
+
+
+def _lines_of_cuts(books: CutTensors, cut: Called) -> dict[int, model.GraphBreak]:
+    """Line of ``cut`` where it ends → the break that ends it there."""
+    found = {books.root_line(hit): hit for hit in cut.breaks}
+    resumed = books.resumed_lines(cut)
+    return {line: hit for line, hit in found.items() if line in resumed} or {books.root_line(cut.breaks[-1]): cut.breaks[-1]}
+
+
+def _cost(books: CutTensors, cut: Called, hit: model.GraphBreak, behind: Sequence[Called]) -> BreakCost:
+    pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
+    handed_over = books.handed_over(cut, hit)
+    taken = {source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))}
+    crossing = {source: node for source, node in handed_over.items() if source in taken}
+    inputs = {node for source in crossing for node in taken[source]}
+    both = {source: node for source, node in books.inputs_of(cut).items() if source not in handed_over}
+    taken |= {source: books.takers(source, cut, hit, behind) for source in both}
+    kept = kept_across(books.kept, handed_over, both, taken)
+    return BreakCost(
+        functions_in_python=int(cut.is_left_to_python and not _goes_on(behind)),
+        extra_graphs=max(0, pieces - 1),
+        read_again=books.tensors(set(crossing.values())),
+        handed_over=books.tensors(set(handed_over.values())),
+        saved=books.tensors({one.node for one in kept if one.crosses}),
+        kept_twice=books.tensors({one.node for one in kept if one.is_kept_twice}),
+        kept_across=tuple(kept),
+        kernels=len(books.writing(set(crossing.values())) | books.reading(inputs)),
+    )
+
+
+def _goes_on(behind: Iterable[Called]) -> bool:
+    return any(one.is_resume for one in behind)

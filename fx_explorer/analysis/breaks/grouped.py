@@ -1,0 +1,178 @@
+"""Graph breaks, grouped by line and cause, however often each was hit, the costliest first."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost, break_costs
+from fx_explorer.analysis.breaks.cut_tensors import CutTensors
+from fx_explorer.analysis.breaks.library_breaks import InLibrary, in_library, library_files
+from fx_explorer.analysis.breaks.torch_breaks import TorchsOwn, torchs_own
+from fx_explorer.analysis.call_tree import call_trees
+from fx_explorer.analysis.documents import Place, lines_of, place_of_path
+from fx_explorer.analysis.measured import break_times
+from fx_explorer.analysis.words import first_line
+from fx_explorer.session import SessionReader
+
+PLAIN_REASONS: dict[str, str] = {
+    "GB0007": "it calls something that Dynamo does not look into (C code, or a module it skips)",
+    "GB0008": "it calls something that Dynamo does not look into (a module it skips)",
+    "GB0009": "it calls something that Dynamo does not look into (a module it skips)",
+    "GB0025": "a cut was asked for here (torch._dynamo.graph_break)",
+    "GB0033": "an operation returns a Python value that depends on the tensor's content",
+    "GB0036": "an operation's output size depends on the tensor's content",
+    "GB0039": "the function was compiled too often for different inputs and is left to Python",
+    "GB0059": "a Python builtin acts outside the graph",
+    "GB0088": "an exception is raised here that nothing in the compiled code catches",
+    "GB0098": "the function is kept out of compilation (torch.compiler.disable)",
+    "GB0099": "the function is kept out of compilation (torch.compiler.disable)",
+    "GB0105": "a tensor leaves for NumPy",
+    "GB0123": "backward() is called inside the compiled code",
+    "GB0124": "a tensor's value is taken into Python (.item())",
+    "GB0170": "the way on depends on a tensor's value, which is not known while compiling",
+    "GB0219": "the backend could not compile the graph",
+    "GB0291": "a logger is called",
+}
+"""torch's commonest reasons (``torch/_dynamo/graph_break_registry.json``) for somebody who knows no torch-internal word."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctBreak:
+    """All hits of one cause on one line."""
+
+    registry_id: str
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    """Each once; torch repeats them when a report quotes another."""
+    file: str
+    line: int
+    code: str
+    count: int
+    """How many times torch reported it."""
+    compilations: tuple[str, ...]
+    """Names of the compilations it cut, each once."""
+    place: Place | None
+    """The user's line, when its file is in the session."""
+    stack: int
+    text: int
+    """Of the first hit: its Stack, and torch's own report whole."""
+    column: int = 0
+    """Where in the line the code that breaks begins, in characters from 1; 0 when torch does not tell."""
+    carets: str = ""
+    """To stand under ``code``: a caret below each character that breaks. Empty when torch does not tell."""
+    chain: tuple[model.Frame, ...] = ()
+    """The function that Python called, and what was inlined into it down to the break. Its innermost frame may be torch's."""
+    resume_functions: tuple[str, ...] = ()
+    """torch's names of the functions made of what comes behind, each once."""
+    cost: BreakCost = NO_COST
+    elsewhere: TorchsOwn | InLibrary | None = None
+    """Set where it is not the user's code that breaks: torch's own, which the line calls, or a library's."""
+
+    @property
+    def in_words(self) -> str:
+        """torch's reason, plainly where we know how."""
+        plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
+        return self.elsewhere.in_words(self.registry_id, plain) if self.elsewhere else plain
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """By this the costliest comes first, and what breaks in Python's own library after all others."""
+        is_pythons_own = isinstance(self.elsewhere, InLibrary) and self.elsewhere.is_pythons_own
+        return not is_pythons_own, self.cost.rank
+
+
+def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
+    """The costliest first, and those in Python's own library last; in the order they were first hit where that is the same."""
+    groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
+    for hit in reader.rows(model.GraphBreak):
+        groups.setdefault(hit.cause, []).append(hit)
+    if not groups:
+        return []
+    known = _Known(reader)
+    return sorted((known.grouped(hits) for hits in groups.values()), key=lambda one: one.rank, reverse=True)
+
+
+class _Known:
+    """What all breaks of a session are told from, read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._names = compilation_names(reader)
+        self._resumes = reader.rows(model.ResumeFunction)
+        self._books = CutTensors(reader)
+        self._libraries = library_files(reader)
+        self._costs = break_costs(self._books, call_trees(reader))
+        self._times = break_times(reader)
+
+    def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
+        first = hits[0]
+        place = place_of_path(self._reader, first.file, first.line)
+        chain = self._books.chain(first)
+        stack = (*self._callers(first), *chain)
+        elsewhere = torchs_own(self._reader, first, chain) or in_library(first.file, stack, self._libraries)
+        return DistinctBreak(
+            registry_id=first.registry_id,
+            reason=first.reason,
+            explanation=first.explanation,
+            hints=(elsewhere.hints if elsewhere else ()) or tuple(dict.fromkeys(first.hints)),
+            file=first.file,
+            line=first.line,
+            code=first.code.strip(),
+            count=len(hits),
+            compilations=tuple(dict.fromkeys(self._names.get(hit.compilation, "") for hit in hits if hit.compilation)),
+            place=place,
+            stack=first.stack,
+            text=first.text,
+            column=first.column,
+            carets=self._carets(first, place),
+            chain=chain,
+            resume_functions=tuple(dict.fromkeys(name for hit in hits for name in self._resumed(hit))),
+            cost=self._cost(hits),
+            elsewhere=elsewhere,
+        )
+
+    def _callers(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
+        """Who called the function that it cuts, outermost first."""
+        compilations = self._reader.by_ids(model.Compilation, [hit.compilation])
+        stacks = self._reader.by_ids(model.Stack, [row.stack for row in compilations if row.stack])
+        return stacks[0].frames if stacks else ()
+
+    def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
+        counted = sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST)
+        return replace(counted, run=next((self._times[hit.id] for hit in hits if hit.id in self._times), None))
+
+    def _carets(self, hit: model.GraphBreak, place: Place | None) -> str:
+        lines = lines_of(self._reader, place.document) if place and hit.column else []
+        line = lines[hit.line - 1] if 0 < hit.line <= len(lines) else ""
+        return carets(line, hit.column, hit.end_column if hit.end_line == hit.line else 0)
+
+    def _resumed(self, hit: model.GraphBreak) -> list[str]:
+        line = self._books.root_line(hit)
+        return [row.name for row in self._resumes if row.compilation == hit.compilation and row.line == line]
+
+
+def carets(line: str, column: int, end_column: int) -> str:
+    """``   ^^^^^``, to stand under the line less its indent: below the characters ``column`` to ``end_column``, both from 1.
+
+    To the end of the line when ``end_column`` is 0; empty when ``column`` is.
+
+    A wide character takes two carets, a tab stays.
+    """
+    code = line.strip()
+    start = column - 1 - (len(line) - len(line.lstrip()))
+    if not column or not 0 <= start < len(code):
+        return ""
+    end = min(len(code), start + end_column - column + 1) if end_column else len(code)
+    before = "".join(c if c == "\t" else " " * _cells(c) for c in code[:start])
+    return before + "^" * sum(map(_cells, code[start:end]))
+
+
+def _cells(character: str) -> int:
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def compilation_names(reader: SessionReader) -> dict[int, str]:
+    return dict(reader.query("SELECT id, name FROM compilation"))

@@ -1,0 +1,95 @@
+"""Values that are kept for the backward on account of a graph break, told apart from those that would be kept anyway.
+
+A value that the graph before computes and a graph behind needs for its backward comes in from outside there: that graph cannot
+compute it again, so it keeps it. In one graph torch would be free to keep it, to keep something smaller, or to compute it anew.
+A value that both sides need, be it computed before or an input of both, is kept by both: it is one tensor in memory, and stands
+twice among the saved tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from fx_explorer import model
+from fx_explorer.analysis.links.selection import descendants, of_stage
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAcross:
+    """One value that a graph behind a break keeps."""
+
+    source: str
+    """What the function knows it as, in torch's words: ``L['h']``."""
+    node: int
+    """Of the graph before: what computes it, or the input it is."""
+    crosses: bool
+    """Whether the graph before computes it: only the cut makes it come in from outside. Else it is an input of both."""
+    kept_before: tuple[model.SavedTensor, ...]
+    """By the graph before, which needs it too; mostly none or one."""
+    kept_behind: tuple[model.SavedTensor, ...]
+    """By graphs behind: two branches of an ``if`` each keep it."""
+
+    @property
+    def is_kept_twice(self) -> bool:
+        return bool(self.kept_before)
+
+
+class KeptValues:
+    """Which SavedTensors are which values of Dynamo's graphs, asked for one by one. A view is the value it is a view of."""
+
+    def __init__(self, reader: SessionReader, compilations: frozenset[int] | None) -> None:
+        """``compilations``: those that count; None: all."""
+        self._reader = reader
+        self._compilations = compilations
+        self._known: dict[int, tuple[model.SavedTensor, ...]] = {}
+
+    @cached_property
+    def _by_value(self) -> dict[int, list[model.SavedTensor]]:
+        wanted = self._compilations
+        found: dict[int, list[model.SavedTensor]] = {}
+        for row in self._reader.rows(model.SavedTensor):
+            if wanted is None or row.compilation in wanted:
+                found.setdefault(self._value(row.producer), []).append(row)
+        return found
+
+    def _value(self, node: int) -> int:
+        """A getitem chooses a value of several: it is no view of them."""
+        while True:
+            viewed = self._reader.producers(node)
+            (one,) = self._reader.by_ids(model.Node, [node]) or (None,)
+            if one is None or not one.is_view or "getitem" in one.target or len(viewed) != 1 or viewed[0] >= node:
+                return node
+            node = viewed[0]  # a node takes what was computed before it, so this comes to an end
+
+    def of(self, node: int) -> tuple[model.SavedTensor, ...]:
+        """What keeps the value of a node of Dynamo's."""
+        if not self._by_value:
+            return ()
+        if node not in self._known:
+            self._known[node] = tuple(self._keeping(node))
+        return self._known[node]
+
+    def _keeping(self, node: int) -> Iterable[model.SavedTensor]:
+        """An operation becomes several; its value is that of the last one, the others are on the way to it."""
+        last: dict[int, model.Node] = {}
+        made = self._reader.by_ids(model.Node, of_stage(self._reader, descendants(self._reader, [node]), "forward"))
+        for one in made:
+            if one.graph not in last or one.position > last[one.graph].position:
+                last[one.graph] = one
+        return (row for one in last.values() for row in self._by_value.get(self._value(one.id), ()))
+
+
+def kept_across(
+    kept: KeptValues, computed: Mapping[str, int], inputs: Mapping[str, int], taken: Mapping[str, set[int]]
+) -> list[KeptAcross]:
+    """``computed``, ``inputs``: source → node of the graph before. ``taken``: source → inputs of graphs behind that it is."""
+    found = []
+    for source, node in (*computed.items(), *((source, node) for source, node in inputs.items() if source not in computed)):
+        behind = tuple(row for taker in sorted(taken.get(source, ())) for row in kept.of(taker))
+        one = KeptAcross(source, node, source in computed, kept.of(node), behind)
+        if behind and (one.crosses or one.is_kept_twice):
+            found.append(one)
+    return found

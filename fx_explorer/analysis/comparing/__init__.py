@@ -1,0 +1,1 @@
+"""Two graphs, kernels, variants or sessions side by side."""

@@ -1,0 +1,162 @@
+"""The kernels of two sessions of the same program, pair by pair: which differ, and how.
+
+Two sessions have no ids in common, so kernels are paired by what they compute: those of the same compilation and direction that
+compute the same post-grad nodes, then those that share half of them. A library call is paired by its node too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.diff import DiffRow, comparable, text_diff
+from fx_explorer.analysis.documents import Document, lines_of
+from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
+from fx_explorer.session import SessionReader
+
+Difference = Literal["same", "device", "sizes", "code", "only left", "only right"]
+"""``device``: the same code but for what its decorator says of the device. ``sizes``: the same but for whole numbers, which
+sizes and strides are. ``code``: what it computes, or how, differs."""
+
+IN_WORDS: dict[Difference, str] = {
+    "same": "the same",
+    "device": "the same code, for another device",
+    "sizes": "the same code, with other sizes",
+    "code": "the code differs",
+    "only left": "only in the first",
+    "only right": "only in the second",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPair:
+    """Two kernels that compute the same, or one that has no counterpart."""
+
+    compilation: str
+    direction: model.Direction
+    left: KernelUse | None
+    right: KernelUse | None
+    difference: Difference
+    changed_lines: int = 0
+    """Lines of code that differ; 0 for library calls."""
+    is_cut: bool = False
+    """The comparison of the code was cut off: there may be fewer."""
+
+    @property
+    def name(self) -> str:
+        return "  →  ".join(dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side))
+
+    @property
+    def is_library_call(self) -> bool:
+        return all(side.kernel.language == "extern" for side in (self.left, self.right) if side)
+
+
+def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
+    """Every kernel of both, in the order the first calls them; what the second alone has comes last."""
+    found: list[KernelPair] = []
+    sides = [_by_compilation(reader) for reader in (left, right)]
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        for one, other in _paired(sides[0].get(key, []), sides[1].get(key, [])):
+            found.append(_judged(left, right, *key, one, other))
+    return found
+
+
+_Key = tuple[str, model.Direction]
+
+
+def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
+    names = {compilation.id: compilation.name for compilation in reader.rows(model.Compilation)}
+    found: dict[_Key, list[KernelUse]] = defaultdict(list)
+    for use in kernel_uses(reader):
+        found[names[use.kernel.compilation], use.kernel.direction].append(use)
+    return found
+
+
+def _paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[tuple[KernelUse | None, KernelUse | None]]:
+    """The same nodes first, then half of them in common; what computes nothing that is known, by name."""
+    free = list(right)
+    partners: dict[int, KernelUse] = {}
+    for is_partner in (_compute_the_same, _share_half, _have_one_name):
+        for use in left:
+            candidates = [other for other in free if use.kernel.id not in partners and is_partner(use, other)]
+            if candidates:
+                partner = max(candidates, key=lambda other: len({*use.nodes} & {*other.nodes}))
+                partners[use.kernel.id] = partner
+                free.remove(partner)
+    return [(use, partners.get(use.kernel.id)) for use in left] + [(None, other) for other in free]
+
+
+def _compute_the_same(left: KernelUse, right: KernelUse) -> bool:
+    return bool(left.nodes) and {*left.nodes} == {*right.nodes}
+
+
+def _share_half(left: KernelUse, right: KernelUse) -> bool:
+    return 2 * len({*left.nodes} & {*right.nodes}) >= min(len(left.nodes), len(right.nodes))
+
+
+def _have_one_name(left: KernelUse, right: KernelUse) -> bool:
+    return left.kernel.name == right.kernel.name
+
+
+def _judged(
+    left: SessionReader, right: SessionReader, compilation: str, direction: model.Direction,
+    one: KernelUse | None, other: KernelUse | None,
+) -> KernelPair:  # fmt: skip
+    return KernelPair(compilation, direction, one, other, *_difference(left, right, one, other))
+
+
+def _difference(
+    left: SessionReader, right: SessionReader, one: KernelUse | None, other: KernelUse | None
+) -> tuple[Difference, int, bool]:
+    """(what differs, in how many lines, whether the comparison was cut off)"""
+    if one is None or other is None:
+        return ("only left" if other is None else "only right"), 0, False
+    if not one.kernel.artifact or not other.kernel.artifact:
+        return ("same" if one.kernel.name == other.kernel.name else "code"), 0, False
+    codes = [code_lines(reader, use.kernel) for reader, use in ((left, one), (right, other))]
+    if codes[0] == codes[1]:
+        return "same", 0, False
+    bare = [_without_device(code) for code in codes]
+    if bare[0] == bare[1]:
+        return "device", 0, False
+    rows = text_diff(*bare)
+    changed = sum(row.sign != " " for row in rows)
+    unsized = [[_WHOLE_NUMBER.sub("N", line) for line in code] for code in bare]
+    return ("sizes" if unsized[0] == unsized[1] else "code"), changed, rows.is_cut
+
+
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
+"""Not the digits of a name, nor those of a number with a point: a constant of the program's is part of what is computed."""
+
+
+def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[DiffRow[str]]:
+    """Line by line, without what names the device; empty lists stand for a kernel that is not there or a library call."""
+    sides = ((left, pair.left), (right, pair.right))
+    return text_diff(*(_without_device(code_lines(reader, use.kernel)) if use else [] for reader, use in sides))
+
+
+def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
+    """A generated kernel's code, its own name taken out, since the number in it is that of its place."""
+    if not kernel.artifact:
+        return []
+    lines = comparable(lines_of(reader, Document("artifact", kernel.artifact)))
+    return [line.replace(kernel.name, "KERNEL") for line in lines] if kernel.name else lines
+
+
+_ABOUT_DEVICE = re.compile(r"((?:triton|inductor)_meta)=.*")
+"""Lines of a kernel's decorator: the device, what may be assumed of arguments there, limits of the autotuner
+(``torch/_inductor/codegen/triton.py``)."""
+
+
+def _without_device(lines: Sequence[str]) -> list[str]:
+    return [_ABOUT_DEVICE.sub(r"\1=DEVICE", line) for line in lines]
+
+
+def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
+    """How many pairs there are of each kind, all kinds named."""
+    counts = Counter(pair.difference for pair in pairs)
+    return {difference: counts[difference] for difference in IN_WORDS}

@@ -1,0 +1,74 @@
+"""Two sessions side by side: the figures of both, and the graph breaks that only one has. Kernels: kernel_pairs.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.comparing.compare import LANGUAGES, Figure
+from fx_explorer.analysis.guards.kinds import check_count
+from fx_explorer.analysis.kernels.counts import kernel_uses
+from fx_explorer.analysis.saved import saved_total, storage_total
+from fx_explorer.analysis.totals import IS_KERNEL, totals
+from fx_explorer.analysis.words import counted as counted_word
+from fx_explorer.analysis.words import seconds, size
+from fx_explorer.session import SessionReader
+
+COMPILE_TIME = "compiling took"
+"""The one figure that no two captures have in common."""
+
+
+def session_figures(left: SessionReader, right: SessionReader) -> list[Figure]:
+    """Graphs, breaks, recompiles, guards, kernels by language, memory and time, both sides as text."""
+    is_summed = any(totals(reader).recompiles for reader in (left, right))
+    sides = [_figures(reader, is_summed) for reader in (left, right)]
+    return [Figure(what, sides[0].get(what, "0"), sides[1].get(what, "0")) for what in dict.fromkeys([*sides[0], *sides[1]])]
+
+
+def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
+    """``is_summed``: functions have several versions in one of the sessions, and what belongs to each is added up."""
+    of_all = ", all versions" if is_summed else ""
+    counted = totals(reader)
+    languages = Counter(use.kernel.language for use in kernel_uses(reader))
+    saved = saved_total(reader).size_bytes
+    return {
+        "compilations": f"{counted.compilations:,}",
+        "graphs": f"{counted.graphs:,}",
+        "graph breaks": f"{counted.graph_breaks:,}",
+        "recompiles": f"{counted.recompiles:,}",
+        "guards": f"{check_count(reader):,}",
+        f"kernels{of_all}": f"{counted.kernels:,}",
+        **{f"  {LANGUAGES.get(language, language)}": f"{count:,}" for language, count in sorted(languages.items())},
+        f"kept for the backward{of_all}": size(saved),
+        **(_by_version(reader) if is_summed else {}),
+        COMPILE_TIME: seconds(counted.compile_s),
+    }
+
+
+def _by_version(reader: SessionReader) -> dict[str, str]:
+    """Kernels and what is kept of each version: a call runs one of them."""
+    versions = [row for row in reader.rows(model.Compilation, branch_of="") if row.status in ("ok", "broke")]
+    kernels = dict(reader.query(f"SELECT compilation, count(*) FROM kernel WHERE {IS_KERNEL} GROUP BY compilation"))
+    return {
+        f"  [{row.name}]": f"{counted_word(kernels.get(row.id, 0), 'kernel')}, {size(_kept(reader, row))}"
+        for row in versions[:MOST_VERSIONS]
+    }
+
+
+def _kept(reader: SessionReader, version: model.Compilation) -> int:
+    return storage_total(reader.rows(model.SavedTensor, compilation=version.id)).size_bytes
+
+
+MOST_VERSIONS = 8
+"""Told one by one; all are in the sums."""
+
+
+def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:
+    """Graph breaks of ``reader`` that ``other`` does not have: by line of code and cause, since line numbers move."""
+    known = {_cause(one) for one in distinct_breaks(other)}
+    return [one for one in distinct_breaks(reader) if _cause(one) not in known]
+
+
+def _cause(one: DistinctBreak) -> tuple[str, str, str]:
+    return one.file, one.code.strip(), one.registry_id or one.reason

@@ -1,0 +1,1 @@
+"""What compiled code checks before it is used again, and the sizes that vary."""

@@ -1,0 +1,102 @@
+"""Dynamic sizes: which there are, where they come from, what was decided about each and where, and the guards they cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import compilation_names
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.guards.guard_tree import plain_code
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedSymbol:
+    symbol: model.Symbol
+    compilation: str
+    comes_from: str
+    """``size 0 of x``; empty for one that a kernel computes (``.item()``, ``nonzero``)."""
+    made_at: tuple[str, int]
+    place: Place | None
+    events: tuple[model.SymbolEvent, ...]
+    guards: tuple[model.GuardCheck, ...]
+    """Relations between sizes that mention it."""
+    stack: tuple[model.Frame, ...] = ()
+    """Of the user's code where it was fixed, outermost first; where it was made, when it was not fixed."""
+
+    @property
+    def state(self) -> str:
+        """What came of it, in words."""
+        symbol = self.symbol
+        if symbol.became:
+            words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"
+            return f"{words} {symbol.became}"
+        if not symbol.final_range:
+            return "not known: Dynamo did not come to an end"
+        reach = plain_range(symbol.final_range)
+        return f"computed by a kernel, {reach}" if not symbol.source else f"free, {reach}"
+
+    @property
+    def specialized(self) -> model.SymbolEvent | None:
+        return next((event for event in self.events if event.kind == "specialized"), None)
+
+
+def symbols(reader: SessionReader, compilation: int | None = None) -> list[ExplainedSymbol]:
+    """Of Dynamo's last attempt at each compilation, in the order they were made."""
+    only = {} if compilation is None else {"compilation": compilation}
+    rows = reader.rows(model.Symbol, **only)
+    last: dict[int, int] = {}
+    for row in rows:
+        last[row.compilation] = max(row.attempt, last.get(row.compilation, 0))
+    names = compilation_names(reader)
+    events = [event for event in reader.rows(model.SymbolEvent, **only) if event.attempt == last.get(event.compilation, 0)]
+    relations = reader.rows(model.GuardCheck, origin="shapes", **only)
+    return [
+        _explained(reader, row, names.get(row.compilation, ""), events, relations)
+        for row in rows
+        if row.attempt == last[row.compilation]
+    ]
+
+
+def _explained(
+    reader: SessionReader, row: model.Symbol, name: str, events: list[model.SymbolEvent], relations: list[model.GuardCheck]
+) -> ExplainedSymbol:
+    own = tuple(event for event in events if event.compilation == row.compilation and row.name in event.symbols)
+    sources = row.sources or ((row.source,) if row.source else ())
+    guards = (one for one in relations if one.compilation == row.compilation and any(source in one.code for source in sources))
+    file, line = _user_line(reader, row.stack)
+    place = place_of_path(reader, file, line)
+    fixed = next((event.stack for event in own if event.kind == "specialized"), 0)
+    stack = _frames(reader, fixed or row.stack)
+    return ExplainedSymbol(row, name, plain_code(row.source), (file, line), place, own, tuple(guards), stack)
+
+
+def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:
+    return reader.get(model.Stack, stack).frames if stack else ()
+
+
+def _user_line(reader: SessionReader, stack: int) -> tuple[str, int]:
+    """The innermost line of the user's; that of torch where there is no other."""
+    frames = _frames(reader, stack)
+    users = {path for (path,) in reader.query("SELECT path FROM source_file WHERE is_user")}
+    own = [frame for frame in frames if frame.file in users] or list(frames)
+    return (own[-1].file, own[-1].line) if own else ("", 0)
+
+
+def plain_range(reach: str) -> str:
+    """``[2, int_oo]`` → ``at least 2``."""
+    lower, _, upper = reach.strip("[]").partition(", ")
+    from_below, from_above = not lower.endswith("oo"), not upper.endswith("oo")
+    if from_below and from_above:
+        return f"{lower} to {upper}"
+    return f"at least {lower}" if from_below else f"at most {upper}" if from_above else "any value"
+
+
+def event_words(event: model.SymbolEvent) -> str:
+    """``fixed to 8``, ``s77 > 2``, ``y had the same size and is taken to be it``."""
+    if event.kind == "specialized":
+        return f"fixed to {event.expression}" + (f" ({event.reason.replace('_', ' ')})" if event.reason else "")
+    if event.kind == "same_as":
+        return f"{plain_code(event.expression)} had the same value, and must have it from now on"
+    return f"{event.expression} was assumed" if event.kind == "assumed" else f"asked: {event.expression}"

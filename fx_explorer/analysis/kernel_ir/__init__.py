@@ -1,0 +1,1 @@
+"""The levels below a kernel, from Triton source down to SASS: their lines, passes and instructions."""

@@ -1,0 +1,124 @@
+"""Lines of PTX, AMDGCN and SASS: a place holds for the instructions behind it, until the next one.
+
+Who called an inlined helper: Triton 3.7 says it in comments (``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``),
+3.9 in directives (``inlined_at 1 48 39``, one step of the chain at a time). With the former SASS names the helper's
+line alone, and is understood with the PTX; with the latter nvdisasm writes the whole chain, the kernel's line last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
+
+Callers = Mapping[tuple[str, int], tuple[int, ...]]
+"""(base name, line) of a helper → the kernel's lines that call it there."""
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)[^/;]*(?:(?://|;)\s*(.*))?$")
+_COMMENTED = re.compile(r"([^\s:\[\]]+):(\d+)(?::\d+)?")
+_INLINED_AT = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_INSTRUCTION = re.compile(r"^\s+(?:@!?%p\d+\s+)?[a-z]\w*(?:[.:]|\s|;|$)")
+_SASS_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
+
+
+def is_instruction(line: str) -> bool:
+    """Of PTX and AMDGCN; labels, directives and comments are none."""
+    return _INSTRUCTION.match(line) is not None
+
+
+def instruction_lines(text: str) -> list[int]:
+    """Of PTX and AMDGCN: only what stands in a function, which ends where AMDGCN's tables begin."""
+    code = text.split("\n")
+    end = next((i for i, line in enumerate(code) if line.startswith(".Lfunc_end")), len(code))
+    return [number for number, line in enumerate(code[:end], 1) if is_instruction(line)]
+
+
+def sass_instruction_lines(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.split("\n"), 1) if _SASS_INSTRUCTION.match(line)]
+
+
+def assembly_lines(text: str, file: KernelFile) -> LineMap:
+    """Of PTX and AMDGCN: its instructions, not its directives."""
+    mapped: LineMap = {}
+    lines = text.split("\n")
+    current: tuple[int, ...] = ()
+    places = _Places(lines, file)
+    wanted = set(instruction_lines(text))
+    for number, line in enumerate(lines, 1):
+        if found := _LOC.match(line):
+            current = places.source_lines(found, line)
+        elif current and number in wanted:
+            mapped[number] = current
+    return mapped
+
+
+def callers(assembly: str, file: KernelFile) -> Callers:
+    """Who called which line of a helper, from the PTX of the same build."""
+    lines = assembly.split("\n")
+    places = _Places(lines, file)
+    found: dict[tuple[str, int], set[int]] = {}
+    for line in lines:
+        if place := _LOC.match(line):
+            sources, helper = places.source_lines(place, line), places.innermost(place)
+            if sources:
+                found.setdefault(helper, set()).update(sources)
+    return {helper: tuple(sorted(sources)) for helper, sources in found.items()}
+
+
+def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
+    """``called_from``: from ``callers``. A helper's line with several callers leads to all of them."""
+    mapped: LineMap = {}
+    chain: list[tuple[str, int]] = []
+    current: tuple[int, ...] = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        if place := _SASS_PLACE.match(line):
+            here = place[1], int(place[2])
+            chain = chain if chain[-1:] == [here] else [here]
+            chain += [(place[3], int(place[4]))] if place[3] else []
+            current = _sass_places(chain, file, called_from)
+        elif _SASS_INSTRUCTION.match(line):
+            chain = []
+            if current:
+                mapped[number] = current
+    return mapped
+
+
+def _sass_places(chain: list[tuple[str, int]], file: KernelFile, called_from: Callers) -> tuple[int, ...]:
+    path, line = chain[-1]
+    own = file.lines(chain) if file.name else ()
+    return tuple(sorted({*own, *called_from.get((PurePath(path).name, line), ())}))
+
+
+class _Places:
+    """Reads the ``.loc`` directives of one text."""
+
+    def __init__(self, lines: list[str], file: KernelFile) -> None:
+        found = (_FILE.match(line) for line in lines if ".file" in line)
+        self._files = {one[1]: PurePath(one[3] or one[2]).name for one in found if one}
+        self._file = file
+        self._called_from: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+        """File, line and column → where that was inlined, as the text said last."""
+
+    def innermost(self, place: re.Match[str]) -> tuple[str, int]:
+        return self._files.get(place[1], ""), int(place[2])
+
+    def source_lines(self, place: re.Match[str], line: str) -> tuple[int, ...]:
+        """The directives of a text are to be given in their order."""
+        if at := _INLINED_AT.search(line):
+            return self._file.lines(self._chain((place[1], place[2], place[3]), (at[1], at[2], at[3])))
+        commented = _COMMENTED.findall(place[4] or "")
+        if commented and int(place[2]):
+            return self._file.lines([(file, int(number)) for file, number in commented])
+        return self._file.lines([self.innermost(place)])
+
+    def _chain(self, inner: tuple[str, str, str], at: tuple[str, str, str]) -> list[tuple[str, int]]:
+        self._called_from[inner] = at
+        chain = [inner]
+        while at not in chain and at in self._called_from:
+            chain.append(at)
+            at = self._called_from[at]
+        return [(self._files.get(file, ""), int(line)) for file, line, _ in (*chain, at)]

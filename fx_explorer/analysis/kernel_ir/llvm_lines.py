@@ -1,0 +1,53 @@
+"""Lines of LLVM IR: ``!dbg !12`` at the end of an instruction, and the ``DILocation`` that this names.
+
+Format: LLVM's language reference, "Specialized Metadata Nodes".
+"""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
+
+_METADATA = re.compile(r"^!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)$", re.MULTILINE)
+_FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
+_DEBUG = re.compile(r"!dbg !(\d+)(?:[,\s{]|$)")
+
+_Node = dict[str, str]
+
+
+def llvm_lines(text: str, file: KernelFile) -> LineMap:
+    nodes = {found[1]: {"kind": found[2], **_fields(found[3])} for found in _METADATA.finditer(text)}
+    mapped: LineMap = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        found = None if line.startswith("!") else _DEBUG.search(line)
+        sources = file.lines(_chain(nodes, found[1])) if found else ()
+        if sources:
+            mapped[number] = sources
+    return mapped
+
+
+def _fields(body: str) -> _Node:
+    """References lose their ``!``: which field is one is known from its name."""
+    return {found[1]: found[2] or found[3] or found[4] or "" for found in _FIELD.finditer(body)}
+
+
+def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
+    """The place and those it was inlined at, the kernel's last."""
+    node = nodes.get(name, {})
+    found = [(_file_of(nodes, node), int(node.get("line") or 0))]
+    passed = {name}
+    while (outer := node.get("inlinedAt", "")) in nodes and outer not in passed:
+        passed.add(outer)
+        node = nodes[outer]
+        found.append((_file_of(nodes, node), int(node.get("line") or 0)))
+    return found
+
+
+def _file_of(nodes: dict[str, _Node], node: _Node) -> str:
+    """A scope names its file, or the scope around it."""
+    passed: set[str] = set()
+    while "file" not in node and (scope := node.get("scope", "")) in nodes and scope not in passed:
+        passed.add(scope)
+        node = nodes[scope]
+    return nodes.get(node.get("file", ""), {}).get("filename", "")

@@ -1,0 +1,206 @@
+"""The configurations of a kernel beside each other, and the texts of each: what a session knows of builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, document_of
+from fx_explorer.analysis.kernel_ir.instructions import Mix, instructions, mix
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile
+from fx_explorer.analysis.kernels.counts import kernel_uses
+from fx_explorer.analysis.kernels.occupancy import Occupancy, occupancy
+from fx_explorer.analysis.kernels.roofline import Roofline, number_kind, roofline
+from fx_explorer.analysis.kernels.unknown import LIBRARY, LIBRARY_PICK, PADDING, PICK, SDPA, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
+from fx_explorer.model import Gpu, KernelBuild, Level
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the table."""
+
+    build: KernelBuild
+    occupancy: Occupancy | None
+    """None for what is not built."""
+    ptx_lines: int = 0
+    """Of PTX or AMDGCN; 0 for what is not built."""
+
+
+def session_gpu(reader: SessionReader) -> Gpu | None:
+    """The virtual GPU the session was captured for; None without one."""
+    fields = (reader.meta("request") or {}).get("gpu")
+    return Gpu.from_json(fields) if fields else None
+
+
+def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
+    """Those that can be built, of the ways in use, forward before backward."""
+    return [use.kernel for use in kernel_uses(reader) if use.kernel.language == "triton" and use.kernel.artifact]
+
+
+def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
+    """Library calls that were taken among others."""
+    every = [use.kernel for use in kernel_uses(reader) if use.kernel.language == "extern"]
+    return [kernel for kernel in every if reader.count(KernelBuild, kernel=kernel.id)]
+
+
+def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
+    """By the whole name, else by any part of it: several compilations may have one of the same name."""
+    every = [*triton_kernels(reader), *tuned_libraries(reader)]
+    return [kernel for kernel in every if kernel.name == name] or [kernel for kernel in every if name in kernel.name]
+
+
+def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[KernelBuild]:
+    """In the order the autotuner would try them; empty as long as nobody has asked a builder for them."""
+    return sorted(reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position)
+
+
+def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Candidate]:
+    return beside_each_other(reader, builds(reader, kernel, gpu), gpu)
+
+
+def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None) -> list[Candidate]:
+    """Without a data sheet of the GPU there is no occupancy."""
+    built = list(rows)
+    assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built]) if built else []
+    sizes = {artifact.id: artifact.line_count for artifact in assemblies}
+    return [Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0)) for row in built]
+
+
+def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
+    """None for what is not built, or tells no registers."""
+    if build.state != "built" or build.registers < 0:
+        return None
+    return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
+
+
+def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
+    """Names of the options that tell the configurations apart, in the order they are written; none for a single one.
+    A library has none of them, and is named."""
+    generated = [row for row in rows if row.origin != "library"]
+    names = dict.fromkeys(name for row in generated for name in row.options)
+    apart = [name for name in names if len({str(row.options.get(name)) for row in generated}) > 1]
+    return [*apart, "library"] if len(generated) < len(rows) else apart
+
+
+def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
+    """What all configurations agree on: a flex attention template has twenty such options."""
+    apart = options_that_differ(rows)
+    first = next((row for row in rows if row.origin != "library"), None)
+    return {name: value for name, value in first.options.items() if name not in apart} if first else {}
+
+
+def _assembly(build: KernelBuild) -> int:
+    return build.levels.get("ptx", 0) or build.levels.get("amdgcn", 0)
+
+
+# one configuration
+
+
+def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None) -> Roofline:
+    """Of one call. With a build, its matrix instructions say which of the GPU's peaks counts; without, the nodes' type does."""
+    assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
+    kind = number_kind(assembly) if assembly else ""
+    return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))
+
+
+_KINDS = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f64": "fp64", "fp64": "fp64", "i8": "int8"}
+
+_POINTERS = re.compile(r"'\*(\w+)'")
+"""In a kernel's signature: ``{'arg_A': '*bf16', …}``."""
+
+
+def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
+    """By what its arguments point to; of a library call by the results of its nodes, which have the type of the factors."""
+    if kernel.artifact:
+        found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
+        types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
+    else:
+        nodes = reader.by_ids(model.Node, [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)])
+        types = [_KINDS.get(node.dtype, "") for node in nodes]
+    return next(filter(None, types), "fp32")
+
+
+def instruction_mix(reader: SessionReader, build: KernelBuild) -> Mix | None:
+    """Of the machine's code: SASS or AMDGCN; None for what is not built."""
+    for level in ("sass", "amdgcn", "ptx"):
+        if text := text_of_level(reader, build, level):
+            return mix(instructions(level, text))
+    return None
+
+
+def levels_of(build: KernelBuild) -> list[Level]:
+    """From the top down."""
+    return [level for level in model.LEVELS if level in build.levels]
+
+
+def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
+    """What a pane shows; None for a level that this build lacks."""
+    return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
+
+
+def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
+    """Empty for a level that this build lacks."""
+    if build is None or level not in build.levels:
+        return ""
+    return reader.text(reader.get(model.Artifact, build.levels[level]).text)
+
+
+def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -> str:
+    """The Triton source that was compiled: the kernel's, or a template's own for this configuration."""
+    return reader.text(build.source or reader.get(model.Artifact, kernel.artifact).text)
+
+
+def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
+    """The same as a document; None for a library, and for a template's other configuration in a session of an earlier version,
+    which has only the text."""
+    artifact = build.source_artifact or (0 if build.source else reader.get(model.Kernel, build.kernel).artifact)
+    return document_of(reader, "artifact", artifact) if artifact and build.origin != "library" else None
+
+
+def build_of_source(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that has this document as a source of its own; None for any other document."""
+    if document.kind != "artifact" or document.stage != "kernel":
+        return None
+    found = reader.query(
+        "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
+        "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, '$.triton')=?",
+        (document.compilation, document.id),
+    )
+    return reader.get(KernelBuild, found[0][0]) if found else None
+
+
+def kernel_file(build: KernelBuild) -> KernelFile:
+    return KernelFile(build.file, build.lines_before)
+
+
+def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:
+    """The sentences that belong beside the table."""
+    rows = list(rows)
+    if any(row.is_picked for row in rows):
+        return []
+    if kernel.language == "extern":
+        return [*([LIBRARY_PICK] if len(rows) > 1 else []), LIBRARY, *_of_library(kernel.name)]
+    if len(rows) < 2:
+        return []
+    if not any(row.origin == "template" for row in rows):
+        return [PICK]
+    is_alone = any(row.origin == "template" and row.name for row in rows)
+    return [PICK, TEMPLATE_OR_LIBRARY, *([TEMPLATE_ALONE] if is_alone else [])]
+
+
+def may_be_template(kernel: model.Kernel) -> bool:
+    """Whether Inductor has Triton templates for what this library call does."""
+    return bool(_PRODUCT.search(kernel.name)) or kernel.name.endswith("convolution")
+
+
+_PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
+
+
+def _of_library(name: str) -> list[str]:
+    """``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``."""
+    if "scaled_dot_product" in name:
+        return [SDPA]
+    return [PADDING] if _PRODUCT.search(name) else []

@@ -1,0 +1,50 @@
+"""The GPU that numbers of a session are held against: the virtual one, or the real one that it was recorded on."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.gpus import gpu_like, gpu_of_device
+from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.session import SessionReader
+
+NOT_DESCRIBED = "The limits of {device} are not known, so there is no occupancy and no estimate."
+
+
+def card(reader: SessionReader) -> Gpu | None:
+    """None on a CPU, before the program has used the GPU, and for a GPU of which nothing is known: ``not_described`` says so.
+
+    Where kernels are compiled for it is ``session_gpu``: for a virtual one only.
+    """
+    environment = reader.meta("environment") or {}
+    return session_gpu(reader) or _real(device_name(reader), json.dumps(environment.get("gpu_properties") or {}))
+
+
+def device_name(reader: SessionReader) -> str:
+    """Of the real GPU; empty without one."""
+    told = (reader.meta("environment") or {}).get("gpu")
+    return str(told or _of_a_build(reader))
+
+
+def measured_card(reader: SessionReader, device: str) -> Gpu | None:
+    """The one that a kernel was measured on, which need not be that of the session."""
+    return card(reader) if device == device_name(reader) else gpu_of_device(device)
+
+
+def not_described(reader: SessionReader) -> str:
+    """A sentence where there is a GPU and no ``card``; empty otherwise."""
+    device = device_name(reader)
+    return NOT_DESCRIBED.format(device=device) if device and card(reader) is None else ""
+
+
+def _of_a_build(reader: SessionReader) -> str:
+    """A session may end before its environment is written anew."""
+    return next((row.gpu for row in reader.rows(KernelBuild, limit=1)), "")
+
+
+@lru_cache(maxsize=4)
+def _real(device: str, properties: str) -> Gpu | None:
+    """Remembered: the inspector asks at every move of the cursor. ``properties``: JSON."""
+    return gpu_like(device, json.loads(properties)) if device else None

@@ -1,0 +1,125 @@
+"""Kernels: how many in each direction, which were generated and what they fuse, which are library calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.ways import among, in_use
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """A kernel with what it computes."""
+
+    kernel: model.Kernel
+    nodes: tuple[str, ...]
+    """Names of the post-grad nodes it computes, in graph order."""
+    calls: int
+    """How often the output code calls it; repeated layers share a kernel."""
+    line_count: int = 0
+    """Lines of its code, 0 for a library call."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionKernels:
+    direction: model.Direction
+    generated: int
+    library_calls: int
+    operations_fused: int
+    """Distinct nodes that the generated kernels compute."""
+    libraries: tuple[str, ...]
+    """Names of the library calls, most frequent first."""
+    control: tuple[str, ...] = ()
+    """What runs other graphs, in words: ``conditional``, ``loop``, ``call of a region``."""
+
+
+_CONTROL_IN_WORDS = {
+    "torch.cond": "conditional",
+    "torch.while_loop": "loop",
+    "nested_compile_region": "call of a region",
+}
+
+
+def kind_in_words(kernel: model.Kernel) -> str:
+    """``library call``, ``conditional``, ``loop``, or the language of what was generated."""
+    if kernel.runs:
+        return _CONTROL_IN_WORDS.get(kernel.name, "call of a graph")
+    return "library call" if kernel.language == "extern" else kernel.language
+
+
+def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
+    """What a conditional, a loop or a region runs: the kernels of each of its graphs, by name."""
+    labels = {graph.name: graph.label for graph in reader.rows(model.Graph, compilation=kernel.compilation) if graph.label}
+    inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
+    told = []
+    for name in kernel.runs:
+        names = [other.name for other in inside if other.subgraph == name]
+        told.append(f"{labels.get(name, name)} ({', '.join(names) if names else 'no kernel'})")
+    joint = " or " if kernel.name == "torch.cond" else " and "
+    return f"A {kind_in_words(kernel)}: it runs {joint.join(told)}."
+
+
+def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
+    """Kernel id → ids of the nodes it computes (of one compilation, or all), sorted."""
+    condition, values = ("", []) if compilation is None else (" AND kernel.compilation=?", [compilation])
+    found = reader.query(
+        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
+        f"WHERE kernel.artifact{condition} UNION "
+        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
+        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
+        f"WHERE NOT kernel.artifact AND kernel.first_line{condition} ORDER BY 1, 2",
+        values * 2,
+    )
+    nodes: dict[int, list[int]] = {}
+    for kernel, node in found:
+        nodes.setdefault(kernel, []).append(node)
+    return nodes
+
+
+def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
+    """Kernels of one compilation, or of all the ways in use, forward before backward, in the order they are first called."""
+    wanted = {} if compilation is None else {"compilation": compilation}
+    used = in_use(reader) if compilation is None else None
+    kernels = [kernel for kernel in reader.rows(model.Kernel, **wanted) if used is None or kernel.id in used.kernels]
+    kernels.sort(key=lambda k: (k.compilation, model.DIRECTIONS.index(k.direction), k.position))
+    computed = kernel_nodes(reader, compilation)
+    names = dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))
+    calls = dict(reader.query("SELECT kernel, count(*) FROM kernel_call GROUP BY kernel"))
+    line_counts = dict(reader.query("SELECT id, line_count FROM artifact WHERE kind='kernel'"))
+    return [
+        KernelUse(
+            kernel,
+            tuple(names[node] for node in computed.get(kernel.id, ()) if node in names),
+            calls.get(kernel.id, 1),
+            line_counts.get(kernel.artifact, 0),
+        )
+        for kernel in kernels
+    ]
+
+
+def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
+    """Of the ways in use."""
+    used = in_use(reader)
+    condition = among(used.kernels if used else None, "kernel.id")
+    # One direction at a time: SQLite would sort the rows of all lines to group them, which is half of the time.
+    fused = (
+        "SELECT count(DISTINCT node) FROM line_node WHERE artifact IN "
+        f"(SELECT artifact FROM kernel WHERE artifact AND direction=? AND {condition})"
+    )
+    kernels = [kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels]
+    found = []
+    for direction in model.DIRECTIONS:
+        members = [kernel for kernel in kernels if kernel.direction == direction]
+        library = Counter(kernel.name for kernel in members if kernel.language == "extern" and not kernel.runs)
+        calls = sum(library.values())
+        control = tuple(kind_in_words(kernel) for kernel in members if kernel.runs)
+        # Nested graphs share what is generated alike: it stands in the output code once.
+        generated = {(kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"}
+        if members:
+            names = tuple(sorted(library, key=lambda name: (-library[name], name)))
+            ((nodes,),) = reader.query(fused, (direction,))
+            found.append(DirectionKernels(direction, len(generated), calls, nodes, names, control))
+    return found

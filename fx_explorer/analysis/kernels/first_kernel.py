@@ -1,0 +1,27 @@
+"""Where to look below a kernel when nothing is selected that says it: the first Triton kernel, or why a session has none."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
+from fx_explorer.session import SessionReader
+
+NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
+FOR_THE_CPU = "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu h100, for example."
+ONLY_LIBRARIES = "This session has no Triton kernels: all it computes are calls of libraries."
+NO_GPU = "This session has no Triton kernels: all it computes are calls of libraries. Capture it with --gpu h100, for example."
+
+
+def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel | None:
+    """Of the compilation that is looked at if it has one, forward before backward; else of any."""
+    kernels = triton_kernels(reader)
+    return next((kernel for kernel in kernels if kernel.compilation == compilation), next(iter(kernels), None))
+
+
+def why_no_triton(reader: SessionReader) -> str:
+    languages = {language for (language,) in reader.query("SELECT DISTINCT language FROM kernel")}
+    if not languages:
+        return NONE_YET
+    if languages != {"extern"}:
+        return FOR_THE_CPU
+    return ONLY_LIBRARIES if session_gpu(reader) else NO_GPU

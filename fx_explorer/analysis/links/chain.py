@@ -1,0 +1,122 @@
+"""What to light up when panes show levels below a kernel: user line ↔ node ↔ Triton line ↔ TTGIR ↔ PTX ↔ SASS, both ways.
+
+The links from a Triton line upwards are those of the session (``analysis.linked``); the ones downwards are read off the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis.kernel_ir.lines import lines_of_level
+from fx_explorer.analysis.kernels.candidates import kernel_file, source_document, text_of_level
+from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.model import KernelBuild, Level
+from fx_explorer.session import SessionReader
+
+Lines = frozenset[int]
+"""Of a document, from 0."""
+
+
+def linked_with_levels(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, Lines]:
+    """As ``linked_places``, when some of the documents, or that of ``place``, are levels below a kernel."""
+    documents = list(shown)
+    builds = {document: build for document in {*documents, place.document} if (build := build_of(reader, document))}
+    above = [document for document in documents if document not in builds]
+    if place.document in builds:
+        found = _from_level(reader, place, builds[place.document], above)
+        lines = triton_lines(reader, builds[place.document], place)
+    else:
+        found = linked_places(reader, place, above)
+        lines = None
+    for document in documents:
+        if document in builds:
+            build = builds[document]
+            wanted = lines if lines is not None else _lines_of_kernel(reader, build, place)
+            if lines is not None and not _same_source(build, builds[place.document]):
+                wanted = frozenset()
+            own = frozenset([place.line]) if document == place.document else frozenset()
+            found[document] = own | lines_in_level(reader, build, document, wanted)
+    return found
+
+
+def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that a document is a level of; None for any other document."""
+    if document.kind != "artifact" or document.language not in model.LEVELS:
+        return None
+    found = reader.query(
+        "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level WHERE level.value=?", (document.id,)
+    )
+    return reader.get(KernelBuild, found[0][0]) if found else None
+
+
+def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
+    """Lines of the Triton source that a line of one of its levels was made from."""
+    sources = level_lines(reader, build, _level(place.document)).get(place.line + 1, ())
+    return frozenset(line - 1 for line in sources)
+
+
+def lines_in_level(reader: SessionReader, build: KernelBuild, document: Document, triton: Lines) -> Lines:
+    """Lines of a level that were made from these lines of the Triton source."""
+    made = _inverted(*_parts(reader, build, _level(document)))
+    return frozenset(line - 1 for source in triton for line in made.get(source + 1, ()))
+
+
+def level_lines(reader: SessionReader, build: KernelBuild, level: Level) -> LineMap:
+    """Line of a level → lines of the Triton source, all from 1; remembered for the texts looked at last."""
+    return _lines(*_parts(reader, build, level))
+
+
+def _parts(reader: SessionReader, build: KernelBuild, level: Level) -> tuple[Level, str, KernelFile, str]:
+    assembly = text_of_level(reader, build, "ptx") if level == "sass" else ""
+    return level, text_of_level(reader, build, level), kernel_file(build), assembly
+
+
+_lines = lru_cache(maxsize=32)(lines_of_level)
+
+
+@lru_cache(maxsize=32)
+def _inverted(level: Level, text: str, file: KernelFile, assembly: str) -> LineMap:
+    return inverted(_lines(level, text, file, assembly))
+
+
+def _level(document: Document) -> Level:
+    return next(level for level in model.LEVELS if level == document.language)
+
+
+def _same_source(one: KernelBuild, other: KernelBuild) -> bool:
+    return (one.kernel, one.source) == (other.kernel, other.source)
+
+
+def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
+    """Lines of the Triton source that are linked to a place above it."""
+    kernel = source_document(reader, build)
+    if kernel is None:
+        return frozenset()
+    if place.document == kernel:
+        return frozenset([place.line])
+    lines = linked_places(reader, place, [kernel])[kernel]
+    return _of_no_node(reader, kernel) if build.origin == "template" and lines == {0} else lines
+
+
+def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
+    """A template as a whole computes its node: the lines that are not those of a node fused into it."""
+    others = {row[0] - 1 for row in reader.query("SELECT line FROM line_node WHERE artifact=? AND line", (kernel.id,))}
+    return frozenset(range(kernel.line_count)) - others
+
+
+def _from_level(reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]) -> dict[Document, Lines]:
+    """What the Triton lines of the selected line are linked to; in the Triton source those lines alone."""
+    found: dict[Document, Lines] = dict.fromkeys(above, frozenset())
+    kernel = source_document(reader, build)
+    if kernel is None:
+        return found
+    lines = triton_lines(reader, build, place)
+    others = [document for document in above if document != kernel]
+    for line in lines:
+        for document, linked in linked_places(reader, Place(kernel, line), others).items():
+            found[document] |= linked
+    return {**found, kernel: lines} if kernel in found else found

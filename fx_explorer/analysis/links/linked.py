@@ -1,0 +1,224 @@
+"""What to light up: for a selected place, the lines of every shown document that are the same computation.
+
+Every step goes along links the compiler itself knew (``model.Link``, ``model.LineNode``, user stacks), never along names in a
+text. Fast enough for a cursor move: the walk runs inside SQLite and only the shown documents are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
+from fx_explorer.analysis.links.selection import ancestors, descendants, id_list, nodes_at, of_stage
+from fx_explorer.session import SessionReader
+
+SourceLine = tuple[int, int]
+"""SourceFile id and line from 1."""
+
+_ArtifactLines = dict[int, set[tuple[int, int]]]
+"""Artifact → (line from 1, or 0 for the whole; KernelCall or 0) that compute some nodes."""
+
+
+def linked_places(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
+    """Lines (from 0) of each shown document that are linked to ``place``; an empty set where nothing is.
+
+    From a node: everything it came from and everything that came of it. Between forward and backward the way leads up to the
+    Dynamo graph and down again. From a source line: what was computed on that line, at every stage. A line of the user's own
+    Triton kernel is that line in every text, and its calls elsewhere.
+    """
+    return Selection(reader, place).linked(shown)
+
+
+class Selection:
+    """A selected place, the nodes it stands for, and what follows from them: each computed once, when it is first needed.
+
+    Made once for a move of the cursor, and handed to whoever follows it, lights up what is linked or describes it.
+    """
+
+    def __init__(self, reader: SessionReader, place: Place) -> None:
+        self.reader = reader
+        self.place = place
+
+    def linked(self, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
+        """As ``linked_places``."""
+        return {document: self.lines_in(document) for document in shown}
+
+    def lines_in(self, document: Document) -> frozenset[int]:
+        own = frozenset([self.place.line]) if document == self.place.document else frozenset()
+        if document.kind == "graph":
+            return own | self._rows_of_graph(document)
+        if document.kind == "source":
+            return own or self._lines_of_source(document)
+        return own | self._lines_of_artifact(document) | self._lines_of_bytecode(document)
+
+    @cached_property
+    def nodes(self) -> list[int]:
+        """Ids of the nodes at the place."""
+        return nodes_at(self.reader, self.place)
+
+    @cached_property
+    def own_lines(self) -> list[model.LineSource]:
+        """Of a Triton kernel of the user's: the selected line, in the user's file and in the kernels."""
+        return own_lines_at(self.reader, self.place)
+
+    @cached_property
+    def relatives(self) -> frozenset[int]:
+        """Ancestors and descendants. A source line is the beginning of everything: it only has descendants; but that of a
+        kernel is reached from its calls."""
+        is_beginning = self.place.document.kind == "source" and not self.own_lines
+        return self.below if is_beginning else self.family
+
+    @cached_property
+    def below(self) -> frozenset[int]:
+        """The nodes and all that came of them, at every later stage."""
+        return descendants(self.reader, self.nodes)
+
+    @cached_property
+    def family(self) -> frozenset[int]:
+        """The same, and all they come from."""
+        return self.below | ancestors(self.reader, self.nodes)
+
+    @cached_property
+    def computing(self) -> frozenset[int]:
+        """Artifacts with a line that computes one of the family."""
+        return frozenset(self._computing_lines if self.relatives is self.family else artifact_lines(self.reader, self.family))
+
+    @cached_property
+    def across(self) -> frozenset[int]:
+        """The same computation in the other direction: up to the Dynamo graph and down again."""
+        return descendants(self.reader, of_stage(self.reader, self.relatives, "dynamo"))
+
+    def _is_across(self, document: Document) -> bool:
+        here, there = self.place.document.direction, document.direction
+        return bool(here and there and here != there)
+
+    def _rows_of_graph(self, document: Document) -> frozenset[int]:
+        graph = self.reader.get(model.Graph, document.id)
+        first, end = graph.first_node, graph.first_node + graph.node_count
+        family = self.across if self._is_across(document) else self.relatives
+        return frozenset(node - first for node in family if first <= node < end)
+
+    # source
+
+    @cached_property
+    def stacks(self) -> list[tuple[model.Frame, ...]]:
+        """The distinct user stacks of the selected nodes; of what they came from when they have none themselves."""
+        return self._stacks_of(self.nodes) or self._stacks_of(self.relatives)
+
+    def _stacks_of(self, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
+        found = self.reader.query(
+            "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value WHERE node.stack",
+            (id_list(nodes),),
+        )
+        return [stack.frames for stack in self.reader.by_ids(model.Stack, [row[0] for row in found])]
+
+    def _lines_of_source(self, document: Document) -> frozenset[int]:
+        """The innermost frame of each stack that lies in this file; of an instruction its line, which may have no node."""
+        path = self.reader.get(model.SourceFile, document.id).path
+        if self.place.document.language == "bytecode":
+            return frozenset(line - 1 for file, line in self.instructed if file == document.id)
+        if own := frozenset(row.source_line - 1 for row in self.own_lines if row.file == document.id):
+            return own
+        innermost = (next((f.line for f in reversed(stack) if f.file == path), 0) for stack in self.stacks)
+        return frozenset(line - 1 for line in innermost if line) or self._definitions(document)
+
+    def _definitions(self, document: Document) -> frozenset[int]:
+        """In a file that calls nothing: the kernels of the user's that compute the selection."""
+        places = (definition(self.reader, artifact) for artifact in self._computing_lines)
+        return frozenset(place.line for place in places if place and place.document == document)
+
+    @cached_property
+    def instructed(self) -> list[SourceLine]:
+        """The source line that the selected instruction belongs to; of a call of the compiled graph, all lines of the graph."""
+        artifact, line = self.place.document.id, self.place.line + 1
+        rows = self.reader.sources_of_line(artifact, line)
+        called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
+        return [(row.file, row.source_line) for row in rows] + self._innermost(self._stacks_of(called))
+
+    def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
+        """Of each stack, the innermost frame in every file."""
+        files = self._file_ids
+        innermost = ({frame.file: frame.line for frame in stack} for stack in stacks)
+        return [(files[file], line) for lines in innermost for file, line in lines.items() if file in files]
+
+    @cached_property
+    def _file_ids(self) -> dict[str, int]:
+        return dict(self.reader.query("SELECT path, id FROM source_file"))
+
+    # artifacts
+
+    @cached_property
+    def _computing_lines(self) -> _ArtifactLines:
+        return self._with_own(artifact_lines(self.reader, self.relatives))
+
+    @cached_property
+    def _computing_lines_across(self) -> _ArtifactLines:
+        return self._with_own(artifact_lines(self.reader, self.across))
+
+    def _with_own(self, computing: _ArtifactLines) -> _ArtifactLines:
+        for row in self.own_lines:
+            computing.setdefault(row.artifact, set()).add((row.line, 0))
+        return computing
+
+    def _lines_of_artifact(self, document: Document) -> frozenset[int]:
+        computing = self._computing_lines_across if self._is_across(document) else self._computing_lines
+        lines = {line for line, _ in computing.get(document.id, ())}
+        if document.stage == "output_code":
+            lines |= lines_in_output_code(self.reader, document.id, computing)
+        own = lines - {0}
+        return frozenset(line - 1 for line in own) if own or not lines else frozenset([0])
+
+    def _lines_of_bytecode(self, document: Document) -> frozenset[int]:
+        """Instructions of the innermost frame that this code object has lines of."""
+        if document.language != "bytecode":
+            return frozenset()
+        lines: dict[SourceLine, set[int]] = {}
+        for row in self.reader.sources_of_lines(document.id):
+            lines.setdefault((row.file, row.source_line), set()).add(row.line - 1)
+        if self.place.document.kind == "source":
+            return frozenset(lines.get((self.place.document.id, self.place.line + 1), ()))
+        if self.place.document.language == "bytecode":
+            return frozenset(row for line in self.instructed for row in lines.get(line, ()))
+        wanted: set[int] = set()
+        for stack in self.stacks:
+            frames = ((self._file_ids.get(frame.file, 0), frame.line) for frame in reversed(stack))
+            wanted |= next((lines[frame] for frame in frames if frame in lines), set())
+        return frozenset(wanted)
+
+
+def artifact_lines(reader: SessionReader, nodes: Iterable[int]) -> _ArtifactLines:
+    """Every line of every artifact that computes one of these nodes."""
+    found: _ArtifactLines = {}
+    rows = reader.query(
+        "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
+        "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value",
+        (id_list(nodes),),
+    )
+    for artifact, line, call in rows:
+        found.setdefault(artifact, set()).add((line, call))
+    return found
+
+
+def lines_in_output_code(reader: SessionReader, output_code: int, computing: _ArtifactLines) -> set[int]:
+    """Lines (from 1) of kernels where they stand in the output code, and of the calls the wrapper makes."""
+    # The + keeps SQLite from going through all kernels of the output code instead of those few.
+    kernels = reader.query(
+        "SELECT kernel.id, kernel.artifact, kernel.first_line FROM json_each(?) AS wanted "
+        "CROSS JOIN kernel ON kernel.artifact = wanted.value WHERE +kernel.output_code=?",
+        (id_list(computing), output_code),
+    )
+    lines: set[int] = set()
+    called: dict[int, set[int]] = {}
+    for kernel, artifact, first_line in kernels:
+        lines |= {first_line + line - 1 for line, _ in computing[artifact] if line and first_line}
+        called[kernel] = {call for _, call in computing[artifact]}
+    calls = reader.query(
+        "SELECT kernel_call.id, kernel_call.kernel, kernel_call.line "
+        "FROM json_each(?) AS wanted JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
+        (id_list(called),),
+    )
+    lines |= {line for call, kernel, line in calls if call in called[kernel] or 0 in called[kernel]}
+    return lines

@@ -1,0 +1,96 @@
+"""Which nodes a place stands for: the row of a graph, a source line, a line of a kernel, of output code, of bytecode.
+
+This is the first half of following a link; ``linked.py`` goes on from the nodes to every other document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.links.own_kernels import callers, kernel_around, own_lines_at
+from fx_explorer.session import SessionReader
+
+
+def nodes_at(reader: SessionReader, place: Place) -> list[int]:
+    """Ids of the nodes at a place, in the order of the file. A line of a Triton kernel of the user's stands for its calls."""
+    document = place.document
+    if document.kind == "graph":
+        graph = reader.get(model.Graph, document.id)
+        return [graph.first_node + place.line] if 0 <= place.line < graph.node_count else []
+    if document.kind == "source":
+        return nodes_at_source(reader, document.id, place.line + 1) or callers(reader, own_lines_at(reader, place))
+    return sorted(
+        {row.node for row in line_nodes_at(reader, document.id, place.line + 1)} | set(_nodes_of_bytecode(reader, place))
+    )
+
+
+def nodes_at_source(reader: SessionReader, file: int, line: int) -> list[int]:
+    """Nodes whose innermost user frame is this line; when there is none, nodes whose stack passes through it."""
+    return reader.nodes_at_source(file, line, innermost=True) or reader.nodes_at_source(file, line)
+
+
+def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model.LineNode]:
+    """What line ``line`` (from 1) of an artifact computes, and how that is known.
+
+    A line of a kernel that is nobody's own (its signature, a declaration, a brace) stands for the whole kernel. In output code
+    the lines of a kernel's body are that kernel's lines, and a line that calls a kernel stands for that call.
+    """
+    own = reader.nodes_of_line(artifact, line)
+    if own:
+        return own
+    embedded = kernel_around(reader, artifact, line)
+    if embedded:
+        return line_nodes_at(reader, embedded.artifact, line - embedded.first_line + 1)
+    called = _nodes_of_call(reader, artifact, line)
+    return called or reader.nodes_of_line(artifact, 0)
+
+
+def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
+    """Nodes of the kernel call that the wrapper makes on this line."""
+    calls = reader.query(
+        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = kernel_call.kernel "
+        "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
+        (output_code, line),
+    )
+    rows = [row for call, artifact in calls for row in reader.nodes_of_line(artifact, 0) if row.call in (0, call)]
+    return rows or [row for _, artifact in calls for row in reader.nodes_of_line(artifact, 0)]
+
+
+def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
+    for row in reader.sources_of_line(place.document.id, place.line + 1):
+        yield from nodes_at_source(reader, row.file, row.source_line)
+
+
+def ancestors(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
+    """These nodes and all they come from, at every earlier stage."""
+    return _closure(reader, nodes, "child", "parent")
+
+
+def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
+    """These nodes and all that came of them, at every later stage."""
+    return _closure(reader, nodes, "parent", "child")
+
+
+def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:
+    # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole model passes through.
+    found = reader.query(
+        "WITH RECURSIVE reached(id) AS (SELECT value FROM json_each(?) "
+        f"UNION SELECT link.{there} FROM reached JOIN link ON link.{here} = reached.id) SELECT id FROM reached",
+        (id_list(nodes),),
+    )
+    return frozenset(row[0] for row in found)
+
+
+def of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
+    """Those of the nodes that belong to a graph of this stage."""
+    ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))
+    wanted = sorted(nodes)
+    return [node for node in wanted if any(first <= node < end for first, end in ranges)]
+
+
+def id_list(ids: Iterable[int]) -> str:
+    """Ids as SQLite's ``json_each`` takes them: any number of them in one parameter."""
+    return json.dumps(list(ids))

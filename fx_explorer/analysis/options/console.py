@@ -1,0 +1,145 @@
+"""The console of options: what each does, the values in force in a session, who set them, and what else it could be. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.analysis.options.option_words import GROUPS, WORDS, OptionWords
+from fx_explorer.analysis.options.settings import read_settings
+from fx_explorer.analysis.words import listed
+from fx_explorer.model import OptionInForce, Setting
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOption:
+    """One option with its values in this session."""
+
+    group: str
+    """What it decides: ``graph breaks``."""
+    setting: Setting
+    words: OptionWords
+    in_force: tuple[OptionInForce, ...]
+    """Each value it had, in the order of their first use; empty when the session does not say."""
+
+    @property
+    def name(self) -> str:
+        return self.setting.full_name
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """JSON of each value that was in force, once; when the session does not say, what it was when the capture began."""
+        return tuple(dict.fromkeys(one.value for one in self.in_force)) or (self.setting.value,)
+
+    @property
+    def is_changed(self) -> bool:
+        return any(one.set_by != "default" for one in self.in_force) or self.values != (self.setting.default,)
+
+    @property
+    def set_by(self) -> str:
+        """Who set what is not the default, each once: ``program, fx-explorer``; ``default`` when nobody did."""
+        return ", ".join(dict.fromkeys(one.set_by for one in self.in_force if one.set_by != "default")) or "default"
+
+
+def is_called(full_name: str, name: str) -> bool:
+    """With or without its group; an empty name is that of every option."""
+    return name in ("", full_name, full_name.partition(".")[2])
+
+
+def console_options(reader: SessionReader) -> list[ConsoleOption]:
+    """In the order they are explained; what the torch of the session lacks, and sessions without a catalogue, have none."""
+    settings = {setting.full_name: setting for setting in read_settings(reader)}
+    values: dict[str, list[OptionInForce]] = defaultdict(list)
+    for row in reader.rows(OptionInForce):
+        if _is_json(row.value):
+            values[row.name].append(row)
+    return [
+        ConsoleOption(group, settings[name], words, tuple(values[name]))
+        for group, options in GROUPS.items()
+        for name, words in options.items()
+        if name in settings
+    ]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def choices_in_order(option: ConsoleOption) -> list[str]:
+    """JSON of its values: those with words first, in their order; empty when there are too many to list."""
+    told = [value for value in option.words.values if value in option.setting.choices]
+    return [*told, *(value for value in option.setting.choices if value not in told)]
+
+
+def next_value(option: ConsoleOption, value: object) -> object:
+    """The choice after this one, of those that there are words for; the value itself where there are none."""
+    choices = [json.loads(choice) for choice in choices_in_order(option) if meaning(option, choice) or not option.words.values]
+    at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
+    return choices[(at + 1) % len(choices)] if choices else value
+
+
+def meaning(option: ConsoleOption, value: str) -> str:
+    """What a value (JSON) of it means; empty where its words are enough."""
+    return option.words.values.get(value, "")
+
+
+def origins(option: ConsoleOption, folder: Path | None = None) -> list[str]:
+    """``false: set at train.py:5 for f``, one for each value and who set it; ``folder``: where paths are relative to."""
+    functions: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in option.in_force:
+        functions[row.value, _who(row, folder)].append(row.function)
+    if len(functions) == 1:
+        return [f"{value}: {who}" for value, who in functions]
+    return [f"{value}: {who}{_for(names)}" for (value, who), names in functions.items()]
+
+
+def _for(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(filter(None, names)))
+    return f" for {listed(known)}" if known else ""
+
+
+def _who(row: OptionInForce, folder: Path | None) -> str:
+    if row.set_by == "default":
+        return "the default"
+    if row.set_by == "environment":
+        return f"set by the environment variable {row.variable}"
+    if row.set_by == "fx-explorer":
+        return "an option of fx-explorer"
+    return f"set at {_relative(row.file, folder)}:{row.line}" if row.file else f"set by the program{_side_effect(row)}"
+
+
+_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")
+
+
+def _side_effect(row: OptionInForce) -> str:
+    """torch sets some configs itself while it compiles for that argument (eval_frame.py, make_set_enable_dynamic)."""
+    return ", or by its argument dynamic" if row.name in _BY_DYNAMIC else ""
+
+
+def _relative(file: str, folder: Path | None) -> str:
+    path = Path(file)
+    return str(path.relative_to(folder)) if folder and path.is_relative_to(folder) else file
+
+
+def explained(setting: Setting) -> OptionWords:
+    """Our words for any option; of those outside the console, the first sentence of torch's."""
+    return WORDS.get(setting.full_name) or OptionWords(_first_sentence(setting.help))
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return paragraph.split(". ")[0].rstrip(".")
+
+
+def order_of(settings: Iterable[Setting]) -> list[Setting]:
+    """The console first, in its order, then everything else in torch's."""
+    place = {name: position for position, name in enumerate(WORDS)}
+    return sorted(settings, key=lambda setting: place.get(setting.full_name, len(place)))

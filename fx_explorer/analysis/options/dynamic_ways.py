@@ -1,0 +1,92 @@
+"""What came of trying ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic``: a table, a verdict, and what to write.
+
+The command and the app say the same, because both ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer.analysis.guards.guard_tree import plain_source
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial
+
+HEADER = ("way", "compiled", "graphs", "guards", "free sizes", "fixed sizes", "kernels", "compile s", "other inputs")
+
+ALWAYS = "torch.compile(…, dynamic=True)"
+
+
+def cells(trial: DynamicTrial) -> tuple[str, ...]:
+    """Under HEADER; of a program that did not come to its end the way, and why in the last place."""
+    if not trial.is_whole:
+        return (trial.way, *[""] * (len(HEADER) - 2), told(trial))
+    compiled = f"{trial.compilations} ({trial.recompiles} again)" if trial.recompiles else str(trial.compilations)
+    numbers = (trial.graphs, trial.guards, trial.symbols, trial.specialized, trial.kernels)
+    return (trial.way, compiled, *map(str, numbers), f"{trial.compile_s:.1f}", told(trial))
+
+
+def told(trial: DynamicTrial) -> str:
+    """What becomes of the other inputs and why; or how the program ended."""
+    if not trial.is_whole:
+        return f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}".removesuffix(": ")
+    return f"{trial.others or 'not known'}: {trial.reason}".removesuffix(": ")
+
+
+def advice(trials: Sequence[DynamicTrial]) -> str:
+    """What to write into the program, a line for each size; empty when nothing helps, or nothing is needed."""
+    found = {trial.way: trial for trial in trials}
+    if _fits(found.get("dynamic=None")):
+        return ""
+    marked = found.get("mark_dynamic")
+    if marked and _fits(marked) and marked.free_sizes:
+        return "\n".join(f"torch._dynamo.mark_dynamic({plain_source(name)}, {size})" for name, size in marked.free_sizes)
+    return ALWAYS if _fits(found.get("dynamic=True")) else ""
+
+
+def verdict(trials: Sequence[DynamicTrial]) -> str:
+    """In a few sentences; of those that were tried so far."""
+    parts = [_best(trials)] if trials else []
+    parts += [f"{trial.way} did not come to its end: {told(trial)}." for trial in trials if not trial.is_whole]
+    if len(trials) < len(WAYS):
+        parts.append(f"{len(trials)} of {len(WAYS)} ways were tried.")
+    return " ".join(part for part in parts if part)
+
+
+def _best(trials: Sequence[DynamicTrial]) -> str:
+    found = {trial.way: trial for trial in trials}
+    default, marked, always = (found.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True"))
+    if _fits(default):
+        return "The compiled code takes the other inputs as it is: nothing has to be marked."
+    if marked and _fits(marked) and marked.free_sizes:
+        return f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. {_default(default)}".rstrip()
+    if _fits(always):
+        return f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}".rstrip()
+    refused = next((trial for trial in (marked, always, default) if trial and trial.others == "compiled again"), None)
+    if refused:
+        return f"No way makes one compilation serve both: {first_line(refused.reason)}."
+    reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
+    return f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}." if reason else ""
+
+
+def _fits(trial: DynamicTrial | None) -> bool:
+    return trial is not None and trial.is_whole and trial.others == "used again"
+
+
+def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
+    if always is None or not _fits(always):
+        return ""
+    if (always.symbols, always.guards) == (marked.symbols, marked.guards):
+        return "; dynamic=True does the same"
+    return f"; dynamic=True does too, with {counted(always.symbols, 'free size')} in place of {marked.symbols}"
+
+
+def _but_not(marked: DynamicTrial | None) -> str:
+    if marked is None or not marked.is_whole or marked.others != "compiled again":
+        return ""
+    return f", mark_dynamic does not ({first_line(marked.reason)})"
+
+
+def _default(default: DynamicTrial | None) -> str:
+    if default is None or default.others != "compiled again":
+        return ""
+    return "By default torch compiles once more when a size has changed, and keeps that size variable from then on."

@@ -1,0 +1,227 @@
+"""Conditions a session must meet, for CI: each is judged by the numbers that the overview and the reports show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.guards.kinds import check_count
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.children import children, finding_in_words
+from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.recompiles.causes import causes, limit_hits
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.variants.ways import first_ways
+from fx_explorer.analysis.words import counted, first_line, listed
+from fx_explorer.session import SessionReader
+
+OTHERS_NAMED = 5
+"""Places a failure names beside the first; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a condition does not allow, at the user's line."""
+
+    file: str
+    """Empty when neither torch nor the session knows one; ``line`` is 0 then."""
+    line: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition, judged."""
+
+    condition: str
+    """As it is asked for on the command line: ``max-graph-breaks``."""
+    limit: int
+    measured: str
+    """``3 graph breaks, 0 allowed``."""
+    findings: tuple[Finding, ...] = ()
+    """What is not allowed, in the order of the overview; empty when the condition is met."""
+    is_met: bool = True
+    allowed_by: str = ""
+    """For what every check requires unasked: the option that does without."""
+
+    @property
+    def option(self) -> str:
+        if self.allowed_by:
+            return f"if that is meant: --{self.allowed_by}"
+        return f"--{self.condition}" + ("" if self.condition == "no-skipped-frames" else f" {self.limit}")
+
+    @property
+    def in_words(self) -> str:
+        """One line: the first place, what was measured and asked for, what stands there, and the other places."""
+        first, *others = self.findings or (Finding("", 0, ""),)
+        told = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
+        elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
+        if elsewhere:
+            told += f"; also {listed(elsewhere, OTHERS_NAMED)}"
+        return f"{first.where}: {told}" if first.where else told
+
+
+Judge = Callable[[SessionReader, int], Check]
+
+
+def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
+    """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
+    judged = [judge(reader, wanted[name]) for name, judge in CONDITIONS.items() if name in wanted]
+    return [one if one.is_met else placed(reader, one) for one in judged]
+
+
+def relative_to(check: Check, folder: Path) -> Check:
+    """The same with files below ``folder`` named from there, as compilers name them."""
+    return replace(check, findings=tuple(replace(f, file=relative_path(f.file, folder)) for f in check.findings))
+
+
+def relative_path(file: str, folder: Path) -> str:
+    path = Path(file)
+    for child, parent in ((path, folder), (path.resolve(), folder.resolve())):
+        if path.is_absolute() and child.is_relative_to(parent):
+            return str(child.relative_to(parent))
+    return file
+
+
+# what is asked for
+
+
+def _graph_breaks(reader: SessionReader, limit: int) -> Check:
+    hits = totals(reader).graph_break_hits + children(reader).graph_breaks
+    return _at_most("max-graph-breaks", limit, hits, counted(hits, "graph break"), _break_findings(reader))
+
+
+def _break_sites(reader: SessionReader, limit: int) -> Check:
+    """A line that breaks in the program and in a child process alike is one place."""
+    there = {(one.file, one.line, one.cause or one.text) for one in children(reader).of("break")}
+    own = {(one.file, one.line, one.registry_id or one.reason) for one in distinct_breaks(reader)}
+    sites = totals(reader).graph_breaks + len(there - own)
+    return _at_most("max-break-sites", limit, sites, f"graph breaks in {counted(sites, 'place')}", _break_findings(reader))
+
+
+def _recompiles(reader: SessionReader, limit: int) -> Check:
+    number = totals(reader).recompiles + children(reader).recompiles
+    return _at_most("max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader))
+
+
+def _guards(reader: SessionReader, limit: int) -> Check:
+    """By compilation: guards are checked at each call of the function, and each compilation has its own."""
+    own = [
+        (Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
+        for one in first_ways(reader)
+        if (size := check_count(reader, one.id))
+    ]
+    there = [
+        (Finding(one.file, one.line, f"{plain_function(one.text)} in a child process"), one.count)
+        for one in children(reader).of("guards")
+    ]
+    sizes = sorted([*own, *there], key=lambda pair: -pair[1])
+    most = sizes[0][1] if sizes else 0
+    over = [replace(one, text=f"{one.text} has {counted(size, 'guard')}") for one, size in sizes if size > limit]
+    return _at_most("max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over))
+
+
+def _skipped_frames(reader: SessionReader, limit: int) -> Check:
+    left = list(_left_findings(reader))
+    measured = f"{counted(len(left), 'function')} left to Python"
+    return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
+
+
+def _graphs(reader: SessionReader, expected: int) -> Check:
+    graphs = totals(reader).graphs + children(reader).graphs
+    measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
+    if graphs == expected:
+        return Check("expect-graphs", expected, measured)
+    if graphs < expected:
+        findings = list(_left_findings(reader))
+    else:
+        compiled = (Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_ways(reader))
+        findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
+    return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
+
+
+def _at_most(condition: str, limit: int, number: int, measured: str, findings: Iterator[Finding]) -> Check:
+    said = f"{measured}, {limit:,} allowed"
+    return Check(condition, limit, said) if number <= limit else Check(condition, limit, said, tuple(findings), is_met=False)
+
+
+CONDITIONS: dict[str, Judge] = {
+    "max-graph-breaks": _graph_breaks,
+    "max-break-sites": _break_sites,
+    "max-recompiles": _recompiles,
+    "max-guards": _guards,
+    "no-skipped-frames": _skipped_frames,
+    "expect-graphs": _graphs,
+}
+"""Name → its judge."""
+
+
+# where it is
+
+
+def _break_findings(reader: SessionReader) -> Iterator[Finding]:
+    for one in distinct_breaks(reader):
+        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+        yield Finding(one.file, one.line, first_line(one.in_words) + times)
+    yield from _findings_of_children(reader, "break")
+
+
+def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[Finding]:
+    found = children(reader)
+    for one in found.left if kind == "left" else found.of(kind):
+        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+        yield Finding(one.file, one.line, finding_in_words(one) + times)
+
+
+def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
+    for one in causes(reader):
+        yield Finding(one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}")
+    yield from _findings_of_children(reader, "recompile")
+
+
+def _left_findings(reader: SessionReader) -> Iterator[Finding]:
+    """Functions that run uncompiled, those that failed included; not those without anything to compile."""
+    limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
+    left = left_to_python(reader)
+    for one in left:
+        said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
+        if not one.has_nothing_to_compile:
+            yield Finding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
+    told = {(one.file, one.line) for one in left}
+    seen: set[Finding] = set()
+    for row in first_ways(reader):
+        found = _skipped(reader, row) if row.status in ("skipped", "failed") else None
+        if found and found not in seen and (found.file, found.line) not in told:
+            seen.add(found)
+            yield found
+    yield from _findings_of_children(reader, "left")
+
+
+def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
+    hit = next((hit for hit in limit_hits(reader) if hit.compilation == one.name), None)
+    if hit:
+        return Finding(hit.file, hit.line, hit.in_words)
+    text = f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: {first_line(one.error)}"
+    return Finding(one.file, one.line, text.removesuffix(": "))
+
+
+def placed(reader: SessionReader, check: Check) -> Check:
+    """A failure leads to a line: where torch names none, to the first function that was compiled, else to the target."""
+    somewhere = _somewhere(reader)
+    findings = check.findings or (Finding("", 0, ""),)
+    return replace(check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings))
+
+
+def _somewhere(reader: SessionReader) -> Finding:
+    compiled = next((one for one in first_ways(reader) if one.file and one.line), None)
+    if compiled:
+        return Finding(compiled.file, compiled.line, "")
+    file = (reader.meta("target") or {}).get("file") or ""
+    return Finding(file, 1 if file else 0, "")

@@ -1,0 +1,49 @@
+"""What the user's program printed, and what went wrong in it, with the user's line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import compilation_names
+from fx_explorer.analysis.documents import Place, place_of_source
+from fx_explorer.session import SessionReader
+
+_FRAME = re.compile(r'^\s*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedFailure:
+    failure: model.Failure
+    compilation: str
+    traceback: str
+    """Whole, as Python wrote it; empty when there is none. From outside: show it printable."""
+    place: Place | None
+    """The innermost line of the traceback that is the user's own."""
+
+
+def console_lines(reader: SessionReader, start: int = 0, stop: int | None = None) -> list[model.ConsoleLine]:
+    """One page of the program's output, in order. Texts may hold terminal escapes: show them, never send them."""
+    limit = -1 if stop is None else stop - start
+    return reader.rows(model.ConsoleLine, offset=start, limit=limit)
+
+
+def failures(reader: SessionReader) -> list[ExplainedFailure]:
+    """Everything that went wrong, in the order it happened."""
+    names = compilation_names(reader)
+    user_files = {f.path: f.id for f in reader.rows(model.SourceFile) if f.is_user}
+    found = []
+    for failure in reader.rows(model.Failure):
+        traceback = reader.text(failure.text)
+        place = _innermost(reader, traceback, user_files)
+        found.append(ExplainedFailure(failure, names.get(failure.compilation, ""), traceback, place))
+    return found
+
+
+def _innermost(reader: SessionReader, traceback: str, user_files: dict[str, int]) -> Place | None:
+    frames = [(found["path"], int(found["line"])) for found in _FRAME.finditer(traceback)]
+    for path, line in reversed(frames):
+        if path in user_files:
+            return place_of_source(reader, user_files[path], line)
+    return None

@@ -1,0 +1,77 @@
+"""How a run ended and what went wrong in it, as facts for the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.overview.console import failures
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.session import SessionReader
+
+
+def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
+    """How it ended (``waiting``: or where it waits), what failed on the way, and whether anything was built."""
+    outcome = reader.meta("outcome")
+    if waiting:
+        yield waiting
+    elif outcome is None:
+        progress = reader.meta("progress", "")
+        yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
+    else:
+        yield _ended(reader, model.Outcome.from_json(outcome))
+    for found in failures(reader):
+        failure, message = found.failure, first_line(found.failure.message)
+        if failure.where == "compiler":
+            yield Fact("run", "problem", f"The compiler failed: {message}", place=found.place, view="console")
+        elif failure.where == "measuring":
+            yield Fact("run", "notice", message, place=found.place, view="console")
+        elif failure.where == "recorder":
+            stage = f" ({failure.stage})" if failure.stage else ""
+            yield Fact("run", "notice", f"One view could not be recorded{stage}: {message}", view="console")
+    is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
+    if outcome is not None and not reader.meta("build", True) and not is_virtual and reader.count(model.Kernel):
+        detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
+        yield Fact("run", "good", "This was an inspection: nothing was built.", detail, view="kernels")
+
+
+def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
+    name = (reader.meta("target") or {}).get("name", "The program")
+    early = ", although more of it was left to run" if outcome.is_early else ""
+    told = {
+        "finished": f"{name} ran to its end.",
+        "raised": f"{name} stopped with an error.",
+        "exited": f"{name} ended the program itself (exit status {outcome.exit_code}){early}.",
+        "killed": f"{name} was killed.",
+        "timed_out": f"{name} took too long and was stopped.",
+        "cancelled": "The capture was cancelled; what was seen until then is kept.",
+        "incomplete": f"{name} went on to its end, but not all of it could be recorded.",
+        "not_started": "Nothing was compiled: the target could not be started.",
+    }
+    if outcome.went_well:
+        severity: Severity = "notice" if outcome.is_early else "good"
+    else:
+        severity = "notice" if outcome.kind == "cancelled" else "problem"
+    place = next((f.place for f in failures(reader) if f.place and f.failure.where == "program"), None)
+    detail = outcome.message or what_ran(reader)
+    return Fact("run", severity, told[outcome.kind], detail, place, "overview" if severity == "good" else "console")
+
+
+def what_ran(reader: SessionReader) -> str:
+    """``model with 2,762 parameters · forward and backward · cpu · torch 2.13.0``; what is not known is left out."""
+    target, environment = reader.meta("target") or {}, reader.meta("environment") or {}
+    request = reader.meta("request") or {}
+    parameters = target.get("parameters") or 0
+    kind = {"module": "model", "function": "function", "script": "script"}.get(target.get("kind", ""), "")
+    size = f"{kind} with {counted(parameters, 'parameter')}" if kind and parameters else kind
+    if target.get("train") or reader.count(model.Graph, stage="backward"):
+        trained = "forward and backward"
+    else:
+        trained = "forward only" if reader.count(model.Graph) else ""
+    torch = f"torch {environment['torch']}" if environment.get("torch") else ""
+    backend = request.get("backend", "inductor")
+    gpu = environment.get("virtual_gpu")
+    device = f"virtual {gpu}" if gpu else environment.get("device", "")
+    told = (size, trained, device, torch, f"backend {backend}" if backend != "inductor" else "")
+    return " · ".join(part for part in told if part)

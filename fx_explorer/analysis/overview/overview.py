@@ -1,0 +1,286 @@
+"""The overview: what torch.compile did, told to somebody who knows no torch-internal word.
+
+Every fact is counted by the module that owns the question and leads to the place or view that says more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.guards.kinds import check_count
+from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.children import children, children_facts
+from fx_explorer.analysis.overview.ending import run_facts
+from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.regional_facts import regional_facts
+from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
+from fx_explorer.analysis.regions.nested_regions import nested_region_facts
+from fx_explorer.analysis.saved import COMPUTED, kept_bytes, saved_total, saved_values
+from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
+from fx_explorer.analysis.totals import Totals, totals
+from fx_explorer.analysis.variants.branches import branches
+from fx_explorer.analysis.variants.ways import among, first_ways, in_use
+from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
+from fx_explorer.session import SessionReader
+
+SHOWN_AT_MOST = 5
+"""Breaks and recompiles told one by one; the rest is counted and a view away."""
+
+
+def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
+    """What happened, in the order a reader asks for it; the last fact says what to look at first.
+
+    ``waiting``: what there is to say of a compiler that waits for the user, which no session knows.
+    """
+    figures = totals(reader)
+    facts = [
+        *run_facts(reader, waiting),
+        *virtual_gpu_facts(reader),
+        *_graphs(reader, figures),
+        *children_facts(reader),
+        *nested_region_facts(reader),
+        *_changed_by_hand(reader),
+        *_other_ways(reader),
+        *_breaks(reader),
+        *_recompiles(reader, figures),
+        *_kernels(reader),
+        *regional_facts(reader),
+        *_memory(reader),
+        *_time(reader),
+    ]
+    return [*facts, *_first_look(reader, facts)]
+
+
+# graphs
+
+
+def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+    compilations = first_ways(reader)
+    for compilation in compilations:
+        if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
+            yield _not_compiled(reader, compilation)
+    if not figures.graphs:
+        if reader.meta("outcome") is not None:
+            yield _no_graph(reader)
+        return
+    used = in_use(reader)
+    graphs = among(used.graphs if used else None, "id")
+    operations = reader.query(f"SELECT sum(call_count) FROM graph WHERE stage='dynamo' AND parent=0 AND {graphs}")[0][0] or 0
+    found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
+    frames = len({c.frame for c in compilations})
+    if figures.graphs == 1 and not figures.graph_breaks:
+        what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
+        yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
+    elif figures.graph_breaks:
+        lines = counted(figures.graph_breaks, "line")
+        yield Fact("graphs", "notice", f"The code became {found}: it was cut at {lines}, listed below.", view="graphs")
+    else:
+        reason = f"{counted(frames, 'function')} compiled"
+        reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
+        yield Fact("graphs", "good", f"The code became {found} ({reason}), none of them cut.", view="graphs")
+
+
+def _all_was_compiled(reader: SessionReader) -> bool:
+    """Whether the run came to its end, in one process, and nothing that torch was given failed or was left to Python."""
+    outcome = reader.meta("outcome")
+    if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
+        return False
+    refused = any(row.status in ("failed", "skipped", "left") for row in first_ways(reader))
+    return not refused and all(one.has_nothing_to_compile for one in left_to_python(reader))
+
+
+def _no_graph(reader: SessionReader) -> Fact:
+    """A graph break that caused it is the problem, and this is what came of it; else the function that was left to Python."""
+    if reader.count(model.GraphBreak):
+        return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
+    text = "No graph was made: nothing of this program was compiled."
+    if children(reader).graphs:
+        return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")
+    for left in left_to_python(reader):
+        if not left.has_nothing_to_compile:
+            return Fact("graphs", "problem", text, f"{plain_function(left.function)}: {left.in_words}", left.place, "breaks")
+    return Fact("graphs", "problem", text, view="graphs")
+
+
+def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact:
+    name = plain_function(compilation.function)
+    place = place_of_path(reader, compilation.file, compilation.line)
+    if compilation.status == "failed":
+        return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
+    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", compilation.error, place, "graphs")
+
+
+def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
+    done = reader.rows(model.Intervention)
+    if not done:
+        return
+    gates = listed(dict.fromkeys(f"after {model.GATE_WORDS[one.gate]}" for one in done if one.gate))
+    where = f" {gates}" if gates else ""
+    text = f"This was changed by hand{where}: {listed(one.title for one in done)}."
+    yield Fact("graphs", "notice", text, "From there on it is not what torch alone would have done.", view="graphs")
+
+
+def _other_ways(reader: SessionReader) -> Iterator[Fact]:
+    found = branches(reader)
+    if not found:
+        return
+    saved = sum(one.way.saved_s for one in found)
+    text = f"{counted(len(found), 'other way')} {'was' if len(found) == 1 else 'were'} tried from a gate"
+    text += f", which spared {seconds(saved)} of compiling again." if saved else "."
+    told = [f"[{one.way.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}" for one in found]
+    detail = listed(told, SHOWN_AT_MOST)
+    used = [one.way.name for one in found if one.way.in_use]
+    detail += f"; the program uses [{'], ['.join(used)}]" if used else ""
+    yield Fact("graphs", "notice", text, detail, view="graphs")
+
+
+def _breaks(reader: SessionReader) -> Iterator[Fact]:
+    found = distinct_breaks(reader)
+    if not found:
+        if reader.count(model.Graph):
+            never = ": Python never had to step in" if _all_was_compiled(reader) else ""
+            yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
+        return
+    for one in islice(found, SHOWN_AT_MOST):
+        yield _break(one)
+    if len(found) > SHOWN_AT_MOST:
+        yield Fact("breaks", "problem", f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.", view="breaks")
+
+
+def _break(one: DistinctBreak) -> Fact:
+    where = in_file(one.file, one.line) if one.file else "somewhere"
+    hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+    text = f"{where} cuts the graph{hits}: {one.in_words}."
+    detail = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
+    return Fact("breaks", "problem", text, detail, one.place, "breaks")
+
+
+def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+    for hit in limit_hits(reader):
+        refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
+        yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
+    refused_ones = {one.name for one in first_ways(reader) if reached_limit(one)}
+    found = [one for one in causes(reader) if one.compilation not in refused_ones]
+    for one in islice(found, SHOWN_AT_MOST):
+        text = f"{plain_function(one.function)} was compiled again: {first_line(one.in_words)}."
+        yield Fact("recompiles", "problem", text, _about_recompile(one), one.place, "guards")
+    if len(found) > SHOWN_AT_MOST:
+        more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
+        yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
+    guards = check_count(reader)
+    if guards:
+        times = figures.compilations
+        among = f", {guards:,} in all, each compilation its own" if times > 1 else f": {guards:,}"
+        text = f"The compiled code is used again as long as its guards hold{among}."
+        yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
+
+
+def _about_recompile(one: ExplainedRecompile) -> str:
+    file, line = one.called_from
+    caller = f", called from {in_file(file, line)}" if file else ""
+    graphs = f": {one.graphs}" if one.graphs else ""
+    told = (f"[{one.compilation}] after [{one.of}]{caller}{graphs}.", f"What to do: {one.remedy}" if one.remedy else "")
+    return "\n".join(part for part in told if part)
+
+
+def _dynamic_sizes(reader: SessionReader) -> str:
+    """``dynamic sizes: s0 (L['x'].size()[0], 4 now)``; empty when every size is fixed."""
+    symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
+    told = [f"{plain_size(source)} (now {symbol.hint or 'unknown'})" for source, symbol in symbols.items()]
+    return f"sizes that may change: {listed(told)}" if told else ""
+
+
+def plain_size(source: str) -> str:
+    """``L['x'].size()[0]`` → ``size 0 of x``; other sources as torch writes them."""
+    found = re.fullmatch(r"L\['(?P<name>\w+)'\](?P<rest>.*)\.size\(\)\[(?P<index>\d+)\]", source)
+    return f"size {found['index']} of {found['name']}{found['rest']}" if found else source
+
+
+# what came of it
+
+
+def _kernels(reader: SessionReader) -> Iterator[Fact]:
+    directions = kernels_by_direction(reader)
+    for found in directions:
+        yield Fact("kernels", "good", _kernels_text(found), view="kernels")
+    if not directions and reader.meta("outcome") is not None:
+        reasons = {((c.missing_stages or {}).get("kernel", ""), c.status == "failed") for c in reader.rows(model.Compilation)}
+        for reason, has_failed in sorted(pair for pair in reasons if pair[0]):
+            yield Fact("kernels", "notice" if has_failed else "good", f"No kernels were generated: {reason}.", view="kernels")
+
+
+def _kernels_text(found: DirectionKernels) -> str:
+    parts = []
+    if found.generated:
+        fused = f" doing {counted(found.operations_fused, 'operation')}" if found.operations_fused else ""
+        parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
+    if found.library_calls:
+        parts.append(f"{counted(found.library_calls, 'library call')} ({listed(map(plain_library, found.libraries))})")
+    parts += [counted(number, kind) for kind, number in Counter(found.control).items()]
+    return f"{(found.direction or 'all').capitalize()}: {listed(parts, len(parts))}."
+
+
+def plain_library(name: str) -> str:
+    """``extern_kernels.addmm`` → ``addmm``, ``torch.ops.aten.convolution.default`` → ``convolution``."""
+    return name.removeprefix("extern_kernels.").removeprefix("torch.ops.").removeprefix("aten.").removesuffix(".default")
+
+
+def _memory(reader: SessionReader) -> Iterator[Fact]:
+    every, computed, copies = saved_total(reader), saved_total(reader, *COMPUTED), saved_total(reader, "copy")
+    if not every.count:
+        return
+    biggest = saved_values(reader)[0]
+    saved = biggest.saved
+    detail = f"biggest: {saved.name} {tensor(saved.dtype, saved.shape)} {size(kept_bytes(saved) or 0)}"
+    if copies.count:
+        detail += f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
+    if every.unknown_sizes:
+        detail += f"; {counted(every.unknown_sizes, 'size')} not known"
+    kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
+    text = f"For the backward the forward keeps {kept if computed.count else 'nothing it computed'}"
+    others = every.size_bytes - computed.size_bytes
+    text += f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
+    yield Fact("memory", "good", text, detail, biggest.place, "memory")
+
+
+def _time(reader: SessionReader) -> Iterator[Fact]:
+    times = stage_times(reader)
+    if not times.total_s:
+        return
+    most = sorted(times.by_stage.items(), key=lambda item: -item[1])[:3]
+    told = [f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})" for stage, spent in most]
+    yield Fact("time", "good", f"Compiling took {seconds(times.total_s)}.", "; ".join(told), view="time")
+
+
+def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
+    """The worst thing, else a question about the device, else the first thing worth noticing, else what is worth seeing.
+
+    Where a run that went well made nothing, how it ended says what to do. "No problem was found" is said only where no fact
+    above is a problem, and alone only where none is a notice either.
+    """
+    outcome = reader.meta("outcome")
+    if outcome is None:
+        return
+    problems = [fact for fact in facts if fact.severity == "problem"]
+    notices = [fact for fact in facts if fact.severity == "notice"]
+    if problems:
+        worst, said = problems[0], model.Outcome.from_json(outcome).message
+        yield Fact("next", "notice", f"Look first at: {worst.text}", worst.detail or said, worst.place, worst.view)
+    elif asked := first_question(facts):
+        yield Fact("next", "notice", f"Look first at: {asked.text}", asked.detail, asked.place, asked.view)
+    elif notices:
+        first = notices[0]
+        yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)
+    elif reader.count(model.Kernel):
+        yield Fact("next", "good", "No problem was found. See which of your lines became which kernel.", view="source")
+    elif reader.count(model.Graph):
+        yield Fact("next", "good", "No problem was found. See the graphs your code became.", view="graphs")

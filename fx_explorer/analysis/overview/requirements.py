@@ -1,0 +1,95 @@
+"""What every check requires unasked: without it the conditions say nothing of the program, and hold for the wrong reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.outline import plain_function
+from fx_explorer.analysis.overview.checks import Check, Finding, placed
+from fx_explorer.analysis.overview.children import children
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.session import SessionReader
+from fx_explorer.session.raised import raised_compilations
+
+Requirement = Callable[[SessionReader, str], "Check | None"]
+
+
+def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[Check]:
+    """Those that are not met, but for the ``allowed`` ones (names of REQUIREMENTS)."""
+    judged = (require(reader, name) for name, require in REQUIREMENTS.items() if name not in allowed)
+    return [placed(reader, check) for check in judged if check]
+
+
+def has_compiled(reader: SessionReader) -> bool:
+    """Whether Dynamo made a graph, in the program or in a process of it."""
+    return bool(totals(reader).graphs or children(reader).graphs)
+
+
+def _something(reader: SessionReader, name: str) -> Check | None:
+    if has_compiled(reader):
+        return None
+    outcome = _outcome(reader)
+    why = outcome.message if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0) else ""
+    return _unmet(name, "nothing was compiled, so every limit is kept", Finding("", 0, first_line(why)))
+
+
+def _whole_run(reader: SessionReader, name: str) -> Check | None:
+    """An exit status other than 0 is told by the exit code already."""
+    outcome = _outcome(reader)
+    if outcome is None or not outcome.is_early or outcome.exit_code:
+        return None
+    return _unmet(name, "the program left before its end", Finding(outcome.file, outcome.line, first_line(outcome.message)))
+
+
+def _seen(reader: SessionReader, name: str) -> Check | None:
+    unseen = children(reader).unseen
+    if not unseen:
+        return None
+    processes = counted(len(unseen), "child process")
+    findings = (Finding("", 0, f"{one.command or f'process {one.pid}'}: {one.unseen}") for one in unseen)
+    return _unmet(name, f"what {processes} compiled, if anything, is not known", *dict.fromkeys(findings))
+
+
+def _no_errors(reader: SessionReader, name: str) -> Check | None:
+    findings = list(dict.fromkeys(_errors(reader)))
+    if not findings:
+        return None
+    return _unmet(name, f"compiling raised an error {counted(len(findings), 'time')}", *findings)
+
+
+def _no_gaps(reader: SessionReader, name: str) -> Check | None:
+    """What a release of torch does not offer at all is no gap: its view says so."""
+    gaps = [one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"]
+    if not gaps:
+        return None
+    findings = dict.fromkeys(Finding("", 0, first_line(one.message)) for one in gaps)
+    return _unmet(name, f"{counted(len(gaps), 'record')} of torch's could not be taken", *findings)
+
+
+def _errors(reader: SessionReader) -> Iterator[Finding]:
+    for one in raised_compilations(reader):
+        text = f"{plain_function(one.function) or 'a function'} [{one.name}]: {first_line(one.error)}"
+        yield Finding(one.file, one.line, text)
+    for found in children(reader).of("error"):
+        yield Finding(found.file, found.line, f"{first_line(found.text)}, in a child process")
+
+
+REQUIREMENTS: dict[str, Requirement] = {
+    "nothing": _something,
+    "early-exit": _whole_run,
+    "unseen-children": _seen,
+    "compile-errors": _no_errors,
+    "gaps": _no_gaps,
+}
+"""What ``--allow-NAME`` does without → its judge."""
+
+
+def _unmet(name: str, measured: str, *findings: Finding) -> Check:
+    return Check(f"allow-{name}", 0, measured, findings, is_met=False, allowed_by=f"allow-{name}")
+
+
+def _outcome(reader: SessionReader) -> model.Outcome | None:
+    told = reader.meta("outcome")
+    return model.Outcome.from_json(told) if told else None

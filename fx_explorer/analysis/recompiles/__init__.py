@@ -1,0 +1,1 @@
+"""Why something was compiled again, and what avoids it."""

@@ -1,0 +1,320 @@
+"""What changed before a recompile: torch's guard, taken apart into the value, what it was and what it is, and told plainly."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+ChangeKind = Literal[
+    "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
+    "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend", "keys", "contains", "has",
+    "iterator", "function", "modes", "hooks", "relation", "marked", "gone", "kind", "other",
+]  # fmt: skip
+"""``range``: a dynamic size left the range the code is for; ``relation``: several sizes, or what a size is divided by.
+``number``: a Python number that was compiled in; ``value``: any other. ``object``: a name stands for another object;
+``function``: for one with other code; ``gone``: it was freed. ``same``: whether two inputs are one tensor. ``keys``: of a dict;
+``contains``: one key or member; ``has``: an attribute. ``modes`` and ``hooks``: what is active around the call. ``marked``: by
+mark_dynamic. ``kind``: a tensor of another layout or class. ``other``: not known."""
+
+Where = Literal["", "input", "attribute", "global"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    kind: ChangeKind
+    name: str
+    """As the user's code has it: ``x``, ``self.drop.training``, ``batch['ids']``; empty for a global setting of torch's."""
+    where: Where
+    old: str
+    """Empty when it is not known, as ``new``."""
+    new: str
+    words: str
+    """The change as a sentence without an end: ``size 0 of x was 8 and now is 12``."""
+    index: int | None = None
+    """The dimension, for ``size``, ``range``, ``stride`` and ``relation``."""
+    source: str = ""
+    """What torch calls it: ``L['self']._parameters['weight']``."""
+    other: str = ""
+    """``y, 0`` of two sizes that were taken for one."""
+
+
+def change_of(guard: str, source: str = "", old: str = "", new: str = "") -> Change:
+    """``guard`` as torch reports it; the rest as the session has it (model.Recompile), empty in sessions of old."""
+    guard = _FROM_NUMPY.sub(r"\1", guard)
+    for kind, pattern, words in _KINDS:
+        found = re.search(pattern, guard)
+        if found:
+            return _change(kind, words, found.groupdict(), source, old, new)
+    return Change("other", plain_name(source), _where(source), old, new, guard.strip())
+
+
+_SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
+"""What a guard looks at: ``L['x']``, ``G['scale']``, ``x``, ``self.power``; torch leaves ``L[…]`` out of its reports."""
+
+_CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
+
+_SIZE = rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]"
+
+_DEVICES = "CPU|CUDA|XPU|MPS|HPU|XLA|Meta|PrivateUse1"
+"""Dispatch keys that stand for a device (``c10/core/DispatchKey.h``)."""
+
+_FROM_NUMPY = re.compile(r"___from_numpy\(([^()]*)\)")
+"""An array of NumPy's is guarded as the tensor that torch makes of it."""
+
+_KEYED = (
+    rf"(?:len\({_SOURCE}\) != \d+|.*list\(dict\.keys\({_SOURCE.replace('P<source>', 'P<keyed>')}\)\)"
+    rf"|list\({_SOURCE.replace('P<source>', 'P<mapping>')}\.keys\(\)\) == )"
+)
+"""Guards about the keys of a dict: their number, each of them, or all."""
+
+_WAS = "{name} was {old} and now is {new}"
+
+_GRAD_MODE = "grad mode was {old} and now is {new} (torch.no_grad)"
+
+_KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
+    ("size", rf"tensor '{_SOURCE}' size mismatch at index (?P<index>\d+)\. {_CHANGE}", f"size {{index}} of {_WAS}"),
+    (
+        "stride",
+        rf"tensor '{_SOURCE}' stride mismatch at index (?P<index>\d+)\. {_CHANGE}",
+        "the memory layout of {name} changed (stride {index} was {old} and now is {new})",
+    ),
+    ("dtype", rf"tensor '{_SOURCE}' dtype mismatch\. {_CHANGE}", f"the dtype of {_WAS}"),
+    ("rank", rf"tensor '{_SOURCE}' rank mismatch\. {_CHANGE}", f"the number of dimensions of {_WAS}"),
+    (
+        "requires_grad",
+        rf"tensor '{_SOURCE}' requires_grad mismatch\. expected requires_grad=(?P<old>\d)",
+        "requires_grad of {name} was {old} and now is {new}",
+    ),
+    (
+        "device",
+        rf"tensor '{_SOURCE}' Tensor device index mismatch\. Expected device index to be (?P<old>-?\d+), actual (?P<new>-?\d+)",
+        "the device number of {name} was {old} and now is {new}",
+    ),
+    (
+        "device",
+        rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected DispatchKeySet\((?P<old>{_DEVICES})\b.*?\), "
+        rf"actual DispatchKeySet\((?!(?P=old)\b)(?P<new>{_DEVICES})\b",
+        "{name} was on {old} and now is on {new}",
+    ),
+    (
+        "kind",
+        rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected (?P<old>DispatchKeySet\(.*?\)), actual (?P<new>.*\))",
+        "{name} is another kind of tensor ({new}, not {old})",
+    ),
+    (
+        "type",
+        rf"expected type of '{_SOURCE}' to be a tensor type, ' but found <class '(?P<new>torch\.Tensor|.*Parameter)'>",
+        "{name} is a tensor of another class now: {new}",
+    ),
+    ("type", rf"expected type of '{_SOURCE}' to be a tensor type", "{name} was a tensor and now is {new}"),
+    (
+        "type",
+        rf"___check_type_id\({_SOURCE}, \d+\), type=<class '(?P<old>[^']+)'>",
+        "{name} was of type {old} and now is {new}",
+    ),
+    ("function", rf"___check_obj_id\({_SOURCE}\.__code__, \d+\)", "another function was given as {name}: {new}"),
+    ("object", rf"___check_obj_id\({_SOURCE}, \d+\)", "{name} stands for another object now: {new}"),
+    (
+        "gone",
+        rf"Cache line invalidated because {_SOURCE} got deallocated",
+        "{name} of the compiled code was freed, and its code with it",
+    ),
+    ("grad_mode", r"GLOBAL_STATE changed:.*\bgrad_mode\b", _GRAD_MODE),
+    ("global_state", r"GLOBAL_STATE changed: (?P<setting>.*\S)", "a global setting of torch's changed: {setting}"),
+    ("backend", r"BACKEND_MATCH failure", "another backend was given to torch.compile"),
+    (
+        "modes",
+        r"^___check_torch_function_mode_stack\(\)",
+        "other __torch_function__ modes are active (torch.device as a context is one)",
+    ),
+    ("global_state", r"CURRENT_DEVICE == (?P<old>\S+)", "torch.set_default_device was {old} and was changed"),
+    ("global_state", r"forward_ad\._current_level == (?P<old>-?\d+)", "the level of forward-mode differentiation changed"),
+    ("modes", r"compare_functorch_state\(", "another transform of torch.func (vmap, grad …) is around the call"),
+    (
+        "hooks",
+        r"top_saved_tensors_hooks ids == ",
+        "other hooks for saved tensors are active (torch.autograd.graph.saved_tensors_hooks)",
+    ),
+    (
+        "marked",
+        r"_has_dynamo_dim_marking|_dynamo_(?:weak_)?(?:dynamic|unbacked|strict_unbacked|static)_indices",
+        "a tensor has other marks (mark_dynamic, mark_static …) than the one compiled for",
+    ),
+    ("has", rf"^not hasattr\({_SOURCE}, '(?P<key>\w+)'\)", "{name} lacked the attribute {key}, and now has it"),
+    ("has", rf"^hasattr\({_SOURCE}, '(?P<key>\w+)'\)", "{name} had the attribute {key}, and now lacks it"),
+    (
+        "has",
+        rf"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source {_SOURCE}",
+        "an attribute of {name} that the code reads is no longer there",
+    ),
+    ("has", rf"^not ___dict_contains\('(?P<key>\w+)', {_SOURCE}\.__dict__\)", "{name} has got an attribute {key} of its own"),
+    (
+        "contains",
+        rf"^not (?:___dict_contains|set\.__contains__)\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)",
+        "{key} was not in {name}, and now is",
+    ),
+    ("contains", rf"^___dict_contains\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)", "{key} was in {name}, and now is not"),
+    ("contains", rf"^not set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)", "{key} was not in {name}, and now is"),
+    ("contains", rf"^set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)", "{key} was in {name}, and now is not"),
+    ("number", rf"^\(type\({_SOURCE}\) is float and __math_isnan", "{name} was nan and now is {new}"),
+    ("number", rf"^\(type\({_SOURCE}\) is complex and __math_isnan", "{name} was nan and now is {new}"),
+    (
+        "iterator",
+        rf"^___tuple_iterator_len\({_SOURCE}\) == (?P<old>\d+)",
+        "the iterator {name} had {old} items left, and now has {new}",
+    ),
+    (
+        "iterator",
+        rf"^___normalize_range_iter\({_SOURCE}\) == (?P<old>\(.*?\))",
+        "the range that {name} goes through was {old} (start, stop, step) and now is another",
+    ),
+    (
+        "iterator",
+        rf"^___\w*count_iter\w*\({_SOURCE}\) == (?P<old>\(.*?\))",
+        "the counter {name} was at {old} and now is elsewhere",
+    ),
+    ("keys", rf"^{_KEYED}", ""),
+    ("contains", rf"^KeyError on {_SOURCE}", "{name} is no longer there"),
+    ("same", r"Duplicate tensors found: \[(?P<names>.*?)\]", "the same tensor was given twice: {names}"),
+    (
+        "same",
+        rf"^{_SOURCE} is (?!None|True|False){_SOURCE.replace('P<source>', 'P<other>')}\s*$",
+        "{name} and {other} were one tensor and now are two",
+    ),
+    ("training", rf"^{_SOURCE}\.training == (?P<old>True|False)", f"{_WAS} (train() or eval() was called)"),
+    ("length", rf"^len\({_SOURCE}\) == (?P<old>\d+)", "the length of {name} was {old} and now is {new}"),
+    ("value", rf"^not {_SOURCE}\s*$", "{name} was empty or false and now is {new}"),
+    (
+        "range",
+        rf"^(?P<bound>\d+) <= {_SIZE} <= (?P<most>\d+)",
+        f"size {{index}} of {_WAS}; the compiled code is for {{bound}} to {{most}}",
+    ),
+    ("range", rf"^(?P<bound>\d+) <= {_SIZE}", f"size {{index}} of {_WAS}; the compiled code is for {{bound}} and more"),
+    ("range", rf"^{_SIZE} <= (?P<bound>\d+)", f"size {{index}} of {_WAS}; the compiled code is for {{bound}} and less"),
+    ("size", rf"^{_SIZE} == (?P<old>\d+)", f"size {{index}} of {_WAS}"),
+    (
+        "relation",
+        rf"^{_SIZE} == {_SIZE.replace('P<source>', 'P<other>').replace('P<index>', 'P<other_index>')}.*duck sizing",
+        "size {index} of {name} and size {other_index} of {other} were equal, and the compiled code takes them for one size",
+    ),
+    (
+        "relation",
+        r"^(?P<relation>[^#]*\.size\(\)\[\d+\][^#]*)",
+        "the sizes no longer fulfil what the code asked of them: {relation}",
+    ),
+    ("number", rf"^{_SOURCE} == (?P<old>-?\d[\w.+-]*)(?:$|\s)", _WAS),
+    ("value", rf"^{_SOURCE} (?:==|is) (?P<old>(?:'[^']*'|\"[^\"]*\"|[^\s#])+)", _WAS),
+)
+"""torch's sentences (``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose) and code parts (``torch/_dynamo/guards.py``)
+→ plain ones."""
+
+_DTYPES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+}
+"""C++ names of dtypes (``c10/core/ScalarType.h``) → Python's."""
+
+_WITHOUT_VALUES = {
+    _WAS: "{name} is no longer {old}, which the compiled code was made for",
+    _GRAD_MODE: "grad mode changed (torch.no_grad)",
+}
+"""For sessions that lack the new value."""
+
+
+def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str) -> Change:
+    reported = {key: text or "" for key, text in found.items()}
+    reported["source"] = reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
+    if kind == "keys":
+        return _keys_change(reported["source"], source, old, new)
+    if kind == "has" and source and plain_name(reported["source"]).startswith(f"{plain_name(source)}."):
+        reported["source"] = source  # torch 2.11 names the attribute that is gone, and not whose it was
+    named = plain_name(reported["source"]) + (".training" if kind == "training" else "")
+    was, is_now = _values(kind, reported, old, new)
+    where = _where(source or reported.get("source", ""))
+    if words in _WITHOUT_VALUES and not is_now:
+        words = _WITHOUT_VALUES[words]
+    if kind == "type" and is_now.startswith("object of class "):
+        is_now = is_now.replace("object of class", "of type")
+    told = words.format(
+        name=f"the global {named}" if where == "global" else named,
+        old=was or "another one",
+        new=is_now or "something else",
+        other=plain_name(reported.get("other", "")),
+        names=", ".join(plain_name(text.strip("\"' ")) for text in reported.get("names", "").split('", "')),
+        setting=reported.get("setting", ""),
+        index=reported.get("index", ""),
+        bound=reported.get("bound", ""),
+        most=reported.get("most", ""),
+        key=reported.get("key", ""),
+        other_index=reported.get("other_index", ""),
+        relation=_relation(reported.get("relation", "")),
+    )
+    index = int(reported["index"]) if reported.get("index") else None
+    other = f"{plain_name(reported['other'])}, {reported['other_index']}" if reported.get("other_index") else ""
+    return Change(kind, named, where, was, is_now, told, index, source or reported["source"], other)
+
+
+def _keys_change(reported: str, source: str, old: str, new: str) -> Change:
+    """``old`` and ``new``: the keys that only one side has, or all where their order differs (dynamo/guards/dict_keys.py)."""
+    name, where = plain_name(source or reported), _where(source or reported)
+    told = f"the global {name}" if where == "global" else name
+    if source.startswith("len("):  # no dict: a length, or a session of old
+        name = plain_name(source.removeprefix("len(").removesuffix(")"))
+        return Change("length", name, where, old, new, f"the length of {name} is another now: {new or 'not known'}")
+    if old and new and sorted(old.split(", ")) == sorted(new.split(", ")):
+        return Change("keys", name, where, old, new, f"the keys of {told} are in another order: {old} before, {new} now")
+    gone = f"{old} {_is_gone(old)}" if old else ""
+    added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new" if new else ""
+    what = " and ".join(part for part in (gone, added) if part) or "which ones is not known"
+    return Change("keys", name, where, old, new, f"{told} has other keys: {what}")
+
+
+def _is_gone(keys: str) -> str:
+    return "are gone" if ", " in keys or " and " in keys else "is gone"
+
+
+def _relation(code: str) -> str:
+    """``(L['x'].size()[0] % 8) == 0`` → ``(size 0 of x % 8) == 0``."""
+    return re.sub(
+        rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]", lambda m: f"size {m['index']} of {plain_name(m['source'])}", code
+    ).strip()
+
+
+def _values(kind: ChangeKind, reported: dict[str, str], old: str, new: str) -> tuple[str, str]:
+    """What it was and is. What the guard says goes before what was evaluated: for a tensor that is the tensor as a whole."""
+    was, is_now = (_DTYPES.get(text, text) for text in (reported.get("old", ""), reported.get("new", "")))
+    if kind == "requires_grad":
+        return str(was != "0"), str(was == "0")
+    if kind == "device" and not is_now.isdecimal():
+        return was.lower(), new or is_now.lower()
+    return was or old, is_now or new
+
+
+_BEHIND = re.compile(r"(?:\._modules|\._parameters|\._buffers|\.__dict__)\[['\"](\w+)['\"]\]")
+_FIRST = re.compile(r"^[LG]\[['\"](\w+)['\"]\]")
+
+
+def plain_name(source: str) -> str:
+    """``L['self']._modules['drop'].training`` → ``self.drop.training``."""
+    return _BEHIND.sub(r".\1", _FIRST.sub(r"\1", source)).removesuffix("._modules")
+
+
+def _where(source: str) -> Where:
+    source = re.sub(r"^(?:\w+[\w.]*\()+(?:'[^']*', )?", "", source)
+    if source.startswith("G["):
+        return "global"
+    name = plain_name(source)
+    if not name:
+        return ""
+    return "attribute" if re.match(r"^\w+\.(?!size\(|stride\()", name) else "input"

@@ -1,0 +1,208 @@
+"""What avoids a recompile, said of the very input, attribute or global that changed.
+
+Each sentence about sizes, numbers and dictionary keys was tried: tests/analysis/test_remedies_hold.py does what it says, and
+counts compilations. Where it depends on what the code does with the value, which a session does not tell, the sentence says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fx_explorer.analysis.recompiles.changes import Change
+from fx_explorer.analysis.words import listed
+
+NO_MORE = "torch made it variable in this compilation, so other values need no more."
+
+BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
+
+NOT_TRIED = "(this was not tried here)"
+
+Dimension = tuple[str, int]
+"""A tensor's name and which of its sizes: ``("x", 0)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizesThen:
+    """What a session tells of the sizes of the two calls."""
+
+    became_dynamic: bool = False
+    """torch made the size or number a symbol when it compiled again."""
+    is_specialized: bool = False
+    """torch made it a symbol first, and the code turned that into a constant."""
+    varied: tuple[Dimension, ...] = ()
+    """All sizes of inputs that were fixed in the compiled code and differed in the call that did not fit."""
+    alike: tuple[Dimension, ...] = ()
+    """Sizes that were equal to that one in the compiled call, and differ from it now."""
+
+
+def remedy(change: Change, reason: str = "", sizes: SizesThen | None = None) -> str:
+    """One to three sentences. ``reason``: torch's own words."""
+    sizes = sizes or SizesThen()
+    if change.kind in ("size", "range") and change.index is not None:
+        return _of_size(change, reason, sizes)
+    if change.kind == "number":
+        return _of_number(change, reason, sizes)
+    found = _REMEDIES.get(change.kind)
+    return found(change) if found else ""
+
+
+def _of_size(change: Change, reason: str, sizes: SizesThen) -> str:
+    where = f"{change.name}, {change.index}"
+    if {change.old, change.new} & {"0", "1"}:
+        return (
+            "Sizes 0 and 1 are compiled apart from all others, which is once each. "
+            f"torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids it, unless the code decides by that "
+            "size."
+        )
+    if change.kind == "range":
+        return f"The code decides by that size, and each side is compiled. {BOTH_STAY}"
+    if _is_parameter(change, reason):
+        return (
+            f"Keep {change.name} at one size: the sizes of parameters and buffers are compiled in, also with dynamic=True. For "
+            "a parameter torch._dynamo.config.force_parameter_static_shapes = False makes them variable from the second "
+            "compilation on."
+        )
+    if sizes.is_specialized:
+        return (
+            f"The code needs size {change.index} of {change.name} as a number, so each value is compiled, also with "
+            "dynamic=True (mark_dynamic raises an error there). Pad to one size, or take out what needs the number."
+        )
+    return _marks(change, sizes)
+
+
+def _is_parameter(change: Change, reason: str) -> bool:
+    """A session of old does not tell which attribute is one."""
+    is_unknown = change.where == "attribute" and not change.source
+    return (
+        "Guard failed on a parameter" in reason
+        or is_unknown
+        or any(word in change.source for word in ("_parameters[", "_buffers["))
+    )
+
+
+def _marks(change: Change, sizes: SizesThen) -> str:
+    here = (change.name, change.index or 0)
+    every = (here, *(one for one in sizes.varied if one != here))
+    marks = listed((f"torch._dynamo.mark_dynamic({name}, {index})" for name, index in every), 8)
+    once = f"{NO_MORE} " if sizes.became_dynamic else ""
+    spared = "this one too" if sizes.became_dynamic else "it"
+    verb = ("spare" if sizes.became_dynamic else "avoid") + ("s" if len(every) == 1 else "")
+    if sizes.alike:
+        others = listed(f"size {index} of {name}" for name, index in sizes.alike)
+        return (
+            f"{once}{marks} before the first call {verb} {spared}. torch.compile(…, dynamic=True) does not: {others} and size "
+            f"{change.index} of {change.name} were equal in the compiled call, and torch then takes them for one size."
+        )
+    spares = "spares" if sizes.became_dynamic else "avoids"
+    return f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), {spares} {spared}."
+
+
+def _of_number(change: Change, reason: str, sizes: SizesThen) -> str:
+    if "allow_unspec_int_on_nn_module" in reason:
+        config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+        return (
+            f"Make {change.name} a tensor (register_buffer), or do not change it between calls. {config} makes it variable "
+            "from the second compilation on."
+        )
+    if sizes.became_dynamic:
+        return f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} variable at once, and spares this one too."
+    if change.where == "global":
+        return f"Pass {change.name} as an argument, or make it a tensor, where the code only computes with it {NOT_TRIED}."
+    name = "it" if change.where == "input" else change.name
+    return (
+        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a tensor, torch.tensor({change.name}), "
+        f"where the code only computes with it {NOT_TRIED}."
+    )
+
+
+def _of_value(change: Change) -> str:
+    if change.where == "attribute":
+        return f"Set {change.name} before the first call and leave it, or compile one function for each value."
+    if change.where == "global":
+        return f"Leave {change.name} as it is after the first call: each of its values is compiled."
+    is_text = change.old.startswith("'") and change.new.startswith("'")
+    return f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function." if is_text else BOTH_STAY
+
+
+def _of_dtype(change: Change) -> str:
+    return f"{BOTH_STAY} Otherwise convert before the call: {change.name}.to(torch.{change.old})."
+
+
+def _of_type(change: Change) -> str:
+    if change.where in ("attribute", "global"):
+        return f"Set {change.name} before the first call and leave it: each class is compiled apart."
+    kind = change.old if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old) else ""
+    example = f", for example {kind}({change.name})" if kind else ""
+    return f"Pass {change.name} always as the same type{example}."
+
+
+def _of_object(change: Change) -> str:
+    if change.where in ("attribute", "global"):
+        return f"Set {change.name} before the first call and leave it: each object is compiled apart."
+    return f"{BOTH_STAY} With many: pass the same object as {change.name} each time."
+
+
+def _of_requires_grad(change: Change) -> str:
+    if change.where == "attribute":
+        return f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
+    return f"{BOTH_STAY} Otherwise pass {change.name}.detach(), which never requires a gradient."
+
+
+def _of_keys(change: Change) -> str:
+    if change.where == "attribute":
+        return f"Let {change.name} have the same keys in each call: they are compiled in, in their order."
+    return (
+        f"The keys of {change.name} are compiled in, in their order: use the same ones in each call, or pass the values as a "
+        "list, whose length alone is compiled in, where the code does not need the keys."
+    )
+
+
+_REMEDIES: dict[str, Callable[[Change], str]] = {
+    "rank": lambda change: f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, before the call.",
+    "stride": lambda change: f"Call {change.name}.contiguous() before the call.",
+    "dtype": _of_dtype,
+    "device": lambda change: f"{BOTH_STAY} Otherwise move it before the call: {change.name}.to({change.old!r}).",
+    "requires_grad": _of_requires_grad,
+    "training": lambda _: f"{BOTH_STAY} Otherwise do not switch between train() and eval().",
+    "value": _of_value,
+    "length": lambda change: (
+        f"Keep the length of {change.name} the same; tensors of one shape can be one tensor: torch.stack({change.name})."
+    ),
+    "type": _of_type,
+    "object": _of_object,
+    "function": lambda change: (
+        f"{BOTH_STAY} With many: each function with code of its own is compiled, so let one function decide what to do."
+    ),
+    "gone": lambda _: "Keep what is passed alive between the calls: a function or object made anew for each is another one.",
+    "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
+    "keys": _of_keys,
+    "contains": lambda change: f"{BOTH_STAY} Otherwise let {change.name} have the same keys or members in each call.",
+    "has": lambda change: f"Give every {change.name} the same attributes before the first call: None where there is nothing.",
+    "iterator": lambda change: (
+        f"Pass a list or tuple as {change.name}, always of the same length, or an iterator at the same place."
+    ),
+    "relation": lambda change: _of_relation(change),
+    "marked": lambda _: "Mark the tensor of the first call (mark_dynamic and others), not one of a later call.",
+    "modes": lambda _: f"{BOTH_STAY} Otherwise enter the mode before the first call, and for each.",
+    "hooks": lambda _: f"{BOTH_STAY} Otherwise install the hooks before the first call, and keep the same ones.",
+    "kind": lambda change: f"{BOTH_STAY} Otherwise make {change.name} the same kind of tensor before each call.",
+    "grad_mode": lambda _: f"{BOTH_STAY} Otherwise call it always inside torch.no_grad(), or never.",
+    "global_state": lambda _: "Make the setting before the first call, and leave it.",
+    "backend": lambda _: "Give torch.compile the same function as backend each time, not one made anew.",
+}
+
+
+def _of_relation(change: Change) -> str:
+    if change.index is None or not change.other:
+        return f"The code decides by these sizes, and each way is compiled. {BOTH_STAY}"
+    marks = f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and torch._dynamo.mark_dynamic({change.other})"
+    return (
+        f"{marks} before the first call make them two sizes, and spare this one, unless the code needs them equal; so does a "
+        "first call in which they differ."
+    )
+
+
+NO_REMEDY = "None that we know."
+"""Where nothing stands above: what changed is not known, or nothing general can be said of it."""

@@ -1,0 +1,70 @@
+"""What a session tells of the sizes of two calls: those of the compiled code, and those of the call that did not fit."""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer import model
+from fx_explorer.analysis.recompiles.changes import Change, plain_name
+from fx_explorer.analysis.recompiles.remedies import Dimension, SizesThen
+from fx_explorer.session import SessionReader
+
+_SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
+
+
+def sizes_then(
+    reader: SessionReader, change: Change, before: model.Compilation | None, after: model.Compilation | None
+) -> SizesThen:
+    if before is None or after is None or change.kind not in ("size", "number"):
+        return SizesThen()
+    source = _source(change)
+    made = {symbol.source: symbol for symbol in reader.rows(model.Symbol, compilation=after.id)}
+    symbol = made.get(source if change.kind == "number" else f"{source}.size()[{change.index}]")
+    became, fixed = symbol is not None and not symbol.became, symbol is not None and symbol.became.isdecimal()
+    if change.kind == "number":
+        return SizesThen(became, fixed)
+    then, now = _sizes(reader, before.id), _sizes(reader, after.id)
+    free = {one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became}
+    differing = [one for one in then if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free]
+    varied = tuple(
+        (plain_name(name), index) for name, index in differing if _can_be_marked(name, then[name, index], now[name, index])
+    )
+    return SizesThen(became, fixed, varied, _alike((source, change.index or 0), then, now))
+
+
+def _alike(here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]) -> tuple[Dimension, ...]:
+    """torch takes equal sizes for one (duck shaping); 0, 1 and those of parameters are constants."""
+    if here not in then or here not in now:
+        return ()
+    equal = [one for one in then if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])]
+    return tuple((plain_name(name), index) for name, index in equal if now.get((name, index), then[here]) != now[here])
+
+
+def _can_be_marked(source: str, *sizes: int) -> bool:
+    return not {0, 1} & set(sizes) and "_parameters[" not in source and "_buffers[" not in source
+
+
+def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
+    """By torch's name of the tensor; of the example inputs of a compilation."""
+    found: dict[Dimension, int] = {}
+    question = "SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'"
+    for source, value in reader.query(question, (compilation,)):
+        shape = _SHAPE.match(value or "")
+        for index, text in enumerate(shape["sizes"].split(", ") if shape and shape["sizes"] else ()):
+            found[source, index] = int(text)
+    return found
+
+
+def _source(change: Change) -> str:
+    if change.source.startswith(("L[", "G[")):
+        return change.source
+    return global_source(change.name) if change.where == "global" else local_source(change.name)
+
+
+def local_source(name: str) -> str:
+    """``batch['ids']`` → ``L['batch']['ids']``, as the sessions of before have no source."""
+    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
+
+
+def global_source(name: str) -> str:
+    return re.sub(r"^\w+", lambda first: f"G['{first[0]}']", name)

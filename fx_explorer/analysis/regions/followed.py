@@ -1,0 +1,216 @@
+"""Regions: what ``torch.fx.traceback.annotate`` marked, followed through every stage down to the kernels."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.kernels.counts import kernel_nodes
+from fx_explorer.analysis.variants.ways import origin_of, root_name
+from fx_explorer.analysis.words import annotation_text
+from fx_explorer.session import SessionReader
+
+REGIONAL_KEY = "compile_with_inductor"
+"""The annotation that regional compilation goes by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """A region in one direction, compiled on its own or not."""
+
+    compilation: str
+    row: model.RegionLowering
+    kernels: tuple[str, ...]
+    """In order of first call; empty when it was not compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEager:
+    """Nodes of a forward or backward graph that run eagerly in a regional compilation."""
+
+    compilation: str
+    direction: model.Direction
+    nodes: int
+    ops: dict[str, int]
+    """Operation → how many, most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Nodes that carry one annotation: ``key`` → ``value``."""
+
+    key: str
+    value: str
+    name: str
+    """The value; with the key in front when another key has the same value."""
+    nodes: dict[str, int]
+    """``stage`` or ``stage/direction`` → how many nodes carry it there."""
+    kernels: tuple[str, ...]
+    """Kernels that compute at least one of its nodes."""
+    lowerings: tuple[Lowering, ...] = ()
+    """What regional compilation made of it; empty when the whole graph went to Inductor, or nothing did."""
+    eager: tuple[KeptEager, ...] = ()
+    """Its nodes that regional compilation left to run eagerly, where any did."""
+    first_node: int = 0
+    """The first operation in it, at the earliest stage that has it."""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Kernels were generated for it."""
+        return bool(self.kernels)
+
+
+def regions(reader: SessionReader) -> list[Region]:
+    """In the order the annotations first occur."""
+    counts, first = _counts(reader)
+    kernels = _kernels_by_region(reader) if counts else {}
+    lowered = lowerings(reader) if counts else []
+    named = {one.row.name for one in lowered}
+    values = Counter(value for _, value in counts)
+    return [
+        Region(
+            key,
+            value,
+            f"{key}: {value}" if values[value] > 1 else value,
+            dict(nodes),
+            tuple(kernels.get((key, value), ())),
+            tuple(one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)),
+            tuple(_eager_of(reader, lowered, key, value)),
+            first[key, value],
+        )
+        for (key, value), nodes in counts.items()
+    ]
+
+
+_Pair = tuple[str, str]
+"""Key and value of an annotation."""
+
+
+def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pair, int]]:
+    """How many nodes each annotation has by stage and direction, and the first operation in it.
+
+    Where a compilation has several ways, the newest one that has nodes there counts; a graph that was edited counts once.
+    """
+    found = reader.query(
+        "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
+        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
+        "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
+        "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
+    )
+    roots = {way: root_name(name) for way, name in reader.query("SELECT id, name FROM compilation")}
+    newest: dict[tuple[_Pair, str, str], tuple[int, int]] = {}
+    first: dict[_Pair, int] = {}
+    for annotated, way, stage, direction, count, node in found:
+        for pair in named_annotations(annotated):
+            slot = (pair, roots.get(way, ""), f"{stage}/{direction}" if direction else stage)
+            before, so_far = newest.get(slot, (way, 0))
+            newest[slot] = (before, so_far) if before > way else (way, count + (so_far if before == way else 0))
+            first.setdefault(pair, node)
+    counts: dict[_Pair, Counter[str]] = {}
+    for (pair, _, where), (_, count) in newest.items():
+        counts.setdefault(pair, Counter())[where] += count
+    return counts, first
+
+
+def lowerings(reader: SessionReader) -> list[Lowering]:
+    """Every region that regional compilation came across, in the order it did."""
+    names = dict(reader.query("SELECT id, name FROM compilation"))
+    origins = dict(
+        reader.query("SELECT way.id, o.id FROM compilation way JOIN compilation o ON o.name = way.branch_of AND o.id < way.id")
+    )
+    kernels: dict[tuple[int, str, str], list[str]] = {}
+    found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
+    for compilation, direction, subgraph, name in found:
+        kernels.setdefault((compilation, direction, subgraph), []).append(name)
+
+    def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
+        way = row.compilation
+        while row.is_reused and way in origins and (way, row.direction, row.subgraph) not in kernels:
+            way = origins[way]
+        return tuple(dict.fromkeys(kernels.get((way, row.direction, row.subgraph), ()))) if row.subgraph else ()
+
+    return [Lowering(names.get(row.compilation, ""), row, kernels_of(row)) for row in reader.rows(model.RegionLowering)]
+
+
+def kept_eager(reader: SessionReader) -> list[KeptEager]:
+    """What regional compilation left out of every region, one entry a compilation and direction; empty without it."""
+    return _eager(reader, lowerings(reader), lambda annotated: True)
+
+
+def _eager_of(reader: SessionReader, lowered: list[Lowering], key: str, value: str) -> list[KeptEager]:
+    return _eager(reader, lowered, lambda annotated: (key, value) in annotated) if lowered else []
+
+
+def _eager(
+    reader: SessionReader, lowered: list[Lowering], is_wanted: Callable[[list[tuple[str, str]]], bool]
+) -> list[KeptEager]:
+    named = {one.row.name for one in lowered}
+    found = []
+    for compilation, direction in dict.fromkeys((one.row.compilation, one.row.direction) for one in lowered):
+        here = [one for one in lowered if (one.row.compilation, one.row.direction) == (compilation, direction)]
+        compiled = [one.row for one in here if one.row.subgraph]
+        ops: Counter[str] = Counter()
+        for target, annotated in _calls(reader, compilation, direction):
+            pairs = named_annotations(annotated) if annotated else []
+            if is_wanted(pairs) and not _is_compiled(pairs, compiled, named):
+                ops[target] += 1
+        if ops:
+            found.append(KeptEager(here[0].compilation, direction, ops.total(), dict(ops.most_common())))
+    return found
+
+
+def _is_compiled(pairs: list[tuple[str, str]], compiled: list[model.RegionLowering], named: set[str]) -> bool:
+    return any(key == REGIONAL_KEY and any(_stands_for(row, value, named) for row in compiled) for key, value in pairs)
+
+
+def _calls(reader: SessionReader, compilation: int, direction: model.Direction) -> list[tuple[str, str | None]]:
+    """Operation and annotations of what the forward or backward graph computes, be it shared with the way branched off."""
+    stage: model.Stage = "backward" if direction == "backward" else "forward"
+    way = reader.get(model.Compilation, compilation)
+    while not reader.count(model.Graph, compilation=way.id, stage=stage, direction=direction):
+        origin = origin_of(reader, way)
+        if origin is None:
+            return []
+        way = origin
+    return reader.query(
+        "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE graph.compilation=? "
+        "AND graph.stage=? AND graph.direction=? AND graph.name='' AND node.op IN "
+        "('call_function', 'call_method', 'call_module') ORDER BY node.id",
+        (way.id, stage, direction),
+    )
+
+
+def _stands_for(row: model.RegionLowering, value: str, named: set[str]) -> bool:
+    """Whether the row is about nodes annotated with ``value``: torch takes all that give no name for one region."""
+    return row.name == value if row.name else value not in named
+
+
+def named_annotations(annotated: str) -> list[tuple[str, str]]:
+    """Key and value of each annotation of a node (JSON). The dict given to regional Inductor may carry the region's name."""
+    return [(str(key), region_value(value)) for key, value in json.loads(annotated).items()]
+
+
+def region_value(value: object) -> str:
+    """An annotation as the name of a region: ``mlp`` for ``"mlp"`` and for ``{"inductor_region": "mlp"}``."""
+    if isinstance(value, dict) and isinstance(value.get("inductor_region"), str):
+        return str(value["inductor_region"])
+    return annotation_text(value)
+
+
+def _kernels_by_region(reader: SessionReader) -> dict[tuple[str, str], list[str]]:
+    names = dict(reader.query("SELECT id, name FROM kernel"))
+    annotated = dict(
+        reader.query(
+            "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON node.id = line_node.node "
+            "WHERE node.annotations IS NOT NULL"
+        )
+    )
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for kernel, nodes in kernel_nodes(reader).items():
+        for node in nodes:
+            for pair in named_annotations(annotated[node]) if node in annotated else ():
+                found.setdefault(pair, {})[names[kernel]] = None
+    return {pair: list(kernels) for pair, kernels in found.items()}

@@ -1,0 +1,176 @@
+"""What was marked by hand in a session, and the edit of the user's source that would mark it there.
+
+A mark names nodes, a module or lines. In a source only statements can be marked, so the edit may hold more than the mark did:
+then it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.links.selection import id_list
+from fx_explorer.analysis.regions.followed import REGIONAL_KEY, region_value
+from fx_explorer.analysis.regions.marking_export import Block, marking_diff, whole_statements
+from fx_explorer.analysis.words import listed
+from fx_explorer.errors import UsageError
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEdit:
+    """All regions marked by hand, as the edit of the sources."""
+
+    diff: str
+    """Unified, of every file that is edited; empty when no region could be turned into an edit."""
+    files: tuple[str, ...]
+    """Paths of the files it edits."""
+    remarks: tuple[str, ...]
+    """What the edit does beyond the marks, and which mark has no edit, and why."""
+
+
+def hand_marks(reader: SessionReader, given: Iterable[model.Mark] = ()) -> list[model.Mark]:
+    """Every region marked by hand, each once; ``given``: marks that wait in the worker and are in no row yet."""
+    marks: list[model.Mark] = []
+    for way in reader.rows(model.Compilation):
+        _add(marks, model.Changes.from_json(way.changes or {}).marks)
+    _add(marks, given)
+    names = {mark.name for mark in marks}
+    _add(marks, (mark for mark in _recorded(reader) if mark.name not in names))
+    return marks
+
+
+def _add(marks: list[model.Mark], more: Iterable[model.Mark]) -> None:
+    marks += (mark for mark in more if mark not in marks)
+
+
+def _recorded(reader: SessionReader) -> Iterator[model.Mark]:
+    """Marks of which only their effect is in the session: the nodes that got the annotation."""
+    for done in reader.rows(model.Intervention, kind="mark"):
+        before, after = (_regions_by_node(reader, graph) for graph in (done.before, done.after))
+        new = {node: region for node, region in after.items() if before.get(node) != region}
+        for region in dict.fromkeys(new.values()):
+            yield model.Mark(region, nodes=tuple(node for node, name in new.items() if name == region))
+
+
+def _regions_by_node(reader: SessionReader, graph: int) -> dict[str, str]:
+    """Name of each marked node of a graph → its region."""
+    nodes = reader.nodes(reader.get(model.Graph, graph)) if graph else []
+    return {node.name: region_value((node.annotations or {})[REGIONAL_KEY]) for node in nodes if _is_marked(node)}
+
+
+def _is_marked(node: model.Node) -> bool:
+    return REGIONAL_KEY in (node.annotations or {})
+
+
+def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: PurePath) -> SourceEdit:
+    """The edit that makes these marks; paths in the diff are relative to ``folder`` where the files are below it."""
+    blocks: dict[str, list[Block]] = {}
+    remarks: list[str] = []
+    for mark in marks:
+        placed = _placed_or_why(reader, mark)
+        if isinstance(placed, str):
+            remarks.append(f'Region "{mark.name}" is not in the diff: {placed}')
+            continue
+        path, block, more = placed
+        blocks.setdefault(path, []).append(block)
+        remarks += more
+    diffs = [_diff_or_why(reader, path, _shown(path, folder), of_file) for path, of_file in blocks.items()]
+    remarks += [why for _, why in diffs if why]
+    return SourceEdit("".join(diff for diff, _ in diffs), tuple(blocks), tuple(remarks))
+
+
+def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, Block, list[str]] | str:
+    """Where a mark goes; or why there is no edit for it."""
+    try:
+        path, block, more = _placed(reader, mark)
+        marking_diff(_text(reader, path), path, block)
+    except UsageError as error:
+        return str(error)
+    return path, block, more
+
+
+def _diff_or_why(reader: SessionReader, path: str, shown: str, blocks: Sequence[Block]) -> tuple[str, str]:
+    try:
+        return marking_diff(_text(reader, path), shown, *blocks), ""
+    except UsageError as error:
+        return "", f"{shown} is not in the diff: {error}"
+
+
+def _shown(path: str, folder: PurePath) -> str:
+    whole = PurePath(path)
+    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else whole.name
+
+
+def _text(reader: SessionReader, path: str) -> str:
+    """Of a source file as it was captured. Raises UsageError."""
+    found = reader.rows(model.SourceFile, path=path, limit=1)
+    text = reader.text(found[0].text) if found else ""
+    if not text:
+        raise UsageError(f"the text of {path} was not kept.")
+    return text
+
+
+def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, Block, list[str]]:
+    """File and lines for a mark, and what there is to say about it."""
+    if mark.file:
+        return mark.file, Block(mark.name, mark.first_line, mark.last_line, mark.configs), []
+    nodes = _nodes(reader, mark)
+    path, first, last = _common_lines(reader, nodes)
+    first, last = whole_statements(_text(reader, path), path, first, last)
+    return path, Block(mark.name, first, last, mark.configs), list(_beyond(reader, mark, nodes, path, range(first, last + 1)))
+
+
+def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
+    """The Dynamo nodes that the mark names, in every graph that has them all. Raises UsageError when there are none."""
+    found: list[model.Node] = []
+    for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
+        nodes = [node for node in reader.nodes(graph) if node.op.startswith("call_") and node.stack]
+        here = [node for node in nodes if node.name in mark.nodes or _is_within(node.module, mark.module)]
+        if here and {node.name for node in here} >= set(mark.nodes) & {node.name for node in nodes}:
+            found += here
+    if not found:
+        raise UsageError("no node of it has a line in a source.")
+    return found
+
+
+def _is_within(module: str, outer: str) -> bool:
+    return bool(outer) and (module == outer or module.startswith(f"{outer}."))
+
+
+def _common_lines(reader: SessionReader, nodes: Sequence[model.Node]) -> tuple[str, int, int]:
+    """The innermost function that all the nodes were computed in, and which of its lines they come from."""
+    stacks = [stack.frames for stack in reader.by_ids(model.Stack, (node.stack for node in nodes))]
+    shared = len(list(takewhile(_is_one, zip(*stacks, strict=False))))
+    frames = [stack[shared] for stack in stacks if len(stack) > shared]
+    if len(frames) < len(stacks) or len({(frame.file, frame.function) for frame in frames}) > 1:
+        frames = [stacks[0][shared - 1]] if shared else []
+    if not frames:
+        raise UsageError("its nodes come from functions that nothing in the source calls together.")
+    lines = [frame.line for frame in frames]
+    return frames[0].file, min(lines), max(lines)
+
+
+def _is_one(frames: Sequence[model.Frame]) -> bool:
+    return len({(frame.file, frame.line, frame.function) for frame in frames}) == 1
+
+
+def _beyond(
+    reader: SessionReader, mark: model.Mark, nodes: Sequence[model.Node], path: str, lines: Iterable[int]
+) -> Iterator[str]:
+    file = reader.rows(model.SourceFile, path=path, limit=1)[0]
+    there = {node for line in lines for node in reader.nodes_at_source(file.id, line)}
+    marked = {node.name for node in nodes}
+    found = reader.query(
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND node.op LIKE 'call_%' ORDER BY node.id",
+        (id_list(there),),
+    )
+    more = [name for (name,) in found if name not in marked]
+    if more:
+        yield f'Region "{mark.name}" will hold more than was marked, since its lines also compute {listed(more)}.'
+    if not file.is_user:
+        yield f"{PurePath(path).name} belongs to an installed package: {path}"

@@ -1,0 +1,68 @@
+"""Nested compile regions (``torch.compiler.nested_compile_region``): how often each is called and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, graph_document
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.variants.ways import in_use
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class RegionUse:
+    """What became of one function that is a region, in one compilation."""
+
+    label: str
+    """The user's function: ``Block.forward``."""
+    first: model.Graph
+    """Dynamo's graph of it, the first one where it was traced for several kinds of input."""
+    calls: int
+    """Places in Dynamo's graphs that call it."""
+    compiled: int
+    """Graphs that were compiled for it on their own."""
+    inlined: int
+    """Calls that torch replaced by the region's operations, as it does with a graph that is called once."""
+
+
+def calls_of(reader: SessionReader, graph: model.Graph) -> int:
+    """How many nodes of the graph around it call a nested graph."""
+    name = graph.name.rpartition(".")[2]
+    found = reader.query(
+        "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE node.graph=? AND called.value=?",
+        (graph.parent, name),
+    )
+    return int(found[0][0])
+
+
+def region_uses(reader: SessionReader) -> list[RegionUse]:
+    """Of the ways in use, in the order in which Dynamo met them."""
+    used = in_use(reader)
+    graphs = [g for g in reader.rows(model.Graph) if g.label and (used is None or g.id in used.graphs)]
+    groups = dict.fromkeys((g.compilation, g.label) for g in graphs if g.stage == "dynamo")
+    return [_use(reader, [g for g in graphs if (g.compilation, g.label) == group]) for group in groups]
+
+
+def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
+    traced = [g for g in graphs if g.stage == "dynamo"]
+    lowered = [g for g in graphs if g.stage == "post_grad" and g.direction != "backward"]
+    calls = sum(calls_of(reader, g) for g in traced)
+    kept = sum(calls_of(reader, g) for g in lowered)
+    was_lowered = reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad") > 0
+    return RegionUse(traced[0].label, traced[0], calls, len(lowered), max(0, calls - kept) if was_lowered else 0)
+
+
+def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
+    for one in region_uses(reader):
+        compiled = f" and compiled {_times(one.compiled)}" if one.compiled else ""
+        inlined = f"; torch put {counted(one.inlined, 'call')} into the graph around it" if one.inlined else ""
+        text = f"The nested region {one.label} is called {_times(one.calls)}{compiled}{inlined}."
+        yield Fact("graphs", "good", text, place=Place(graph_document(one.first)), view="graphs")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else counted(number, "time")

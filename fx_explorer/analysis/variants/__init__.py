@@ -1,0 +1,1 @@
+"""Other ways that were taken from a stage of a compilation, and what each shares with the first."""

@@ -1,0 +1,175 @@
+"""AOTAutograd: the joint graph, the forward and backward graphs, and what the forward saves for the backward.
+
+Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes through. Its compilers and
+its partition function arrive as keyword arguments, so wrapping those arguments shows each graph at the moment torch has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.backends import common
+from torch._dynamo.exc import RestartAnalysis
+
+from fx_explorer.capture.aot.nested_regions import partition_region
+from fx_explorer.capture.aot.regional import traced_region
+from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
+from fx_explorer.capture.inspecting import NotBuilt
+from fx_explorer.capture.links.links import copied_links, traced_links
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.variants.snapshots import snapshot
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Direction
+
+_COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+
+
+def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def aot_module_simplified(module: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            segment = recording.segment()
+            for argument, direction in _COMPILERS.items():
+                if kwargs.get(argument) is not None:
+                    kwargs[argument] = _recording_compiler(recording, segment, kwargs[argument], direction)
+            if kwargs.get("inference_compiler") is None and "fw_compiler" in kwargs:
+                # AOTAutograd would use the forward compiler, and the graph would pass for a forward.
+                kwargs["inference_compiler"] = _recording_compiler(
+                    recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
+                )
+            if kwargs.get("partition_fn") is not None and not segment.subgraph:
+                kwargs["partition_fn"] = _recording_partition(recording, segment, kwargs["partition_fn"])
+            with recording.in_aot():
+                return original(module, inputs, *args, **kwargs)
+
+        return aot_module_simplified
+
+    return patched(common, "aot_module_simplified", make)
+
+
+def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, direction: Direction) -> Any:
+    """``compiler``, recording the graph it is given. A serializable compiler stays one: torch's caches ask for the type."""
+    inner = getattr(compiler, "compiler_fn", None)
+    compile_graph = inner if inner is not None else compiler
+
+    @functools.wraps(compile_graph, updated=())
+    def compile_and_record(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        if segment.subgraph:
+            with recording.noting(f"the graph of region {segment.subgraph}", "forward"):
+                _add_region(recording, segment, module)
+            return compile_graph(module, *args, **kwargs)
+        with recording.compiling(direction):
+            with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
+                _add_aot_graph(recording, segment, module, direction)
+            try:
+                return _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
+            except Exception as error:
+                if not _is_ahead_of_its_time(recording, direction, error):
+                    raise
+                message = f"the backward could not be compiled: {one_line(str(error) or type(error).__name__)}"
+                recording.add_failure("compiler", recording.stage, error, message)
+                return NotBuilt()
+
+    compile_and_record.fx_explorer_inner = compiler  # type: ignore[attr-defined]
+    if inner is None:
+        return compile_and_record
+    wrapped = copy.copy(compiler)
+    wrapped.compiler_fn = compile_and_record
+    wrapped.fx_explorer_inner = compiler
+    return wrapped
+
+
+def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exception) -> bool:
+    """Whether a backward fails that torch compiles when it runs: while inspecting it is lowered with the forward, which the
+    program needs all the same, and never runs."""
+    is_asked_for = recording.steering is not None and recording.steering.is_outside
+    is_inspected = direction == "backward" and not recording.request.build and not is_asked_for
+    return is_inspected and not isinstance(error, RestartAnalysis)
+
+
+def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    """The compiled function: made now, or from the way that this one branched off."""
+    steering = recording.steering
+    if steering is None or recording.is_nested:
+        return lower()
+    known = steering.replay(("lowered", direction))
+    if known is None:
+        with steering.lazily():
+            known = _lowered_here(steering, direction, module, lower)
+    return known
+
+
+def _lowered_here(steering: Steering, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    at_gate(steering, "partition", direction, module)
+    began_s = steering.spent_s()
+    with steering.lowering(("lowered", direction)):
+        made = lower()
+    steering.keep(("lowered", direction), made, steering.spent_s() - began_s)
+    return made
+
+
+def _unwrapped(compiler: Any) -> Any:
+    return getattr(compiler, "fx_explorer_inner", compiler)
+
+
+def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction) -> None:
+    if direction in segment.aot:  # recorded when it was partitioned
+        return
+    recorded = recording.add_graph(module, "backward" if direction == "backward" else "forward", direction)
+    segment.aot[direction] = recorded
+    earlier = segment.joint
+    recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))
+
+
+def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
+    """It is only passed through: what was compiled is the part of the outer graph, in that graph's direction."""
+    traced = traced_region(segment, module)
+    if traced is not None:
+        segment.aot[recording.direction] = traced
+
+
+def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(partition)
+    def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        if recording.partitions_regions:
+            return partition_region(recording, joint, lambda: partition(joint, *args, **kwargs))
+        with recording.noting("the joint graph", "joint"):
+            if segment.joint is None:
+                segment.joint = recording.add_graph(joint, "joint")
+                recording.writer.add_all(traced_links(segment.joint, segment))
+        forward, backward = _partitioned(recording, joint, lambda: partition(joint, *args, **kwargs))
+        if segment.aot:  # shared with the way that this one branched off
+            return forward, backward
+        with recording.noting("the forward and backward graphs", "forward"):
+            _add_aot_graph(recording, segment, forward, "forward")
+            _add_aot_graph(recording, segment, backward, "backward")
+            add_saved_tensors(recording, segment)
+        return forward, backward
+
+    return partition_and_record
+
+
+Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
+
+
+def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
+    """Forward and backward: cut now, or as they were on the way that this one branched off."""
+    steering = recording.steering
+    if steering is None or recording.direction:
+        return partition()
+    known = steering.replay(("partition", ""))
+    if known is None:
+        at_gate(steering, "joint", "", joint)
+        forward, backward = partition()
+        steering.keep(("partition", ""), (snapshot(forward), snapshot(backward)))
+        return forward, backward
+    return snapshot(known[0]), snapshot(known[1])

@@ -1,0 +1,232 @@
+"""Regional compilation: ``--backend regional_inductor``, and what becomes of each region that Inductor compiles on its own.
+
+``torch.fx.passes.regional_inductor`` cuts the annotated nodes out of AOTAutograd's forward and backward graphs and gives each
+region to ``torch._inductor.standalone_compile``; everything else stays eager. Hook: that function, which is looked up at call
+time. A region is traced once more on the way into Inductor, always as if for inference; its graphs are recorded with the
+direction of the graph it was cut from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch._inductor
+from torch._dynamo.backends import registry
+
+from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
+from fx_explorer.capture.links.links import traced_links
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.segments import RecordedGraph, Segment
+from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.region_forms import configs_in_force, kept_apart, region_name
+from fx_explorer.capture.stepping.variants.region_reuse import signature
+from fx_explorer.capture.stepping.variants.ways import KeptRegion
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Link, RegionLowering
+
+
+@contextlib.contextmanager
+def regional_backend(recording: Recording) -> Iterator[None]:
+    """Inside the block torch knows a backend ``regional_inductor``, and each region that Inductor compiles is recorded."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(torch._inductor, "standalone_compile", functools.partial(_recording_region, recording)))
+        if REGIONAL not in registry.list_backends(exclude_tags=()):
+            registry.register_backend(_backend_for(recording), name=REGIONAL)
+            stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
+            stack.callback(registry._BACKENDS.pop, REGIONAL, None)
+        yield
+
+
+# the backend
+
+
+def _backend_for(recording: Recording) -> Callable[..., Any]:
+    """A function, of which its module tells that it is no backend of the program's (stepping/deferring.py)."""
+
+    def regional_inductor(module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
+        return _backend(recording, module, inputs, **arguments)
+
+    return regional_inductor
+
+
+def _backend(recording: Recording, module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
+    """While inspecting, the Dynamo graph itself runs in place of the compiled function, as with the inductor backend."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    eager = None if recording.request.build else runnable_copy(module)
+    compiler = functools.partial(_compile_regions, recording, _names(module), _configs(arguments))
+    compiled = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )(module, inputs)
+    return compiled if eager is None else eager
+
+
+def _configs(arguments: dict[str, Any]) -> dict[str, Any]:
+    """``mode`` and ``options`` of torch.compile, which hold for every region; its own configs go before them."""
+    mode = arguments.get("mode")
+    return {**(torch._inductor.list_mode_options(mode) if mode else {}), **(arguments.get("options") or {})}
+
+
+def _names(module: torch.fx.GraphModule) -> list[str]:
+    """Names of the regions in ``module``, in order."""
+    return list(dict.fromkeys(name for node in module.graph.nodes if (name := region_name(node)) is not None))
+
+
+def _compile_regions(
+    recording: Recording, names: list[str], configs: dict[str, Any], module: torch.fx.GraphModule, *inputs: Any
+) -> torch.fx.GraphModule:
+    from torch.fx.passes.regional_inductor import regional_inductor
+
+    present = set(_names(module))
+    with torch._inductor.config.patch(configs), kept_apart(module):
+        compiled: torch.fx.GraphModule = regional_inductor(module, *inputs)
+    with recording.noting("regions that were not compiled", "output_code"):
+        recording.writer.add_all(_absent(recording, [name for name in names if name not in present]))
+    return compiled
+
+
+def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLowering]:
+    direction = recording.direction
+    for name in names:
+        reason = f"no node of the {direction} graph carries it"
+        yield RegionLowering(0, recording.way_id(), direction, name, "", 0, reason=reason)
+
+
+# each region
+
+
+def _recording_region(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def standalone_compile(module: Any, *args: Any, **kwargs: Any) -> Any:
+        eager = None if recording.request.build or not isinstance(module, torch.fx.GraphModule) else runnable_copy(module)
+        subgraph = _subgraph_name(module)
+        if not subgraph:
+            return _run_eagerly(original(module, *args, **kwargs), eager)
+        made = _made_or_kept(recording, module, subgraph, lambda: original(module, *args, **kwargs))
+        return _run_eagerly(made, eager)
+
+    return standalone_compile
+
+
+def _run_eagerly(compiled: Any, eager: Callable[..., Any] | None) -> Any:
+    """While inspecting nothing is built: a program that calls what Inductor made, not through torch.compile, runs ``eager``."""
+    name = next((name for name in ("inner_fn", "_compiled_fn") if hasattr(compiled, name)), "")
+    if eager is not None and name:
+        setattr(compiled, name, functools.partial(_as_a_list, eager))
+    return compiled
+
+
+def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
+    with torch.no_grad():
+        found = eager(*inputs)
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def _made_or_kept(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
+    """What Inductor makes of the region, or has made of it on an earlier way."""
+    steering, row = recording.steering, _row(recording, module, subgraph)
+    way = steering.way if steering else None
+    if steering is None or way is None:
+        return _made(recording, module, row, make)
+    key, made_from = (row.direction, subgraph), signature(module)
+    known = way.kept_region(key, row.name, made_from)
+    if known is not None:
+        way.spared_s += known.took_s
+        with recording.noting(f"region {subgraph}", "output_code"):
+            recording.writer.add(replace(row, is_reused=True))
+        return known.compiled
+    began_s = way.spent_s()
+    with steering.lowering((subgraph, row.direction)):
+        compiled = _made(recording, module, row, make)
+    way.regions[key] = KeptRegion(row.name, made_from, compiled, way.spent_s() - began_s)
+    return compiled
+
+
+def _made(recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]) -> Any:
+    with contextlib.ExitStack() as stack:
+        with recording.noting(f"region {row.subgraph}"):
+            stack.enter_context(recording.inside(_segment(recording, module, row.subgraph)))
+        stack.enter_context(_recorded(recording, row))
+        stack.enter_context(lowering_for_real())
+        return make()
+
+
+def _subgraph_name(module: object) -> str:
+    """torch's name for the region that is being compiled; empty when ``module`` is none.
+
+    ``_get_regional_inductor_subgraph_name`` (torch/fx/traceback.py) says it; releases without that function have the name only
+    in the variables of the caller, ``_compile_submod``.
+    """
+    if not isinstance(module, torch.fx.GraphModule) or not _names(module):
+        return ""
+    tell = getattr(torch.fx.traceback, "_get_regional_inductor_subgraph_name", None)
+    if tell is not None:
+        return str(tell() or "")
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_name != "_compile_submod":
+        frame = frame.f_back
+    return "" if frame is None else str(getattr(frame.f_locals.get("node"), "target", ""))
+
+
+def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> Segment:
+    """What the graphs of one region are linked through: its nodes stand for the rows of the graph it was cut from."""
+    direction = recording.direction
+    outer = recording.segment().aot.get(direction)
+    by_name = outer.by_name if outer else {}
+    ids = {node: by_name[node.name] for node in module.graph.nodes if node.name in by_name}
+    cut_out = RecordedGraph(outer.graph, module, ids, {node.name: row for node, row in ids.items()}) if outer else None
+    return Segment(dynamo=cut_out, subgraph=subgraph)
+
+
+def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGraph | None:
+    """The graph AOTAutograd traced of a region, each node standing for the row of the outer graph that it came from."""
+    cut_out = segment.dynamo
+    if cut_out is None:
+        return None
+    positions = {node: position for position, node in enumerate(module.graph.nodes)}
+    nodes = list(positions)
+    parents: dict[torch.fx.Node, int] = {}
+    for link in traced_links(replace(cut_out, module=module, ids=positions, nested={}), segment):
+        if nodes[link.child] not in parents:
+            parents[nodes[link.child]] = link.parent
+            segment.traced_how[link.parent] = link.how
+    return RecordedGraph(cut_out.graph, module, parents, {node.name: row for node, row in parents.items()})
+
+
+def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
+    """In a region, the links of a node say how the step over the traced graph, of which there are no rows, is known."""
+    for link in links:
+        yield replace(link, how=segment.traced_how.get(link.parent, link.how))
+
+
+def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> RegionLowering:
+    nodes = [node for node in module.graph.nodes if region_name(node) is not None]
+    name, configs = region_name(nodes[0]) or "", configs_in_force(module)
+    return RegionLowering(0, recording.way_id(), recording.direction, name, subgraph, len(nodes), configs)
+
+
+@contextlib.contextmanager
+def _recorded(recording: Recording, row: RegionLowering) -> Iterator[None]:
+    """One row when the block is done, whether it went through or raised."""
+    began, subgraph = time.perf_counter(), row.subgraph
+    try:
+        yield
+    except Exception as error:
+        row = replace(row, subgraph="", reason=one_line(f"Inductor failed: {type(error).__name__}: {error}"))
+        raise
+    finally:
+        with recording.noting(f"region {subgraph}", "output_code"):
+            recording.writer.add(replace(row, duration_s=time.perf_counter() - began))

@@ -1,0 +1,159 @@
+"""What the forward saves for the backward: which values, in which storages, of how many bytes.
+
+AOTAutograd's partition says which values; a view keeps all of the storage that it looks into, which may be that of an input.
+When Inductor has lowered the forward, the storages are those of its outputs: it may save a copy of an input with other strides.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.aot.stored_outputs import StoredOutput
+from fx_explorer.capture.recording.graphs import describe_value, is_region_call, node_value, short_dtype, sizes
+from fx_explorer.capture.recording.segments import RecordedGraph, Segment
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import SavedTensor
+from fx_explorer.model.observation import SavedKind
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """``first``: the first node of the forward graph whose value lies in it, an input where it is one's."""
+
+    first: torch.fx.Node
+    size_bytes: int
+
+
+def add_saved_tensors(recording: Recording, segment: Segment) -> None:
+    """The partitioner gives a saved value's backward placeholder the name of the forward node it is."""
+    forward, backward = segment.aot["forward"], segment.aot["backward"]
+    output = next(node for node in forward.ids if node.op == "output")
+    returned: Sequence[Any] = output.args[0]
+    # A value that the program gets and the backward needs is returned twice; what is saved comes last.
+    from_the_end = {node.name: at - len(returned) for at, node in enumerate(returned) if isinstance(node, torch.fx.Node)}
+    live = {node.name: node for node in output.all_input_nodes}
+    storages = dict(_storages(forward))
+    for node, consumer in backward.ids.items():
+        if node.op == "placeholder" and node.name in live:
+            row = _row(recording, segment, live[node.name], storages)
+            row = replace(row, producer=forward.ids[live[node.name]], consumer=consumer)
+            segment.saved[from_the_end[node.name]] = replace(row, id=recording.writer.add(row))
+
+
+def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequence[StoredOutput]) -> None:
+    """Now that the forward was lowered, and ``outputs`` are what it returns."""
+    forward = segment.aot["forward"]
+    inputs = {node.name: node for node in forward.ids if node.op == "placeholder"}
+    storages = dict(_storages(forward))
+    for at, row in segment.saved.items():
+        if row.shape is None or -at > len(outputs):  # a number is in no storage
+            continue
+        stored = outputs[at]
+        if stored.is_input and stored.storage in inputs:
+            settled = _placed(segment, row, storages[inputs[stored.storage]])
+        else:
+            kind: SavedKind = "copy" if row.kind in ("parameter", "buffer", "input") else row.kind
+            settled = replace(row, kind=kind, storage=stored.storage, storage_bytes=stored.size_bytes)
+        if row.compilation == recording.way_id():
+            recording.writer.update(settled)
+        else:  # that of the way that this one branched off
+            settled = replace(settled, id=0, compilation=recording.way_id())
+            settled = replace(settled, id=recording.writer.add(settled))
+        segment.saved[at] = settled
+
+
+def _row(recording: Recording, segment: Segment, node: torch.fx.Node, storages: dict[torch.fx.Node, _Storage]) -> SavedTensor:
+    value = node_value(node)
+    way = recording.way_id()
+    if not isinstance(value, torch.Tensor):
+        return SavedTensor(0, way, node.name, "number", (), describe_value(value), 0, 0, 0, storage_bytes=0)
+    row = SavedTensor(
+        id=0,
+        compilation=way,
+        name=node.name,
+        kind="constant" if node.op == "get_attr" else "activation",
+        shape=sizes(value.shape),
+        dtype=short_dtype(value.dtype),
+        size_bytes=max(0, known_bytes(value.numel() * value.element_size())),
+        producer=0,
+        consumer=0,
+    )
+    return _placed(segment, row, storages[node]) if node in storages else row
+
+
+def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTensor:
+    kind = _kind_of_input(segment, storage.first) if storage.first.op == "placeholder" else row.kind
+    return replace(row, kind=kind, storage=storage.first.name, storage_bytes=storage.size_bytes)
+
+
+def _storages(graph: RecordedGraph) -> Iterator[tuple[torch.fx.Node, _Storage]]:
+    """By node: as the fake tensors have it that AOTAutograd traced with, whose views share a storage as real ones do."""
+    return _storages_of(graph.module)
+
+
+def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, _Storage]]:
+    known: dict[object, _Storage] = {}
+    found: dict[torch.fx.Node, _Storage] = {}
+    for node in module.graph.nodes:
+        value = node_value(node)
+        if not isinstance(value, torch.Tensor):
+            continue
+        try:
+            storage = value.untyped_storage()
+        except NotImplementedError:  # sparse, and subclasses that wrap others
+            continue
+        region = _result_of_region(module, node)
+        own = _Storage(node, known_bytes(storage.nbytes()))
+        if isinstance(region, torch.fx.Node) and region in found:
+            found[node] = found[region]
+        else:
+            found[node] = known.setdefault(region or storage._cdata, own)
+        yield node, found[node]
+
+
+def _result_of_region(module: torch.fx.GraphModule, node: torch.fx.Node) -> torch.fx.Node | tuple[object, ...] | None:
+    """Of a value that a nested compile region returns: the operand it is, else what tells its storage apart from those of other
+    calls. All calls of a region carry the fake values of its one graph. None for other values."""
+    call = node.args[0] if node.target is operator.getitem else None
+    if not isinstance(call, torch.fx.Node) or not is_region_call(call):
+        return None
+    inner = getattr(module, str(call.args[0].target))
+    results: Any = next(one for one in inner.graph.nodes if one.op == "output").args[0]
+    result = results[node.args[1]]
+    storage = dict(_storages_of(inner)).get(result)
+    if storage is None or storage.first.op != "placeholder":
+        return call, storage.first if storage else result
+    inputs = [one for one in inner.graph.nodes if one.op == "placeholder"]
+    operand = call.args[2 + inputs.index(storage.first)]
+    return operand if isinstance(operand, torch.fx.Node) else None
+
+
+def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
+    """Of an input of the forward graph: AOTAutograd says which input of the traced graph it is, and that one says whose."""
+    inputs = segment.traced.inputs if segment.traced else ()
+    index = getattr(node.meta.get("desc"), "idx", None)
+    if index is None or index >= len(inputs):
+        return "input"
+    if isinstance(node_value(inputs[index]), torch.nn.Parameter):
+        return "parameter"
+    source = getattr(inputs[index].meta.get("grapharg"), "source", None)
+    return "buffer" if "_buffers" in _name_of(source) else "input"
+
+
+def _name_of(source: Any) -> str:
+    """``L['self']._buffers['scale']``: a method up to torch 2.12, a property since."""
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def known_bytes(size: Any) -> int:
+    """A size that may be symbolic, by its hint; -1 when it has none."""
+    if isinstance(size, torch.SymInt):
+        hint = size.node.hint
+        return -1 if hint is None else int(hint)
+    return int(size)

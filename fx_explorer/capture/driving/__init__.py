@@ -1,1 +1,0 @@
-"""Driving a compilation: where it waits, what can be changed there, and the ways that are taken from each stage."""

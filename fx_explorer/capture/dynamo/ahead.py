@@ -1,0 +1,179 @@
+"""Functions that are captured as one graph before any call of them, by ``Precompile`` or torch's own AOT compile.
+
+Nothing runs under Dynamo then, so torch says neither which function it is nor that it went well. Hook:
+``_fullgraph_capture_frame`` (torch/_dynamo/convert_frame.py); what comes after Dynamo is told by ``Precompile`` itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch._dynamo import convert_frame
+
+from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_in_caches
+from fx_explorer.capture.dynamo.fallbacks import callers
+from fx_explorer.capture.inspecting import building
+from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.recording.unrecorded import recordings
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Failure
+
+_NOT_LOWERED = "only Dynamo has been asked for so far"
+_LOWERED = {"joint", "forward"}
+"""Stages of which a graph has at least one when AOTAutograd is through with it."""
+
+
+def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def capture(frame: Any, *args: Any, **kwargs: Any) -> Any:
+            with recording.noting("a function that is captured ahead", "dynamo"):
+                _announce(recording, frame.code)
+                recording.stay_in(recording.compilation_name())
+            with _part(recording, ""):
+                return original(frame, *args, **kwargs)
+
+        return capture
+
+    return patched(convert_frame, "_fullgraph_capture_frame", make)
+
+
+@contextlib.contextmanager
+def file_hook(recording: Recording) -> Iterator[None]:
+    """What torch compiles to be saved is built, also while inspecting, and cached: it takes the file's content from there.
+
+    So is what it loads, which has no graph that could run in the place of its kernels. Hooks: ``aot_compile_fullgraph``, behind
+    ``torch.compile(…).aot_compile(…)``, and ``AOTCompiledFunction.deserialize`` (torch/_dynamo/aot_compile.py).
+    """
+    from torch._dynamo import aot_compile
+
+    with (
+        patched(aot_compile, "aot_compile_fullgraph", functools.partial(_compiling_for_a_file, recording)),
+        patched(aot_compile.AOTCompiledFunction, "deserialize", _loading_a_file),
+    ):
+        yield
+
+
+def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile_to_save(*args: Any, **kwargs: Any) -> Any:
+        backend = next((str(one.compiler_name) for one in (*args, *kwargs.values()) if hasattr(one, "compiler_name")), "")
+        with recording.compiling_ahead(), _for_a_file(), _whole(recording, backend):
+            return original(*args, **kwargs)
+
+    return compile_to_save
+
+
+def _loading_a_file(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def deserialize(*args: Any, **kwargs: Any) -> Any:
+        with _for_a_file():
+            return original(*args, **kwargs)
+
+    return deserialize
+
+
+@contextlib.contextmanager
+def _for_a_file() -> Iterator[None]:
+    with building(), caches_as_before(), nothing_found_in_caches():
+        yield
+
+
+@contextlib.contextmanager
+def _whole(recording: Recording, backend: str) -> Iterator[None]:
+    """Outcome of torch's own AOT compile; that of its part in Dynamo is told by the hook there."""
+    began_s = time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        name = recording.compilation_name()
+        if name in recording.compilations and recording.compilations[name].status != "failed":
+            with recording.noting("how a function that is compiled ahead ended"):
+                _failed(recording, name, error, backend)
+        raise
+    with recording.noting("how a function that is compiled ahead ended"):
+        name = recording.compilation_name()
+        recording.backends[name] = backend
+        missing = stages.missing(recording, name, "ok")
+        spent_s = time.perf_counter() - began_s
+        recording.change_compilation(name, backend=backend, duration_s=spent_s, missing_stages=missing)
+
+
+@contextlib.contextmanager
+def phase(backend: str = "") -> Iterator[None]:
+    """A part of ``Precompile`` after Dynamo, for whoever records; ``backend`` is empty where nothing is lowered yet."""
+    with contextlib.ExitStack() as stack:
+        for recording in recordings():
+            with recording.noting("a phase of Precompile"):
+                _begin(recording, backend)
+            stack.enter_context(_part(recording, backend))
+        yield
+
+
+def guards_anew() -> None:
+    """Lowering has added to the guards: the whole of them is built again, and stands in place of what was recorded."""
+    for recording in recordings():
+        with recording.noting("guards that are built again", "dynamo"):
+            recording.writer.remove_guards(recording.compilation_id())
+
+
+def _announce(recording: Recording, code: Any) -> None:
+    name = recording.compilation_name()
+    recording.captured_ahead.add(name)
+    recording.sources.file(code.co_filename)
+    recording.change_compilation(
+        name,
+        function=getattr(code, "co_qualname", code.co_name),
+        file=code.co_filename,
+        line=code.co_firstlineno,
+        stack=recording.sources.stack(callers(recording.sources)),
+    )
+
+
+def _begin(recording: Recording, backend: str) -> None:
+    name = recording.compilation_name()
+    if backend and _LOWERED & recording.seen_stages.get(name, set()):  # the graph is compiled again, by another compiler
+        before, segment = recording.compilations[name], recording.segments.get(name)
+        recording.begin_again(name)
+        recording.change_compilation(
+            name, function=before.function, file=before.file, line=before.line, stack=before.stack, duration_s=0.0
+        )
+        if segment is not None and segment.dynamo is not None:
+            recording.segment().dynamo = recording.add_graph(segment.dynamo.module, "dynamo")
+    if backend:
+        recording.backends[name] = backend
+
+
+@contextlib.contextmanager
+def _part(recording: Recording, backend: str) -> Iterator[None]:
+    """Time and outcome of one part."""
+    name, began_s = recording.compilation_name(), time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        with recording.noting("how a phase of Precompile ended"):
+            _failed(recording, name, error, backend)
+        raise
+    with recording.noting("how a phase of Precompile ended"):
+        spent_s = recording.compilations[name].duration_s + time.perf_counter() - began_s
+        missing = stages.missing(recording, name, "ok")
+        if not _LOWERED & recording.seen_stages.get(name, set()):
+            missing = dict.fromkeys(missing or {}, _NOT_LOWERED) or None
+        used = recording.backends.get(name, "") if backend else ""
+        recording.change_compilation(name, status="ok", error="", backend=used, duration_s=spent_s, missing_stages=missing)
+
+
+def _failed(recording: Recording, name: str, error: Exception, backend: str) -> None:
+    message = one_line(f"{type(error).__name__}: {error}")
+    text = recording.writer.text("".join(traceback.format_exception(error)))
+    row = Failure(0, recording.compilation_id(name), "compiler", recording.stage, type(error).__name__, message, text)
+    recording.writer.add(row)
+    missing = stages.missing(recording, name, "failed")
+    recording.change_compilation(name, status="failed", backend=backend, error=message, missing_stages=missing)

@@ -1,0 +1,1 @@
+"""Graph breaks, and the time that calls spend at them."""

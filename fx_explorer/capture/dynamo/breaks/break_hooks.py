@@ -1,0 +1,206 @@
+"""What torch's graph break records leave out: where in the line, through which calls, what comes behind, which tensors cross.
+
+Hooks: ``InstructionTranslatorBase.log_graph_break`` (torch/_dynamo/symbolic_convert.py, writes the record),
+``ContinueExecutionCache.lookup`` (resume_execution.py, makes resume functions) and ``OutputGraph.call_user_compiler``
+(output_graph.py), where the names of locals and the nodes that compute them are known together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import linecache
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.resume_execution import ContinueExecutionCache
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
+from torch._dynamo.variables.lists import BaseListVariable
+
+from fx_explorer.capture.dynamo.breaks.reports import Breaking, Extent, breaking, plain_name
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Frame, LocalTensor, ResumeFunction
+
+
+def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = Breaking()
+            with recording.noting("where a graph break is", "dynamo"):
+                raised = (value for value in (*args, *kwargs.values(), sys.exc_info()[1]) if isinstance(value, BaseException))
+                found = _found(self, next(raised, None))
+            token = breaking.set(found)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                breaking.reset(token)
+
+        return log_graph_break
+
+    return patched(InstructionTranslatorBase, "log_graph_break", make)
+
+
+def _found(translator: Any, error: BaseException | None) -> Breaking:
+    extents = {}
+    inlined: Any = _innermost(translator, error)
+    while inlined is not None:
+        file, positions = inlined.f_code.co_filename, inlined.current_instruction.positions
+        if positions is not None:
+            extents[file, positions.lineno] = _extent(file, positions)
+        inlined = getattr(inlined, "parent", None)
+    stack = getattr(error, "real_stack", None) or ()
+    return Breaking(tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack), extents)
+
+
+def _innermost(translator: Any, error: BaseException | None) -> Any:
+    """The translator that raised: of the function that was inlined last."""
+    traceback: types.TracebackType | None = error.__traceback__ if error else None
+    while traceback is not None:
+        inner = traceback.tb_frame.f_locals.get("self")
+        if isinstance(inner, InstructionTranslatorBase):
+            translator = inner
+        traceback = traceback.tb_next
+    return translator
+
+
+def _extent(file: str, positions: Any) -> Extent:
+    """Of ``dis.Positions``: columns in UTF-8 bytes from 0, the end behind the last byte. Unknown without the source."""
+    if None in (positions.lineno, positions.end_lineno, positions.col_offset, positions.end_col_offset):
+        return Extent()
+    if not linecache.getline(file, positions.lineno):
+        return Extent()
+    column = _characters(file, positions.lineno, positions.col_offset) + 1
+    return Extent(column, positions.end_lineno, _characters(file, positions.end_lineno, positions.end_col_offset))
+
+
+def _characters(file: str, line: int, offset: int) -> int:
+    return len(linecache.getline(file, line).encode()[:offset].decode(errors="replace"))
+
+
+def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    made: set[tuple[str, types.CodeType]] = set()
+
+    def make(original: Callable[..., Any]) -> Any:
+        def lookup(code: types.CodeType, lineno: int, *args: Any) -> types.CodeType:
+            resumes = original(code, lineno, *args)
+            with recording.noting("a resume function", "dynamo"):
+                name = recording.compilation_name()
+                if (name, resumes) not in made:  # it asks itself for the rest of a function that is a rest already
+                    made.add((name, resumes))
+                    row = ResumeFunction(0, recording.compilation_id(name), resumes.co_name, lineno, _names(args))
+                    recording.writer.add(row)
+            return resumes
+
+        return staticmethod(lookup)
+
+    return _patched_classmethod(ContinueExecutionCache, "lookup", make)
+
+
+def _names(key: Iterable[Any]) -> tuple[str, ...]:
+    """``argnames`` of what ``lookup`` is called with: the first names among offsets and counts."""
+    tuples = (part for part in key if isinstance(part, tuple) and part)
+    return next((part for part in tuples if all(isinstance(name, str) for name in part)), ())
+
+
+@contextlib.contextmanager
+def _patched_classmethod(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
+    """As ``patched``, for a class method: what the class shows is bound to it, so the descriptor is what comes back."""
+    descriptor = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
+    setattr(owner, name, make(getattr(owner, name)))
+    try:
+        yield
+    finally:
+        setattr(owner, name, descriptor)
+
+
+def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            taken: list[tuple[str, str]] = []
+            handed_over: list[tuple[str, str]] = []
+            with recording.noting("tensors at a graph break", "dynamo"):
+                taken = list(_taken(self, module))
+                handed_over = list(_handed_over(self, module))
+            compiled = original(self, module, *args, **kwargs)
+            with recording.noting("tensors at a graph break", "dynamo"):
+                _add(recording, taken, is_input=True)
+                _add(recording, handed_over, is_input=False)
+            return compiled
+
+        return call_user_compiler
+
+    return patched(OutputGraph, "call_user_compiler", make)
+
+
+def _add(recording: Recording, tensors: Iterable[tuple[str, str]], *, is_input: bool) -> None:
+    graph = recording.segment().dynamo
+    if graph is not None:
+        owner = recording.compilation_id()
+        rows = [
+            LocalTensor(0, owner, source, graph.by_name[node], is_input) for source, node in tensors if node in graph.by_name
+        ]
+        recording.writer.add_all(rows)
+
+
+def _taken(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
+    """(source, node) of what a graph takes from the locals of its function."""
+    for node in module.graph.nodes:
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if node.op == "placeholder" and source is not None:
+            name = source.name if isinstance(source.name, str) else source.name()
+            if name.startswith("L["):
+                yield name, node.name
+
+
+def _handed_over(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
+    """(source, node) of what the graph before a break returns, by the locals of the function at that moment."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return
+    returned = {node.name for node in module.graph.output_node().all_input_nodes if node.op != "placeholder"}
+    translator = output_graph.root_tx
+    stack = [value for value in _kept(translator.stack) if type(value).__name__ != "NullVariable"]
+    values = {f"L['{name}']": value for name, value in translator.symbolic_locals.items()}
+    values |= {f"L['___stack{i}']": value for i, value in enumerate(stack)}
+    named = [pair for source, value in values.items() for pair in _tensors(source, value, ()) if pair[1] in returned]
+    yield from named
+    for node in sorted(returned - {node for _, node in named}):
+        yield "", node
+
+
+def _kept(stack: list[Any]) -> list[Any]:
+    """What is left of the stack for the resume function: without the operands of the instruction that broke.
+
+    ``OutputGraph.compile_subgraph`` knows how many these are, and calls what we stand in.
+    """
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "compile_subgraph":
+        frame = frame.f_back
+    return stack[: len(stack) - frame.f_locals.get("stack_pops", 0)] if frame else []
+
+
+def _tensors(source: str, value: Any, inside: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    """The tensors in a local: itself, or the items of lists, tuples and dicts, however deep."""
+    if isinstance(value, LazyVariableTracker):
+        if not value.is_realized():
+            return
+        value = value.realize()
+    if isinstance(value, TensorVariable):
+        yield source, value.proxy.node.name
+    elif any(value is outer for outer in inside):
+        return
+    elif isinstance(value, BaseListVariable):
+        for i, item in enumerate(value.items):
+            yield from _tensors(f"{source}[{i}]", item, (*inside, value))
+    elif isinstance(value, ConstDictVariable):
+        for key, item in value.items.items():
+            if key.vt.is_python_constant():
+                yield from _tensors(f"{source}[{key.vt.as_python_constant()!r}]", item, (*inside, value))

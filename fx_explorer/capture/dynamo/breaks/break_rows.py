@@ -1,0 +1,35 @@
+"""Graph breaks as rows: torch's report, and what was read off Dynamo while it broke."""
+
+from __future__ import annotations
+
+from fx_explorer.capture.dynamo.breaks.break_registry import completed
+from fx_explorer.capture.dynamo.breaks.reports import breaking_now, parse_break
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import GraphBreak, Notice
+
+
+def add_break(recording: Recording, name: str, payload: str) -> None:
+    """``payload``: torch's report. What makes Dynamo give a frame up may have been reported before, and is one break then."""
+    report = completed(parse_break(payload))
+    causes = recording.break_causes.setdefault(name, set())
+    cause = f"{report.registry_id or report.reason} {report.file}:{report.line}"
+    if report.is_given_up and cause in causes:
+        return
+    causes.add(cause)
+    code = report.frames[-1].code if report.frames else ""
+    user = recording.sources.user_frame(report.frames)
+    file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
+    recording.broke[name] = True
+    breaking = breaking_now()
+    row = GraphBreak(
+        0,
+        recording.compilation_id(name),
+        *(report.registry_id, report.reason, report.explanation, report.hints),
+        *(file, line, user.code if user else code),
+        stack=recording.sources.stack(report.frames),
+        text=recording.writer.text(payload),
+        **breaking.extent(file, line)._asdict(),
+        chain=recording.sources.stack(breaking.chain),
+    )
+    recording.writer.add(row)
+    recording.notify(Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name))

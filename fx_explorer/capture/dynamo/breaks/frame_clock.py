@@ -1,0 +1,180 @@
+"""A clock in compiled code: it ticks where a frame is entered and left, calls its rest, and where its graph begins and ends.
+
+Hooks: ``convert_frame.register_bytecode_hook``, whose answer torch runs in place of the bytecode it has made;
+``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph; ``OutputGraph.compile_subgraph``, which
+is told whether a graph break ends the frame (torch/_dynamo/output_graph.py). A tick costs well below a microsecond; on an
+accelerator it waits for the device first, so that kernels count where they run and not where they are waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch._dynamo import convert_frame
+from torch._dynamo.bytecode_transformation import (
+    add_push_null,
+    create_call_function,
+    create_instruction,
+    create_load_const,
+    transform_code_object,
+)
+from torch._dynamo.eval_frame import skip_code
+from torch._dynamo.output_graph import OutputGraph
+
+from fx_explorer.capture.dynamo.breaks.break_times import Tick, TickKind, TimedFrame
+from fx_explorer.capture.dynamo.breaks.reports import RESUME
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+
+IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave")
+
+RawTick = tuple[float, TickKind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a graph break ends a frame."""
+
+    file: str
+    line: int
+
+
+@dataclass
+class _Compiled:
+    """What is known of one compilation before its bytecode is."""
+
+    cut: Cut | None
+    has_graph: bool = False
+    frame: int = -1
+    """Position among the frames; -1: it has no bytecode, or none that could be changed."""
+
+
+class FrameClock:
+    """Put into whatever is compiled while it is ``installed``, it ticks from then on."""
+
+    def __init__(self, recording: Recording, wait_for_device: Callable[[], object] | None = None) -> None:
+        self._recording = recording
+        self._wait = wait_for_device
+        self.frames: list[TimedFrame] = []
+        self.cuts: dict[int, Cut] = {}
+        """Frame → what ends it."""
+        self._ticks: list[RawTick] = []
+        self._compiled: dict[str, _Compiled] = {}
+
+    def take(self) -> list[Tick]:
+        """The ticks since this was asked last."""
+        ticks = [Tick(*tick) for tick in self._ticks]
+        self._ticks.clear()
+        return ticks
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            stack.callback(convert_frame.register_bytecode_hook(self._with_ticks).remove)
+            stack.enter_context(patched(OutputGraph, "compile_subgraph", self._noting_cuts))
+            stack.enter_context(patched(OutputGraph, "call_user_compiler", self._timing_graphs))
+            yield
+
+    def _noting_cuts(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_subgraph(output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
+            last = reason.user_stack[-1] if reason.graph_break and reason.user_stack else None
+            cut = Cut(last.filename, last.lineno) if last else None
+            self._compiled[self._recording.compilation_name()] = _Compiled(cut)
+            return original(output_graph, tx, reason, *args, **kwargs)
+
+        return compile_subgraph
+
+    def _timing_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call_user_compiler(output_graph: Any, *args: Any, **kwargs: Any) -> Any:
+            compiled = original(output_graph, *args, **kwargs)
+            owner = self._compiled.get(self._recording.compilation_name())
+            if owner is None:
+                return compiled
+            owner.has_graph = True
+            return self._timed(compiled, owner)
+
+        return call_user_compiler
+
+    def _timed(self, compiled: Callable[..., Any], owner: _Compiled) -> Callable[..., Any]:
+        @functools.wraps(compiled, updated=())
+        def graph(*args: Any, **kwargs: Any) -> Any:
+            if owner.frame < 0:
+                return compiled(*args, **kwargs)
+            self._tick("begin", owner.frame)
+            try:
+                return compiled(*args, **kwargs)
+            finally:
+                self._tick("end", owner.frame)
+
+        return graph
+
+    def _tick(self, kind: TickKind, frame: int) -> None:
+        if self._wait:
+            self._wait()
+        self._ticks.append((time.perf_counter(), kind, frame))
+
+    def _with_ticks(self, original: types.CodeType, modified: types.CodeType) -> types.CodeType | None:
+        """The bytecode with ticks; None, and it runs as it is, when that cannot be made."""
+        name = self._recording.compilation_name()
+        owner = self._compiled.get(name)
+        if owner is None:
+            return None
+        frame = len(self.frames)
+        with self._recording.noting("a clock in compiled code", "dynamo"):
+            ticking = with_calls(modified, {kind: self._ticker(kind, frame) for kind in IN_BYTECODE})
+            is_resume = RESUME.match(original.co_name) is not None
+            self.frames.append(TimedFrame(name, is_resume, owner.cut is not None, owner.has_graph))
+            if owner.cut:
+                self.cuts[frame] = owner.cut
+            owner.frame = frame
+            return ticking
+        return None
+
+    def _ticker(self, kind: TickKind, frame: int) -> Callable[[], None]:
+        """A frame of its own that Dynamo, which looks at every frame that compiled code calls, leaves alone."""
+        add, wait, clock = self._ticks.append, self._wait, time.perf_counter
+
+        def tick() -> None:
+            if wait:
+                wait()
+            add((clock(), kind, frame))
+
+        skip_code(tick.__code__)
+        return tick
+
+
+def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]]) -> types.CodeType:
+    """``code`` with a call where it begins, where it loads its rest to call it, and before each return."""
+
+    def transform(instructions: list[Any], options: dict[str, Any]) -> None:
+        for i in reversed(range(len(instructions))):
+            if instructions[i].opname in ("RETURN_VALUE", "RETURN_CONST"):
+                _insert(instructions, i, _call(calls["leave"]))
+            elif instructions[i].opname == "LOAD_GLOBAL" and instructions[i].argval.startswith("__resume_at_"):
+                _insert(instructions, i, _call(calls["resume"]))
+        start = next((i + 1 for i, one in enumerate(instructions) if one.opname == "RESUME"), 0)
+        instructions[start:start] = _call(calls["enter"])
+
+    made: types.CodeType = transform_code_object(code, transform)[0]
+    return made
+
+
+def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
+    """Before the instruction at ``position``; what jumps to that one comes by them, since it becomes the first of them."""
+    target, first = instructions[position], added[0]
+    moved = create_instruction(target.opname, arg=target.arg, argval=target.argval)
+    target.opcode, target.opname, target.arg, target.argval = first.opcode, first.opname, first.arg, first.argval
+    instructions[position + 1 : position + 1] = [*added[1:], moved]
+
+
+def _call(function: Callable[[], None]) -> list[Any]:
+    load = add_push_null(create_load_const(function, checked=False))
+    return [*load, *create_call_function(0, False), create_instruction("POP_TOP")]

@@ -1,0 +1,138 @@
+"""torch's graph break reports, taken apart.
+
+The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_convert.py, ``log_graph_break``; exc.py,
+``format_graph_break_message``). The registry in torch holds templates; the report has the words for this very break.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fx_explorer.capture.recording.sources import parse_stack
+from fx_explorer.model import Frame
+
+_PLACE = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_BACKEND = re.compile(r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n")
+"""The record of a backend's exception that becomes a graph break (exc.py, ``unimplemented_with_warning``)."""
+_BACKEND_ID = "GB0219"
+_REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
+_REASON = re.compile(r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)", re.M | re.S)
+_EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
+_HINT = re.compile(r"^\s*Hint: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
+_USER_STACK = re.compile(
+    r"^(?:User code traceback|The graph break occurred in the following user code):\n(?P<stack>.*?)(?=^Traceback|\Z)",
+    re.M | re.S,
+)
+_FROM_USER_CODE = re.compile(r"^from user code:\n(?P<stack>.*)", re.M | re.S)
+_ATTEMPT = re.compile(
+    r"^(?:Encountered graph break (?:when attempting to trace|that we cannot resume from)"
+    r"|Failed to handle graph break gracefully)[^\n]*:\n+"
+)
+
+_GIVEN_UP = re.compile(
+    r"^(?:Graph Break Reason: Failed to handle graph break gracefully"
+    r"|Graph break: torch\.compile cannot properly resume from this graph break)",
+    re.M,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakReport:
+    registry_id: str
+    """``GB0059``; empty when the report names none."""
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    """The user's stack, outermost first."""
+    file: str
+    line: int
+    is_given_up: bool
+    """Says that the whole function is skipped; torch may have reported the break itself before."""
+
+
+def parse_break(report: str) -> BreakReport:
+    """Take a report apart. What it lacks stays empty; ``reason`` is then its first line."""
+    of_backend = _BACKEND.match(report)
+    if of_backend:
+        return _backend_report(report, of_backend)
+    place = _PLACE.search(report)
+    number = _REGISTRY_ID.search(report)
+    stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
+    frames = parse_stack(stack["stack"]) if stack else ()
+    if place:
+        file, line = place["file"], int(place["line"])
+    else:
+        file, line = (frames[-1].file, frames[-1].line) if frames else ("", 0)
+    explanation = _EXPLANATION.search(report)
+    return BreakReport(
+        registry_id=f"GB{int(number[1]):04d}" if number else "",
+        reason=_reason(report),
+        explanation=_flat(explanation["text"]) if explanation else "",
+        hints=tuple(_flat(hint["text"]) for hint in _HINT.finditer(report)),
+        frames=frames,
+        file=file,
+        line=line,
+        is_given_up=_GIVEN_UP.search(report) is not None,
+    )
+
+
+def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
+    """It has the exception with its traceback, then the user's stack where torch has one; the graph is the whole function."""
+    trace, _, below = report[found.end() :].partition("\n==========")
+    error = next((line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason").strip()
+    explanation = f"The backend raised {error}"
+    return BreakReport(_BACKEND_ID, error, explanation, (), parse_stack(below), found["file"], int(found["line"]), False)
+
+
+def _reason(report: str) -> str:
+    found = _REASON.search(report)
+    text = _ATTEMPT.sub("", found["reason"].strip() + "\n") if found else report
+    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown reason")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+# what torch knows while it writes the report
+
+RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+
+
+def plain_name(function: str) -> str:
+    """The user's function of a resume function's name; other names as they are."""
+    resumed = RESUME.match(function)
+    return resumed["name"] if resumed else function
+
+
+class Extent(NamedTuple):
+    """From ``column`` of a line to ``end_column`` of ``end_line``, both in it, in characters from 1; 0 where not known."""
+
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Breaking:
+    """What Dynamo knows while it writes a graph break record."""
+
+    chain: tuple[Frame, ...] = ()
+    """The function that Python called, and what was inlined into it down to the break."""
+    extents: dict[tuple[str, int], Extent] = field(default_factory=dict)
+    """By file and line."""
+
+    def extent(self, file: str, line: int) -> Extent:
+        return self.extents.get((file, line), Extent())
+
+
+breaking: ContextVar[Breaking] = ContextVar("breaking", default=Breaking())  # noqa: B039 - frozen
+
+
+def breaking_now() -> Breaking:
+    """For whoever hears the record; empty outside of it, and in a torch release that does not tell."""
+    return breaking.get()

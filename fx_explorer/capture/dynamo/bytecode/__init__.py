@@ -1,0 +1,1 @@
+"""The bytecode before and after Dynamo, and its steps."""

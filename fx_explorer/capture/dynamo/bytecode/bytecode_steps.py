@@ -1,0 +1,80 @@
+"""What Dynamo's bytecode does, instruction by instruction: the program is called once more under torch's bytecode debugger.
+
+Nothing is compiled meanwhile: what would be is run as Python. What hears of instructions is bytecode_debugger.py, what writes
+them down step_recorder.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import torch
+
+from fx_explorer.capture.dynamo.bytecode.step_recorder import MAX_STEPS, StepRecorder
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.hook_notes import CallAgain
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.versions import MissingInTorch
+from fx_explorer.errors import UsageError
+from fx_explorer.model import BytecodeRun
+
+NOTHING_CALLED = "Nothing was called yet that could be called again."
+
+A_SCRIPT = "A script calls what it likes: to have its bytecode recorded, name the function and its inputs (file.py:function)."
+
+NOTHING_RAN = "None of Dynamo's bytecode ran."
+
+NOTHING_COMPILED = "No function was compiled, so there is none: the list of graph breaks says why."
+
+
+def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
+    """Call the program once more and write down what its bytecode does; how that went, in words.
+
+    Raises UsageError when there is nothing to call, or this torch cannot tell. What the program raises is recorded; what stops
+    it from outside is raised on, with the steps so far in the session.
+    """
+    if recording.call_again is None:
+        program = recording.live_guards.program
+        raise UsageError(A_SCRIPT if program is not None and program.callable is None else NOTHING_CALLED)
+    try:
+        from fx_explorer.capture.dynamo.bytecode.bytecode_debugger import BytecodeDebugger
+    except MissingInTorch as error:
+        raise UsageError(f"This torch cannot tell what its bytecode does: {error}. Later releases have it.") from error
+    run = BytecodeRun(0, recording.call_again.inputs)
+    run = replace(run, id=recording.writer.add(run))
+    recorder = StepRecorder(recording, run.id, limit)
+    try:
+        run = _recorded(recording.call_again, BytecodeDebugger(recorder), run)
+    except BaseException:
+        run = replace(run, ended="stopped", said="It was stopped before its end.")
+        raise
+    finally:
+        recorder.flush()
+        run = _ended(run, recorder, recording)
+        recording.writer.update(run)
+    return in_words(run)
+
+
+def _recorded(call_again: CallAgain, watching: AbstractContextManager[object], run: BytecodeRun) -> BytecodeRun:
+    try:
+        with torch.compiler.set_stance("eager_on_recompile"):
+            remarks = call_again(watching)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program may raise anything: it is one of the things recorded
+        return replace(run, ended="raised", said=f"It raised {one_line(f'{type(error).__name__}: {error}')}.")
+    return replace(run, ended="returned", said=" ".join(remarks))
+
+
+def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> BytecodeRun:
+    sentences = [run.said] if run.said else []
+    if not recorder.count:
+        sentences.insert(0, NOTHING_RAN if recording.live_guards.all() else f"{NOTHING_RAN} {NOTHING_COMPILED}")
+    sentences += [f"{name} ran as Python: no guards of what was compiled held for this call." for name in recorder.as_python]
+    is_cut = recorder.is_full and run.ended != "stopped"
+    return replace(run, steps=recorder.count, ended="limit" if is_cut else run.ended, said=" ".join(sentences))
+
+
+def in_words(run: BytecodeRun) -> str:
+    count = f"{run.steps:,} steps of Dynamo's bytecode recorded"
+    cut = ": that is the limit, and the program went on unrecorded" if run.ended == "limit" else ""
+    return " ".join(filter(None, [f"{count}{cut}.", run.said]))

@@ -1,0 +1,216 @@
+"""Bytecode before and after Dynamo, as listings: jumps drawn, source lines between, what Dynamo made up named.
+
+Hooks: ``convert_frame.register_bytecode_hook``, and ``OutputGraph.install_global_unsafe`` (torch/_dynamo/output_graph.py),
+through which a resume function gets the name that the bytecode calls it by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import linecache
+import re
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch._dynamo import convert_frame
+from torch._dynamo.output_graph import OutputGraph
+
+from fx_explorer.capture.dynamo.breaks.reports import RESUME
+from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_of, in_words, link_calls, source_lines
+from fx_explorer.capture.dynamo.bytecode.instructions import Instruction, handled, instructions
+from fx_explorer.capture.dynamo.bytecode.jumps import gutter
+from fx_explorer.capture.recording.made_code import KnownCode
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.recording.wrapped import is_wrapper
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import ArtifactKind, LineSource
+
+_UUID = re.compile(r"(?<=__compiled_fn_)(\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
+_MADE_UP = re.compile(r"\b(?:__compiled_fn_\w+|__resume_at_\w+|__import_\w+|__builtins_dict__\w*|graph_out_\d+)\b")
+WIDEST_OPNAME = 15
+"""A longer one pushes its argument to the right: there are three panes on a screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a listing."""
+
+    text: str
+    line: int
+    """The source line it belongs to; 0 for none."""
+    offset: int = -1
+    """Of the instruction; -1 where there is none."""
+
+
+def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Fills ``recording.resume_names``."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def install_global_unsafe(self: Any, name: str, value: Any) -> Any:
+            with recording.noting("the name of a resume function", "dynamo"):
+                code = _resumed_code(value)
+                if code is not None:
+                    recording.resume_names[name] = code.co_name
+            return original(self, name, value)
+
+        return install_global_unsafe
+
+    return patched(OutputGraph, "install_global_unsafe", make)
+
+
+def _resumed_code(value: object) -> types.CodeType | None:
+    """Of a resume function, or of what makes one when it is called with the variables it shares."""
+    if not isinstance(value, types.FunctionType):
+        return None
+    held = (cell.cell_contents for cell in value.__closure__ or ())
+    codes = (value.__code__, *(content for content in held if isinstance(content, types.CodeType)))
+    return next((code for code in codes if RESUME.match(code.co_name)), None)
+
+
+@contextlib.contextmanager
+def bytecode_hook(recording: Recording) -> Iterator[None]:
+    def hook(original: types.CodeType, modified: types.CodeType) -> None:
+        with recording.noting("bytecode", "dynamo"):
+            name = recording.compilation_name()
+            function = getattr(original, "co_qualname", original.co_name)
+            if not is_wrapper(original.co_filename, function):  # that one has the name of what it was made for
+                recording.change_compilation(name, function=function)
+            _add_bytecode(recording, "bytecode_original", original)
+            _add_modified(recording, original, modified)
+
+    handle = convert_frame.register_bytecode_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _add_modified(recording: Recording, original: types.CodeType, modified: types.CodeType) -> None:
+    graph = graph_of(recording, modified)
+    lines = in_words(source_lines(recording, graph, original)) if graph else ""
+    known = _add_bytecode(recording, "bytecode_modified", modified, lines)
+    recording.made_code.add(original, modified, known)
+    if graph:
+        link_calls(recording, known.artifact, [known.line_of[offset] for offset in call_offsets(modified)], graph)
+
+
+def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = "") -> KnownCode:
+    rows = listing(code, recording.compilation_name(), recording.resume_names, graph_lines)
+    title = f"{kind.removeprefix('bytecode_')} bytecode of {code.co_name}"
+    artifact = recording.add_artifact(kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode")
+    file = recording.sources.file(code.co_filename)
+    recording.writer.add_all(_line_sources(artifact, file, rows))
+    return KnownCode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
+
+
+def _line_sources(artifact: int, file: int, rows: Sequence[Row]) -> Iterator[LineSource]:
+    """One row for the instructions in a row that are of one line."""
+    first = 1
+    for line, group in itertools.groupby(row.line for row in rows):
+        count = len(list(group))
+        if line:
+            yield LineSource(artifact, first, file, line, lines=count)
+        first += count
+
+
+def listing(
+    code: types.CodeType, compilation: str = "", resume_names: dict[str, str] | None = None, graph_lines: str = ""
+) -> list[Row]:
+    """The rows to show: one for each instruction, and one for the source line where another line begins.
+
+    ``resume_names``: global of Dynamo's → name of the resume function in it. ``graph_lines``: what the compiled graph stands
+    for, in words.
+    """
+    shown = list(_with_lines(instructions(code)))
+    row_of = {one.offset: row for row, one in enumerate(shown) if isinstance(one, Instruction)}
+    jumps = [(row_of[one.offset], row_of[one.target]) for one in shown if isinstance(one, Instruction) and one.target in row_of]
+    widths = _Widths(len(str(max(row_of))), min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, Instruction))))
+    handlers = handled(code)
+    rows = _heading(code)
+    explained = _Explained(compilation, resume_names or {}, graph_lines)
+    for drawn, one in zip(gutter(len(shown), jumps), shown, strict=True):
+        if isinstance(one, int):
+            source = linecache.getline(code.co_filename, one).strip()
+            rows.append(Row(f"{'':{widths.offset}} {drawn} # {one}  {source}".rstrip(), one))
+            continue
+        remarks = [explained.once(one.argument), _handles(handlers.get(one.offset, []))]
+        rows.append(Row(_instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))), one.line, one.offset))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """Of columns, in characters."""
+
+    offset: int
+    opname: int
+
+
+def _with_lines(found: Iterator[Instruction]) -> Iterator[Instruction | int]:
+    """The instructions, and before each that begins another source line the number of that."""
+    line = 0
+    for instruction in found:
+        if instruction.line != line:
+            line = instruction.line
+            yield line
+        yield instruction
+
+
+def _heading(code: types.CodeType) -> list[Row]:
+    return [Row(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)] if RESUME.match(code.co_name) else []
+
+
+def _instruction_text(one: Instruction, drawn: str, widths: _Widths, remarks: str) -> str:
+    argument = without_uuid(one.argument)
+    text = f"{one.offset:>{widths.offset}} {drawn} {one.opname:<{widths.opname}} {argument}".rstrip()
+    return f"{text}  # {remarks}" if remarks else text
+
+
+def without_uuid(text: str) -> str:
+    """``__compiled_fn_1_f81d4fae_…`` → ``__compiled_fn_1``."""
+    return _UUID.sub(r"\1", text)
+
+
+class _Explained:
+    """Says what each made-up name stands for where it is first met."""
+
+    def __init__(self, compilation: str, resume_names: dict[str, str], graph_lines: str) -> None:
+        self._compilation = compilation
+        self._resume_names = resume_names
+        self._graph_lines = graph_lines
+        self._told = {""}
+
+    def once(self, argument: str) -> str:
+        found = remark(argument, self._compilation, self._resume_names, self._graph_lines)
+        if found in self._told:
+            return ""
+        self._told.add(found)
+        return found
+
+
+def _handles(stretches: list[tuple[int, int]]) -> str:
+    return "on an error in " + ", ".join(f"{first}-{last}" for first, last in stretches) if stretches else ""
+
+
+def remark(argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = "") -> str:
+    """What a name that Dynamo made up stands for; empty for other names."""
+    found = _MADE_UP.search(argument)
+    name = found[0] if found and argument[:1] not in "'\"" else ""
+    if name.startswith("__compiled_fn_"):
+        return f"the compiled graph [{compilation}]{graph_lines and f': {graph_lines}'}"
+    if name in resume_names:
+        return f"{resume_names[name]}: {plain_resume(resume_names[name])}"
+    if name.startswith("__import_"):
+        return "the module " + name.removeprefix("__import_").replace("_dot_", ".")
+    if name.startswith("__builtins_dict__"):
+        return "Python's builtins"
+    return "what the compiled graph returned" if name.startswith("graph_out_") else ""
+
+
+def plain_resume(name: str) -> str:
+    """``torch_dynamo_resume_in_f_at_12`` → ``the rest of f after line 12``."""
+    function, _, line = name.removeprefix("torch_dynamo_resume_in_").rpartition("_at_")
+    return f"the rest of {function} after line {line}"

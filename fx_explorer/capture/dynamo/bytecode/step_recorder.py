@@ -1,0 +1,219 @@
+"""Writes down what a function that Dynamo made has on its stack and in its variables, before each instruction.
+
+What is new is told by identity: a tensor in place of another of the same shape is a change, and so is one written in place.
+"""
+
+from __future__ import annotations
+
+import dis
+import json
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fx_explorer.capture.dynamo.breaks.reports import RESUME
+from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
+from fx_explorer.capture.dynamo.bytecode.stack_depths import effect, stack_depths
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.made_code import KnownCode
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.recording.values import in_short, version_of
+from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.model import BytecodeStep
+
+MAX_STEPS = 10_000
+
+MAX_LOCALS = 200
+"""Of one function call: generated functions can have thousands."""
+
+BATCH = 500
+"""Steps that are written together."""
+
+NOT_RECORDED = KnownCode(0, {})
+
+
+class _Seen(NamedTuple):
+    """A value at a step. It is held until the next one, so that what is new then cannot have its address."""
+
+    value: object
+    version: int
+    text: str
+
+
+@dataclass
+class _Call:
+    """A function call that goes on."""
+
+    number: int
+    parent: int
+    code: KnownCode
+    depths: Mapping[int, int]
+    instructions: Mapping[int, dis.Instruction]
+    names: Mapping[int, str]
+    """``id`` of a function that Dynamo put among the globals → its name."""
+    before: Mapping[str, _Seen] | None = None
+    """At the step before: locals by name, the stack by position (``[0]``). None at the first."""
+
+
+class StepRecorder:
+    """Is told of instructions, errors and ends of calls; writes a BytecodeStep for each of the first two."""
+
+    def __init__(self, recording: Recording, run: int, limit: int = MAX_STEPS) -> None:
+        self.count = 0
+        self.is_over = False
+        """Nothing more is recorded: the limit is reached, or something of ours broke."""
+        self.as_python: list[str] = []
+        """Functions that Dynamo has made bytecode for, and that ran as they were written."""
+        self._recording = recording
+        self._run = run
+        self._limit = limit
+        self._rows: list[BytecodeStep] = []
+        self._calls: dict[types.FrameType, _Call] = {}
+        self._calls_begun = 0
+        self._read_stack = part("torch._C._dynamo.eval_frame", "_get_frame_value_stack_with_depth")
+        self._null = part("torch._C._dynamo.eval_frame", "NULL_STACK_VALUE")
+
+    # what it is told
+
+    def instruction(self, frame: types.FrameType, offset: int) -> None:
+        if not self.is_over:
+            self._add("a step of the bytecode", lambda: self._step(frame, offset))
+            if self._is_call(frame, offset):
+                self.flush()  # should the call end the process, it is the last that stands in the session
+
+    def raised(self, frame: types.FrameType, offset: int, error: BaseException) -> None:
+        call = self._calls.get(frame)
+        if call is None or self.is_over:
+            return
+        offset = max((at for at in call.instructions if at <= offset), default=offset)  # Python 3.12 tells that of a cache
+        if not _ends_a_loop(call, offset, error):
+            self._add("an error in the bytecode", lambda: self._error(frame, call, offset, error))
+
+    def left(self, frame: types.FrameType) -> None:
+        self._calls.pop(frame, None)
+
+    def passed(self, code: types.CodeType) -> None:
+        """A function is called as it was written."""
+        if code in self._recording.made_code.original and code.co_name not in self.as_python:
+            self.as_python.append(code.co_name)
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        with self._recording.noting("steps of the bytecode", "dynamo"):
+            self._recording.writer.add_all(self._rows)
+            self._rows = []
+
+    # what it makes of it
+
+    def _add(self, what: str, make: Callable[[], BytecodeStep]) -> None:
+        row = None
+        with self._recording.noting(what, "dynamo"):
+            row = make()
+            self._rows.append(row)
+            self.count += 1
+            if len(self._rows) >= BATCH:
+                self.flush()
+        self.is_over = row is None or self.is_full
+
+    def _is_call(self, frame: types.FrameType, offset: int) -> bool:
+        call = self._calls.get(frame)
+        return call is not None and call.instructions[offset].opname.startswith("CALL")
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._limit
+
+    def _error(self, frame: types.FrameType, call: _Call, offset: int, error: BaseException) -> BytecodeStep:
+        text = without_uuid(one_line(f"{type(error).__name__}: {error}"))
+        return self._row(frame, call, offset, kind="raised", is_stack_known=False, error=text)
+
+    def _step(self, frame: types.FrameType, offset: int) -> BytecodeStep:
+        call = self._calls.get(frame) or self._begin(frame)
+        depth = call.depths.get(offset)
+        stack = self._read_stack(frame, depth) if depth else []
+        now = {name: self._seen(value, call, name) for name, value in list(frame.f_locals.items())[:MAX_LOCALS]}
+        texts = {name: one.text for name, one in now.items()}
+        now |= {f"[{i}]": self._seen(value, call, f"[{i}]") for i, value in enumerate(stack)}
+        changed = () if call.before is None else _changed(call.before, now)
+        call.before = now
+        return self._row(
+            frame,
+            call,
+            offset,
+            stack=tuple(now[f"[{i}]"].text for i in range(len(stack))),
+            is_stack_known=depth is not None,
+            locals=self._recording.writer.text(json.dumps(texts, ensure_ascii=False)),
+            changed=changed,
+            calls=_callee(call, offset, stack),
+        )
+
+    def _row(self, frame: types.FrameType, call: _Call, offset: int, **values: object) -> BytecodeStep:
+        line = call.code.line_of.get(offset, 0)
+        return BytecodeStep(
+            0, self._run, call.number, call.parent, frame.f_code.co_name, call.code.artifact, line, offset,
+            **values,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _seen(self, value: object, call: _Call, name: str) -> _Seen:
+        text = "NULL" if value is self._null else in_short(value, call.names)
+        return _Seen(value, version_of(value), text)
+
+    def _begin(self, frame: types.FrameType) -> _Call:
+        self._calls_begun += 1
+        parent, code = self._caller(frame), frame.f_code
+        self._calls[frame] = _Call(
+            self._calls_begun,
+            parent.number if parent else 0,
+            self._recording.made_code.modified.get(code, NOT_RECORDED),
+            stack_depths(code),
+            {one.offset: one for one in dis.get_instructions(code)},
+            _made_up_names(frame.f_globals, self._recording.resume_names),
+        )
+        return self._calls[frame]
+
+    def _caller(self, frame: types.FrameType) -> _Call | None:
+        outer = frame.f_back
+        while outer is not None and outer not in self._calls:
+            outer = outer.f_back
+        return self._calls[outer] if outer is not None else None
+
+
+def _changed(before: Mapping[str, _Seen], now: Mapping[str, _Seen]) -> tuple[str, ...]:
+    gone = [name for name in before if name not in now]
+    return tuple([name for name, one in now.items() if name not in before or _differ(before[name], one)] + gone)
+
+
+def _differ(one: _Seen, other: _Seen) -> bool:
+    is_same = one.value is other.value or (one.text == other.text and type(one.value) in (bool, int, float, str, bytes))
+    return not is_same or one.version != other.version or one.text != other.text
+
+
+def _callee(call: _Call, offset: int, stack: Sequence[object]) -> str:
+    """The compiled graph or resume function that the instruction calls; it lies lowest of what a call takes off the stack."""
+    one = call.instructions.get(offset)
+    if one is None or not one.opname.startswith("CALL"):
+        return ""
+    lowest = max(0, len(stack) + effect(one) - 1)
+    names = (_called_name(call, value) for value in stack[lowest : lowest + 2])
+    return next(filter(None, names), "")
+
+
+def _called_name(call: _Call, value: object) -> str:
+    if type(value) is types.FunctionType and RESUME.match(value.__code__.co_name):
+        return value.__code__.co_name
+    name = call.names.get(id(value), "")
+    return name if name.startswith("__compiled_fn_") else ""
+
+
+def _made_up_names(globals_: Mapping[str, object], resume_names: Mapping[str, str]) -> dict[int, str]:
+    """Of compiled graphs, and of resume functions (or of what makes them, when they share variables)."""
+    graphs = {id(v): without_uuid(name) for name, v in list(globals_.items()) if name.startswith("__compiled_fn_")}
+    resumes = {id(globals_[name]): told for name, told in resume_names.items() if name in globals_}
+    return {**resumes, **graphs}
+
+
+def _ends_a_loop(call: _Call, offset: int, error: BaseException) -> bool:
+    """An iterator that says by an error that it is through raises nothing in the program."""
+    one = call.instructions.get(offset)
+    return isinstance(error, StopIteration) and one is not None and one.opname in ("FOR_ITER", "SEND")

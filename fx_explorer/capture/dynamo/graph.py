@@ -1,0 +1,65 @@
+"""Dynamo: the graph of every segment.
+
+Hook: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each graph, whatever the backend).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.exc import RestartAnalysis
+from torch._dynamo.output_graph import OutputGraph
+
+from fx_explorer.capture.recording.hook_notes import BackendError
+from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.dynamo_graph import compile_segment
+from fx_explorer.capture.torch_compat.patching import patched
+
+
+def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            name = recording.compilation_name()
+            with recording.noting("a Dynamo graph", "dynamo"):
+                if name in recording.segments:
+                    recording.set_aside(name, recording.restart_reason(name))
+                recording.backends[name] = backend_name(self.compiler_fn) or recording.request.backend
+                recording.segments[name] = Segment(dynamo=recording.add_graph(module, "dynamo"))
+                reason = getattr(module, "compile_subgraph_reason", None)
+                if reason is not None and reason.graph_break:
+                    recording.broke[name] = True
+            try:
+                if recording.steering and len(args) == 1:
+                    here = functools.partial(_with_inputs, original, self, *args)
+                    return compile_segment(recording.steering, self, module, *args, here)
+                return original(self, module, *args, **kwargs)
+            except RestartAnalysis as error:
+                if name in recording.segments:  # at once: what Dynamo finds from here on belongs to the next attempt
+                    recording.set_aside(name, error.restart_reason or type(error).__name__)
+                raise
+            except Exception as error:
+                recording.errors[name] = BackendError(error, recording.stage)
+                raise
+
+        return call_user_compiler
+
+    return patched(OutputGraph, "call_user_compiler", make)
+
+
+def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule) -> Any:
+    return call(output_graph, module, inputs)
+
+
+def backend_name(compiler: Any) -> str:
+    """``inductor`` for torch's own wrapper, else the function's name."""
+    name = getattr(compiler, "compiler_name", None) or getattr(compiler, "__name__", None)
+    inner = getattr(compiler, "_torchdynamo_orig_backend", None)
+    if inner is not None and inner is not compiler:
+        return backend_name(inner)
+    return "inductor" if name == "compile_fx" else str(name or "")

@@ -1,0 +1,1 @@
+"""Guards, what made them fail, and what they say of other inputs."""

@@ -1,0 +1,80 @@
+"""What changed about the keys of a dict before a recompile: which are gone, and which are new.
+
+torch asks for the number of entries (``len(L['d']) != 2``) and for each key (``list(dict.keys(L['d']))[1] == 'b'``,
+``DICT_KEYS_MATCH`` and ``MAPPING_KEYS_CHECK`` in torch/_dynamo/guards.py): the one that fails first names at most one of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fx_explorer.capture.recording.hook_notes import GuardedValue
+
+MOST_NAMED = 8
+
+_OF_A_DICT = re.compile(
+    r"^(?:len\((?P<counted>[LG]\[.*)\) != \d+|.*?list\(dict\.keys\((?P<keyed>[LG]\[.*?\])\)\)"
+    r"|list\((?P<mapping>[LG]\[.*\])\.keys\(\)\) == )"
+)
+
+_KEY = re.compile(r"^list\(dict\.keys\((?P<source>.+)\)\)\[(?P<position>\d+)\] == (?P<key>.+)$")
+
+_MAPPING = re.compile(r"^list\((?P<source>.+)\.keys\(\)\) == (?P<keys>\[.*\])")
+
+
+def dict_of(part: str) -> str:
+    """``L['d']`` of a guard about its keys; empty for another."""
+    found = _OF_A_DICT.match(part)
+    return next((source for source in found.groups() if source), "") if found else ""
+
+
+def keys_change(source: str, value: object, guards: Iterable[str], describe: Callable[[object], str]) -> GuardedValue:
+    """``guards``: all that the compiled code asked for. Old and new are the keys that only one side has, or all of them in
+    their order where both have the same; empty for what is no dict."""
+    new = _keys(value)
+    old = _keys_then(source, guards)
+    if new is None:
+        return GuardedValue(source)
+    now = [describe(key) for key in new]
+    if old is None:
+        return GuardedValue(source, new=_listed(now))
+    then = [describe(key) for key in old]
+    gone, added = [key for key in then if key not in now], [key for key in now if key not in then]
+    if gone or added:
+        return GuardedValue(source, _listed(gone), _listed(added))
+    return GuardedValue(source, _listed(then), _listed(now))
+
+
+def _keys(value: object) -> list[Any] | None:
+    """Runs no code of the program's, as a class of its own may have."""
+    if isinstance(value, types.MappingProxyType):
+        return list(value)
+    return list(dict.keys(value)) if isinstance(value, dict) else None
+
+
+def _keys_then(source: str, guards: Iterable[str]) -> list[object] | None:
+    """None where torch guarded none by its value: the keys may be objects."""
+    found: dict[int, object] = {}
+    for code in guards:
+        key, mapping = _KEY.match(code), _MAPPING.match(code)
+        if key and key["source"] == source:
+            found[int(key["position"])] = _literal(key["key"])
+        elif mapping and mapping["source"] == source:
+            return list(_literal(mapping["keys"]))
+    return [found[position] for position in sorted(found)] if found else None
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _listed(keys: list[str]) -> str:
+    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+    return ", ".join(keys[:MOST_NAMED]) + more

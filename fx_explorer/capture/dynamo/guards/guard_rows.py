@@ -1,0 +1,272 @@
+"""Guards as rows: what Dynamo asked for while it traced, and the checks that torch runs for it at every call.
+
+Hook: ``CheckFunctionManager.__init__`` (torch/_dynamo/guards.py), which turns ``output_graph.guards`` into a tree of checks
+and tries it on the frame's locals: so both, and the example values, are at hand. Not every guard has a check of its own (grad
+mode is part of the global state, and hooks of modules are not checked by default), and not every check a guard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.guards import CheckFunctionManager
+
+from fx_explorer.capture.dynamo.guards.guard_leaves import (
+    Leaf,
+    Unreachable,
+    Values,
+    cost_ns,
+    leaves,
+    less_the_call,
+    tree_cost_ns,
+)
+from fx_explorer.capture.dynamo.guards.what_if import check_keys
+from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
+from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
+
+SHAPES = "SHAPE_ENV"
+
+_STATE_GUARDS = {"TORCH_FUNCTION_MODE_STACK": "TORCH_FUNCTION_STATE", "SYMBOLIC_SHAPE_GUARD": SHAPES}
+"""Leaves that are called otherwise than the guard they are for."""
+
+
+def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, f_code, output_graph, *args, **kwargs)
+            if not recording.compilation_name():  # guards that are loaded, of a function that was compiled elsewhere
+                return
+            with recording.noting("guards", "dynamo"):
+                add_guards(recording, f_code, output_graph, self.guard_manager)
+            with recording.noting("dynamic sizes", "dynamo"):
+                finish_symbols(recording, output_graph.shape_env)
+
+        return __init__
+
+    return patched(CheckFunctionManager, "__init__", make)
+
+
+def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any) -> None:
+    asked = sorted(output_graph.guards, key=lambda guard: guard.sort_key())  # comparing them asks for both keys each time
+    parts = [part for leaf in leaves(manager.root) for part in _parts(leaf)]
+    owners = _Owners(asked)
+    owned: dict[int, list[_Part]] = {}
+    for part in parts:
+        owned.setdefault(owners.of(part), []).append(part)
+    rows = [_guard_row(recording, i, guard, owned.get(i, [])) for i, guard in enumerate(asked)]
+    ids = _add(recording, rows)
+    make = _Checks(recording, code, output_graph.local_scope, manager)
+    checks = [make.row(position, part, owners.guard_of(part)) for position, part in enumerate(parts)]
+    costs = less_the_call([check.cost_ns for check in checks])
+    numbers = [owners.of(part) for part in parts]
+    checks = [
+        replace(check, guard=ids[number] if number >= 0 else 0, cost_ns=cost)
+        for check, number, cost in zip(checks, numbers, costs, strict=True)
+    ]
+    with recording.writer.transaction():
+        checks = [replace(check, id=recording.writer.add(check)) for check in checks]
+    _keep(recording, code, output_graph.local_scope, manager, checks)
+    cost = tree_cost_ns(manager.root, output_graph.local_scope)
+    recording.writer.add(Metric(0, recording.compilation_id(), "guard_check_ns", json.dumps(cost)))
+
+
+def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any, checks: list[GuardCheck]) -> None:
+    """So that other inputs can be asked about."""
+    rows: dict[str, GuardCheck] = {}
+    for check in checks:
+        for key in check_keys(check):
+            rows.setdefault(key, check)
+    name, compilation = recording.compilation_name(), recording.compilation_id()
+    wanted = (*code.co_freevars, *(name for name in code.co_varnames[:1] if isinstance(f_locals.get(name), torch.nn.Module)))
+    kept = {name: held(f_locals[name]) for name in wanted if name in f_locals}
+    tree = LiveTree(compilation, recording.compilations[name].name, code, CallState.now(), rows, kept)
+    recording.live_guards.add(manager, tree)
+
+
+def _add(recording: Recording, rows: list[Guard]) -> list[int]:
+    with recording.writer.transaction():
+        ids = [recording.writer.add(row) for row in rows]
+    for row, row_id in zip(rows, ids, strict=True):
+        if row.kind == SHAPES:  # lowering may have more to ask of sizes
+            recording.shape_guards[recording.compilation_name()] = replace(row, id=row_id)
+    return ids
+
+
+# what is checked
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What of a leaf is told as one check: all its conditions, or one of the relations between sizes."""
+
+    leaf: Leaf
+    conditions: tuple[str, ...]
+    note: str
+    is_first: bool
+
+    @property
+    def code(self) -> str:
+        return " and ".join(self.conditions)
+
+
+def _parts(leaf: Leaf) -> Iterator[_Part]:
+    """Of relations between sizes one each; the conditions of any other leaf hold or fail together."""
+    split = [_without_note(part) for part in leaf.parts]
+    if not leaf.source or leaf.kind == "SYMBOLIC_SHAPE_GUARD":
+        for position, (code, note) in enumerate(split):
+            yield _Part(leaf, (code,), note, position == 0)
+    else:
+        yield _Part(leaf, tuple(dict.fromkeys(code for code, _ in split)), split[0][1] if split else "", True)
+
+
+def _without_note(text: str) -> tuple[str, str]:
+    code, _, note = text.partition("  # ")
+    return code.rstrip(), note.strip()
+
+
+class _Owners:
+    """Which guard a check is for: the one whose code it is, else one of its kind, else any on the same value."""
+
+    def __init__(self, asked: list[Any]) -> None:
+        self._asked = asked
+        self._by_code: dict[str, int] = {}
+        self._by_kind: dict[tuple[str, str], int] = {}
+        self._by_source: dict[str, int] = {}
+        for i, guard in enumerate(asked):
+            for code in guard.code_list or ():
+                self._by_code.setdefault(code, i)
+            self._by_kind.setdefault((guard.create_fn_name(), source_name(guard)), i)
+            if source_name(guard):
+                self._by_source.setdefault(source_name(guard), i)
+
+    def of(self, part: _Part) -> int:
+        """Its number; -1 when there is none."""
+        leaf = part.leaf
+        source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__")
+        kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
+        candidates = (
+            self._by_code.get(part.code, -1),
+            self._by_code.get(part.conditions[0], -1) if part.conditions else -1,
+            self._by_kind.get((kind, source), -1),
+            self._by_source.get(source, -1) if callable(leaf.check) else -1,
+            # Relations are checked last; those that bound one size on both sides stand in one condition there, not in two.
+            self._by_kind.get((SHAPES, ""), -1) if not leaf.source else -1,
+        )
+        return next((i for i in candidates if i >= 0), -1)
+
+    def guard_of(self, part: _Part) -> Any:
+        number = self.of(part)
+        return self._asked[number] if number >= 0 else None
+
+
+def source_name(guard: Any) -> str:
+    return guard.name if isinstance(guard.name, str) else str(guard.name())
+
+
+# rows
+
+
+def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Part]) -> Guard:
+    checked = [condition for part in parts for condition in part.conditions]
+    codes = guard.code_list or checked if guard.create_fn_name() == SHAPES else (*checked, *(guard.code_list or ()))
+    code = " and ".join(dict.fromkeys(codes))
+    row = Guard(0, recording.compilation_id(), position, guard.create_fn_name(), source_name(guard), code, "")
+    user = _user_frame(recording, list(guard.user_stack or ()))
+    if user is None:
+        return row
+    return replace(row, verbose=f"# {user.line}" if user.line else "", file=user.filename, line=user.lineno or 0)
+
+
+def _user_frame(recording: Recording, stack: list[Any]) -> Any:
+    """The innermost frame outside torch, else the innermost; None without a stack."""
+    outside = [frame for frame in stack if not recording.sources.is_torch(frame.filename)]
+    return (outside or stack or [None])[-1]
+
+
+_NOTED_LINE = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in \S+")
+
+_ROOT = re.compile(r"^(?P<scope>[LG])\['(?P<name>[^']+)'\]")
+
+_LIBRARY = re.compile(r"^__(?:import_torch|builtins)")
+
+
+class _Checks:
+    """Makes rows of checks, with the values they were made for."""
+
+    def __init__(self, recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any) -> None:
+        self._recording = recording
+        self._compilation = recording.compilation_id()
+        self._closure = frozenset(code.co_freevars)
+        self._locals = f_locals
+        self._values = Values(manager, f_locals)
+
+    def row(self, position: int, part: _Part, guard: Any) -> GuardCheck:
+        leaf = part.leaf
+        source = "" if leaf.source == "L" else leaf.source
+        is_shape = guard is not None and guard.create_fn_name() == SHAPES
+        value = self._values.of(leaf.source or "L")
+        row = GuardCheck(
+            0,
+            self._compilation,
+            0,
+            position,
+            leaf.kind,
+            source,
+            "shapes" if is_shape else self._origin(source or part.code),
+            part.code,
+            value_type=leaf.value_type if source else "",
+            value=described(value) if source and not isinstance(value, Unreachable) else "",
+            note=part.note,
+            cost_ns=cost_ns(leaf.check, value) if part.is_first else 0.0,
+        )
+        return self._placed(row, part, guard)
+
+    def _origin(self, source: str) -> Origin:
+        root = _ROOT.match(source)
+        if root is None:
+            return "state"
+        name = root["name"]
+        if root["scope"] == "G":
+            return "library" if _LIBRARY.match(name) else "global"
+        if name in self._closure:
+            return "closure"
+        return "module" if isinstance(self._locals.get(name), torch.nn.Module) else "argument"
+
+    def _placed(self, row: GuardCheck, part: _Part, guard: Any) -> GuardCheck:
+        """With the user's line: of the guard, or that of torch's remark (for a relation between sizes)."""
+        sources = self._recording.sources
+        stack = list(guard.user_stack or ()) if guard is not None else []
+        user = _user_frame(self._recording, stack)
+        if user is not None:
+            frames = (Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in stack)
+            return replace(row, file=user.filename, line=user.lineno or 0, stack=sources.stack(frames))
+        noted = _NOTED_LINE.search(part.note)
+        file = sources.complete(noted["file"]) if noted else ""
+        if noted is None or not Path(file).is_absolute():  # a file that is not in the session
+            return row
+        return replace(row, file=file, line=int(noted["line"]))
+
+
+def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> None:
+    """What lowering asked of sizes after Dynamo had made its tree: these checks are in no tree here."""
+    note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
+    checks = (
+        GuardCheck(0, guard.compilation, guard.id, i, SHAPES, "", "shapes", code, note=note, cost_ns=NOT_MEASURED)
+        for i, code in enumerate(codes)
+    )
+    with recording.writer.transaction():
+        added = [replace(check, id=recording.writer.add(check)) for check in checks]
+    recording.live_guards.late.setdefault(guard.compilation, []).extend(added)

@@ -1,0 +1,227 @@
+"""What changed before a recompile: the value a guard looked at when it failed.
+
+Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code of a function that did not
+fit, while the locals of the call are at hand. torch's own text has the guard, and the new value only of some.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import re
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo import guards
+
+from fx_explorer.capture.dynamo.guards.dict_keys import dict_of, keys_change
+from fx_explorer.capture.dynamo.guards.guard_leaves import leaves
+from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+
+
+def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], *args: Any) -> Any:
+            reason = original(manager, code, f_locals, *args)
+            with recording.noting_guards("what changed before a recompile", "dynamo"):
+                name = recording.compilation_name()
+                if name:  # none: a stance asks, under which nothing is compiled
+                    recording.recompiled[name] = code
+                    failed = recording.failed_guards.setdefault(name, {})
+                    count_failed(failed, str(reason), lambda: guarded_value(manager, f_locals))
+            return reason
+
+        return get_guard_fail_reason
+
+    return patched(guards, "get_guard_fail_reason", make)
+
+
+def count_failed(failed: dict[str, FailedGuard], reason: str, look: Callable[[], GuardedValue]) -> None:
+    """A function with n compilations fails in all of them before the next: so a value is looked at once a recompile."""
+    about = what_failed(reason)
+    if about in failed:
+        failed[about].times += 1
+    elif len(failed) < MOST_KEPT:
+        failed[about] = FailedGuard(reason, look())
+    elif OTHERS in failed:
+        failed[OTHERS].times += 1
+    else:
+        failed[OTHERS] = FailedGuard(OTHERS, GuardedValue())
+
+
+MOST_KEPT = 16
+"""Different things that did not fit in one recompile; the compilations that failed on others are counted."""
+
+OTHERS = ": other things, of which only the number is kept"
+"""In place of torch's words, for all that is beyond that."""
+
+_ABOUT = re.compile(r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)")
+
+
+def what_failed(reason: str) -> str:
+    """``tensor 'x' size mismatch at index 0``, ``___check_obj_id(g.__code__``, ``k`` of ``0/3: k == 2  # …``: equal for guards
+    that failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation of a function."""
+    found = _ABOUT.match(reason)
+    return found["about"] if found else reason
+
+
+def qualified_name(code: types.CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)
+
+
+def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
+    """Evaluates what torch's own check evaluates; everything is empty when no guard of this code fails."""
+    if isinstance(manager, guards.DeletedGuardManagerWrapper):
+        return GuardedValue()
+    scope = Scope(manager, f_locals)
+    parts = manager.check_verbose(f_locals).verbose_code_parts
+    failed = parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
+    if failed.startswith("GLOBAL_STATE"):
+        return _global_state(failed)
+    mapping = dict_of(failed)
+    found = scope.value(mapping).value if mapping else None
+    if isinstance(found, dict | types.MappingProxyType):
+        asked = (part.partition("  # ")[0].rstrip() for leaf in leaves(manager.root) for part in leaf.parts)
+        return keys_change(mapping, found, asked, described)
+    gone = _GONE_ATTRIBUTE.match(failed)
+    if gone:
+        return GuardedValue(_owner(scope, gone["source"]))
+    source = tensor_source(failed)
+    if source:
+        return GuardedValue(source, new=_tensor_value(failed, scope.value(source)))
+    expressions = looked_at(failed)
+    values = [scope.value(expression) for expression in expressions]
+    if len(expressions) == 1:
+        return GuardedValue(expressions[0], _matched_object(manager, expressions[0], failed), values[0].described)
+    told = (f"{name} = {value.described}" for name, value in zip(expressions, values, strict=True) if value.is_known)
+    return GuardedValue(", ".join(expressions), new=", ".join(told))
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    value: Any = None
+    is_known: bool = True
+
+    @property
+    def described(self) -> str:
+        return described(self.value) if self.is_known else ""
+
+
+_UNKNOWN = _Value(is_known=False)
+
+_GONE = (AttributeError, LookupError, TypeError, ValueError, NameError, SyntaxError, RuntimeError)
+"""What evaluating a guard raises when what it looks at is no longer there, which may be why it fails."""
+
+
+class Scope:
+    """The names a guard of ``manager`` is evaluated with: as ``get_guard_fail_reason_helper`` makes them."""
+
+    def __init__(self, manager: Any, f_locals: dict[str, Any]) -> None:
+        self._globals = dict(manager.global_scope)
+        self._locals = {"L": f_locals, "G": manager.global_scope["G"], **manager.closure_vars}
+
+    def value(self, expression: str) -> _Value:
+        try:
+            return _Value(eval(expression, self._globals, self._locals))
+        except _GONE:
+            return _UNKNOWN
+
+    def fails(self, part: str) -> bool:
+        """One or more of the sizes' conditions do, which torch checks and reports together."""
+        found = self.value(part)
+        return not found.is_known or found.value is not True
+
+
+_GONE_ATTRIBUTE = re.compile(r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source (?P<source>.+?)\s*$")
+"""``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind."""
+
+
+def _owner(scope: Scope, source: str) -> str:
+    """The object that lacks an attribute. torch 2.11 names the attribute, ``L['thing'].flag``, and later releases its owner."""
+    owner, dot, _ = source.rpartition(".")
+    return owner if dot and not scope.value(source).is_known and scope.value(owner).is_known else source
+
+
+_TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")
+"""``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose."""
+
+_CHECK = re.compile(r"^___check_\w+\((?P<source>.+), \d+\)")
+"""``___check_type_id(L['k'], 1404), type=<class 'int'>``: no expression as a whole."""
+
+
+def tensor_source(part: str) -> str:
+    """``L['x']`` of ``tensor 'L['x']' size mismatch …``; empty for other guards."""
+    found = _TENSOR.match(part)
+    return found["source"] if found else ""
+
+
+def _tensor_value(part: str, found: _Value) -> str:
+    if "dispatch key" in part and isinstance(found.value, torch.Tensor):
+        return str(found.value.device)
+    return found.described
+
+
+def looked_at(part: str) -> list[str]:
+    """The expressions a guard reads values from: ``L['k']`` of ``L['k'] == 2  # …``; both sides of ``L['a'] is L['b']``."""
+    check = _CHECK.match(part)
+    try:
+        tree = ast.parse(check["source"] if check else part.strip(), mode="eval").body
+    except SyntaxError:
+        return []
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        tree = tree.operand
+    sides = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
+    reading = [side for side in sides if _reads_the_program(side)]
+    if not all(_is_one_value(side) for side in reading):
+        reading = [source for side in reading for source in _sources(side)]
+    return list(dict.fromkeys(ast.unparse(node) for node in reading))
+
+
+def _reads_the_program(node: ast.expr) -> bool:
+    return any(isinstance(name, ast.Name) and name.id in ("L", "G") for name in ast.walk(node))
+
+
+def _is_one_value(node: ast.expr) -> bool:
+    """A source, or a function of one (``len(L['xs'])``); not arithmetic with several sizes."""
+    return isinstance(node, ast.Attribute | ast.Subscript) or (isinstance(node, ast.Call) and len(list(_sources(node))) == 1)
+
+
+def _sources(node: ast.AST) -> Iterator[ast.expr]:
+    """The largest parts of ``node`` that are chains from ``L`` or ``G``: ``L['x'].size()[0]``."""
+    if isinstance(node, ast.expr) and _is_chain(node):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _sources(child)
+
+
+def _is_chain(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id in ("L", "G")
+
+
+_LOCAL = re.compile(r"^L\['(\w+)'\]$")
+
+
+def _matched_object(manager: Any, source: str, part: str) -> str:
+    """The object a local name stood for when the code was compiled; torch keeps weak references to them."""
+    local = _LOCAL.match(source)
+    reference = manager.id_matched_objs.get(local[1]) if local and part.startswith("___check_obj_id") else None
+    return described(reference()) if reference is not None and reference() is not None else ""
+
+
+def _global_state(part: str) -> GuardedValue:
+    """Grad mode is the one that programs change; of the others torch's text names which."""
+    if "grad_mode" not in part.split():
+        return GuardedValue()
+    is_on = torch.is_grad_enabled()
+    return GuardedValue(old="off" if is_on else "on", new="on" if is_on else "off")

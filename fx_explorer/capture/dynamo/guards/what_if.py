@@ -1,0 +1,227 @@
+"""Would the compiled code take other inputs? The guards are asked; nothing is run and nothing is compiled.
+
+torch keeps the compiled code of a function with its guards: ``_debug_get_cache_entry_list(code)``
+(torch/_dynamo/eval_frame.py). Their tree tells which check fails first (``check_verbose``), given the locals of a call. Those
+can be made from the inputs for the function that is called with them. What it calls, and what it goes on as after a graph
+break, gets values that the program computes: those are reached only by running, and are not asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch._dynamo.eval_frame import _debug_get_cache_entry_list as compiled_codes
+from torch._dynamo.external_utils import wrap_inline
+from torch._dynamo.guards import strip_local_scope
+
+from fx_explorer.capture.dynamo.guards.recompiles import Scope, tensor_source
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.live_guards import LiveTree
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GuardAnswer, GuardCheck
+
+ONLY_BY_RUNNING = "its values are computed by the program, so it is known only by running it"
+
+NOTHING_COMPILED = "Nothing was compiled, so there are no guards to ask."
+
+THROWN_AWAY = "torch no longer has this compiled code (torch._dynamo.reset(), or an object it was made for is gone)"
+
+
+def what_if(recording: Recording, expression: str) -> str:
+    """Ask, store the answers, and say them in a sentence. Raises UsageError for inputs that cannot be made or given."""
+    live = recording.live_guards
+    if live.program is None:
+        raise UsageError("Nothing was called yet whose inputs could be others.")
+    args, kwargs = _inputs(live.program, expression)
+    frame = _frame(recording, live.program.callable, args, kwargs)
+    live.questions += 1
+    answers = [replace(one, question=live.questions, inputs=expression) for one in _answers(recording, frame)]
+    recording.writer.add_all(answers)
+    return _summary(recording, frame, answers)
+
+
+def _inputs(program: Any, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            made: tuple[tuple[Any, ...], dict[str, Any]] = program.inputs(expression)
+            return made
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{expression} raises {one_line(f'{type(error).__name__}: {error}')}") from error
+
+
+# the locals of the call
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    code: types.CodeType
+    f_locals: dict[str, Any]
+
+
+def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
+    """The first call that was compiled, with the locals it would have. Raises UsageError when there is none."""
+    known = recording.live_guards.codes()
+    if called is None:
+        return _first_frame(recording, args, kwargs)
+    for function, leading in _functions(called):
+        if function.__code__ in known:
+            return _Frame(function.__code__, {**_closure(function), **_bound(function, (*leading, *args), kwargs)})
+    wrapped = _wrapped(recording, called)
+    if wrapped is not None:
+        return _Frame(wrapped.code, {**wrapped.still_there(), "args": args, "kwargs": kwargs})
+    if not known:
+        raise UsageError(NOTHING_COMPILED)
+    raise UsageError(
+        "The function that is called with the inputs was not compiled itself, only what it calls or goes on with: "
+        "whether those fit is known only by running the program."
+    )
+
+
+def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
+    """What torch does not trace by itself (torch.nn's own forward) it compiles within a function of its own."""
+    trees = (tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts)
+    return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
+
+
+def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
+    """In a script: of the first function that was compiled. Its defaults are not known, so every argument has to be given."""
+    trees = recording.live_guards.all()
+    if not trees:
+        raise UsageError(NOTHING_COMPILED)
+    code, kept = trees[0].code, trees[0].still_there()
+    function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
+    leading = tuple(kept[name] for name in code.co_varnames[:1] if name in kept)
+    return _Frame(code, {**kept, **_bound(function, (*leading, *args), kwargs)})
+
+
+def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...]]]:
+    """Python functions that calling ``called`` enters, outermost last, with what is put before the arguments."""
+    called = getattr(called, "_torchdynamo_orig_callable", None) or getattr(called, "_orig_mod", None) or called
+    if isinstance(called, torch.nn.Module):
+        yield from _functions(called.forward)
+        for name in ("_call_impl", "_wrapped_call_impl"):
+            yield from _functions(getattr(called, name))
+    elif isinstance(called, types.MethodType):
+        yield from ((function, (called.__self__, *more)) for function, more in _functions(called.__func__))
+    elif isinstance(called, functools.partial):
+        yield from ((function, (*more, *called.args)) for function, more in _functions(called.func))
+    elif isinstance(called, types.FunctionType):
+        yield called, ()
+    elif isinstance(method := vars(type(called)).get("__call__"), types.FunctionType):
+        yield method, (called,)
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: value for name, cell in cells if (value := _content(cell)) is not None}
+
+
+def _content(cell: types.CellType) -> Any:
+    """None for a variable that has no value yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _bound(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    signature = inspect.signature(function, follow_wrapped=False)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(f"{function.__qualname__} cannot be called with these inputs: {error}.") from error
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+# the answers
+
+
+def _answers(recording: Recording, frame: _Frame) -> Iterator[GuardAnswer]:
+    """Of every compilation: first those of the call, in the order torch tries them."""
+    asked = set()
+    for entry in compiled_codes(frame.code):
+        tree = recording.live_guards.of(entry.guard_manager)
+        if tree is not None:
+            asked.add(tree.compilation)
+            late = recording.live_guards.late.get(tree.compilation, [])
+            yield _answer(tree, entry.guard_manager, frame.f_locals, late)
+    for tree in recording.live_guards.all():
+        if tree.compilation not in asked:
+            reason = THROWN_AWAY if tree.code == frame.code else ONLY_BY_RUNNING
+            yield GuardAnswer(0, 0, "", tree.compilation, "not_asked", reason)
+
+
+def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[GuardCheck]) -> GuardAnswer:
+    answer = GuardAnswer(0, 0, "", tree.compilation, "accepted")
+    try:
+        with tree.state.in_force():
+            found = manager.check_verbose(f_locals)
+            failed = "" if found.result else _first_that_fails(manager, f_locals, found.verbose_code_parts)
+    except Exception as error:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
+        return replace(answer, answer="not_asked", reason=one_line(f"its guards raise {type(error).__name__}: {error}"))
+    if found.result:
+        scope = Scope(manager, f_locals)
+        check = next((one for one in late if scope.fails(one.code)), None)
+        if check is None:
+            return answer
+        failed = check.code
+    else:
+        check = next((tree.checks[key] for key in keys_of(failed) if key in tree.checks), None)
+    rejected = replace(answer, answer="rejected", reason=strip_local_scope(failed))
+    return replace(rejected, check=check.id, file=check.file, line=check.line) if check else rejected
+
+
+def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) -> str:
+    """Relations between sizes are checked together: which one it was is found as torch does, by evaluating each."""
+    if len(parts) == 1:
+        return parts[0]
+    scope = Scope(manager, f_locals)
+    return next((part for part in parts if scope.fails(part)), " or ".join(parts))
+
+
+def keys_of(failed: str) -> tuple[str, ...]:
+    """By what the check is found that says this; most say their code, with a remark."""
+    if failed.startswith("GLOBAL_STATE"):
+        return ("GLOBAL_STATE",)
+    if failed.startswith("Duplicate tensor"):
+        return ("NO_TENSOR_ALIASING",)
+    source = tensor_source(failed)
+    return (f"TENSOR_MATCH {source}",) if source else (failed.partition("  # ")[0].rstrip(),)
+
+
+def check_keys(check: GuardCheck) -> tuple[str, ...]:
+    """The keys of a row, for ``keys_of`` to find."""
+    if check.kind in ("GLOBAL_STATE", "NO_TENSOR_ALIASING"):
+        return (check.kind,)
+    if check.kind == "TENSOR_MATCH":
+        return (f"TENSOR_MATCH {check.source}",)
+    return (check.code, *check.code.split(" and "))
+
+
+def _summary(recording: Recording, frame: _Frame, answers: list[GuardAnswer]) -> str:
+    names = {tree.compilation: tree.name for tree in recording.live_guards.all()}
+    taken = next((one for one in answers if one.answer == "accepted"), None)
+    rejected = [f"[{names[one.compilation]}] fails at {_short(one.reason)}" for one in answers if one.answer == "rejected"]
+    beyond = sum(one.reason == ONLY_BY_RUNNING for one in answers)
+    if taken is not None:
+        text = f"[{names[taken.compilation]}] would be used again: all its guards hold"
+    elif rejected:
+        text = f"{frame.code.co_name} would be compiled again: {'; '.join(rejected)}"
+    else:
+        text = f"{frame.code.co_name} would be compiled again: {THROWN_AWAY}"
+    more = f". {beyond} further compilation(s) are reached only by running, and were not asked"
+    return text + (more if beyond else "")
+
+
+def _short(reason: str) -> str:
+    return one_line(reason.partition("  # ")[0])

@@ -1,0 +1,110 @@
+"""Dynamic sizes: the symbols Dynamo made for them, and everything that was decided about each, with the user's line.
+
+From torch's structured trace (torch/fx/experimental/symbolic_shapes.py: ``create_symbol``, ``create_unbacked_symbol``,
+``guard_added_fast``, ``symbolic_shape_specialization``, ``propagate_real_tensors``); what became of them in the end is read
+off the ``ShapeEnv`` when Dynamo makes its guards. Equal sizes share a symbol ("duck shaping") without a record: the sources
+of a symbol tell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import Frame, Symbol, SymbolEvent, SymbolEventKind
+
+RECORDS = (
+    "create_symbol",
+    "create_unbacked_symbol",
+    "symbolic_shape_specialization",
+    "guard_added_fast",
+    "propagate_real_tensors",
+)
+
+
+def add_record(
+    recording: Recording, kind: str, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]
+) -> None:
+    """One record of torch's; ``user`` is the user's stack in it."""
+    if kind in ("create_symbol", "create_unbacked_symbol"):
+        _add_symbol(recording, name, attempt, content, user)
+        return
+    event = _event(kind, content)
+    names = tuple(_names(recording, name, attempt, content.get("symbol") or event.expression))
+    frame = recording.sources.user_frame(user)
+    if frame:
+        event = replace(event, file=frame.file, line=frame.line)
+    event = replace(event, compilation=recording.compilation_id(name), symbols=names, attempt=attempt)
+    told = recording.symbol_events.setdefault(name, set())
+    if event not in told:  # the same is asked again and again, at the same line
+        told.add(event)
+        recording.writer.add(replace(event, stack=recording.sources.stack(user)))
+
+
+def _event(kind: str, content: dict[str, Any]) -> SymbolEvent:
+    kinds: dict[str, SymbolEventKind] = {"symbolic_shape_specialization": "specialized", "guard_added_fast": "constrained"}
+    if kind == "symbolic_shape_specialization":
+        expression, reason = str(content.get("value")), str(content.get("reason") or "")
+    else:
+        expression, reason = str(content.get("expr")), str(content.get("result") or "")
+    return SymbolEvent(0, 0, kinds.get(kind, "assumed"), (), expression, reason)
+
+
+def _add_symbol(recording: Recording, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]) -> None:
+    value, source = content.get("val"), content.get("source") or ""
+    row = Symbol(
+        0,
+        recording.compilation_id(name),
+        content["symbol"],
+        source,
+        "" if value is None else str(value),
+        str(content.get("vr")),
+        recording.sources.stack(user),
+        (source,) if source else (),
+        attempt=attempt,
+    )
+    _known(recording, name, attempt)[row.name] = replace(row, id=recording.writer.add(row))
+
+
+def _known(recording: Recording, name: str, attempt: int) -> dict[str, Symbol]:
+    """Symbols of this attempt, by name; those of an earlier one are no longer of interest."""
+    known = recording.symbols.setdefault(name, {})
+    if any(row.attempt != attempt for row in known.values()):
+        known.clear()
+    return known
+
+
+def _names(recording: Recording, name: str, attempt: int, text: str) -> list[str]:
+    known = _known(recording, name, attempt)
+    return [word for word in dict.fromkeys(re.findall(r"\b[a-z]+\d+\b", text)) if word in known]
+
+
+def finish_symbols(recording: Recording, shapes: Any) -> None:
+    """What the ``ShapeEnv`` of the current compilation knows of its symbols when Dynamo is through."""
+    name = recording.compilation_name()
+    by_name = {str(symbol): symbol for symbol in shapes.var_to_range}
+    for row in list(recording.symbols.get(name, {}).values()):
+        symbol = by_name.get(row.name)
+        if symbol is None:
+            continue
+        sources = tuple(dict.fromkeys((*row.sources, *map(_source_name, shapes.var_to_sources.get(symbol, ())))))
+        reach = shapes.var_to_range[symbol]
+        became = shapes.replacements.get(symbol)
+        row = replace(
+            row,
+            sources=sources,
+            final_range=f"[{reach.lower}, {reach.upper}]",
+            became="" if became is None or became == symbol else str(became),
+        )
+        recording.symbols[name][row.name] = row
+        recording.writer.update(row)
+        recording.writer.add_all(
+            SymbolEvent(0, row.compilation, "same_as", (row.name,), source, stack=row.stack, attempt=row.attempt)
+            for source in sources[1:]
+        )
+
+
+def _source_name(source: Any) -> str:
+    return source.name if isinstance(source.name, str) else str(source.name())

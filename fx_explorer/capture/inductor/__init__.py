@@ -1,0 +1,1 @@
+"""Inductor: graphs after its passes, its IR, its kernels, how they are tuned and launched."""

@@ -1,0 +1,1 @@
+"""The configurations and candidates that Inductor times or would time."""

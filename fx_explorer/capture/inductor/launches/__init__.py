@@ -1,0 +1,1 @@
+"""Kernels on a real GPU: how they were built, timed and launched."""

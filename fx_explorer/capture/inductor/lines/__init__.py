@@ -1,0 +1,1 @@
+"""Which FX node each line of generated code computes, seen while Inductor writes it."""

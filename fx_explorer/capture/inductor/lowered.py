@@ -1,0 +1,83 @@
+"""What one Inductor graph became: its kernels, their calls, and the FX nodes behind each. Plain values, no hooks.
+
+Nodes are named as in the post-grad graph that was lowered; lines count from 1; 0 means "not known".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from fx_explorer.capture.aot.stored_outputs import StoredOutput
+from fx_explorer.capture.inductor.autotuning.template_choices import TemplateChoice
+from fx_explorer.capture.links.own_kernels import CopiedLines
+from fx_explorer.model.kernel import KernelLanguage
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedCall:
+    """One call of a kernel in the wrapper."""
+
+    line: int
+    """Line of the output code."""
+    nodes: tuple[str, ...]
+    """Every node computed by this call, in graph order."""
+    line_nodes: tuple[tuple[int, str], ...] = ()
+    """(line of the kernel's source, node), as seen while that line was written for this call."""
+    choices: tuple[TemplateChoice, ...] = ()
+    """Of a template or library call that was chosen: all there were, the one that was taken first (on a GPU the fastest)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedKernel:
+    """One generated function, or one library call (``language`` ``extern``); repeated layers share it, with a call each."""
+
+    name: str
+    """``cpp_fused_gelu_0``, ``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``."""
+    language: KernelLanguage
+    source: str
+    """The code between the triple quotes of the output code, from the line after the opening ones; empty for ``extern``."""
+    first_line: int
+    """Line of the output code where ``source`` starts; for ``extern`` the line of the call."""
+    calls: tuple[GeneratedCall, ...]
+    estimated_bytes: int = -1
+    """What one call reads and writes; -1 where Inductor was not asked."""
+    estimated_flops: int = -1
+    copied: tuple[CopiedLines, ...] = ()
+    """Of a kernel of the user's: the lines of its source that are those of the user's files."""
+    runs: tuple[str, ...] = ()
+    """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it is no library call."""
+
+    @property
+    def choices(self) -> tuple[TemplateChoice, ...]:
+        """The same of each call, but for the nodes."""
+        return self.calls[0].choices
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernels:
+    """The kernels of one post-grad graph (GraphLowering, torch/_inductor/graph.py)."""
+
+    module: torch.fx.GraphModule
+    """The post-grad graph; its nodes are the ones named."""
+    graph_id: int | None
+    subgraph: str
+    """Name of the function in the output code for a nested graph (cond, while_loop, invoke_subgraph); empty for the whole."""
+    parent: torch.fx.GraphModule | None
+    """The graph that holds the higher-order op, for a nested graph."""
+    is_backward: bool
+    is_inference: bool
+    output_code: str
+    """The module Inductor wrote; a nested graph has that of the whole. Empty when code generation failed."""
+    kernels: tuple[GeneratedKernel, ...]
+    """In order of first call."""
+    without_kernel: Mapping[str, str] = field(default_factory=dict)
+    """Call node that no kernel computes → why. Empty when code generation failed."""
+    error: str = ""
+    """First line of what stopped code generation; the kernels are those generated before it."""
+    problems: tuple[str, ...] = ()
+    """What this recording could not find out, and why."""
+    outputs: tuple[StoredOutput, ...] = ()
+    """What the graph returns, in order; empty when code generation failed."""

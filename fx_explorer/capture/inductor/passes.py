@@ -1,0 +1,166 @@
+"""Inductor: graphs after the pre- and post-grad passes, its IR before and after fusion, its output code and kernels.
+
+Hooks: ``_recursive_pre_grad_passes`` and ``_recursive_post_grad_passes`` (torch/_inductor/compile_fx.py),
+``Scheduler.fuse_nodes`` (torch/_inductor/scheduler.py), and kernels/generated.py for generated code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._inductor import compile_fx, scheduler
+from torch._inductor.virtualized import V
+
+from fx_explorer.capture.aot.regional import as_traced
+from fx_explorer.capture.aot.saved_tensors import settle_saved_tensors
+from fx_explorer.capture.inductor import ir
+from fx_explorer.capture.inductor.kernels.generated import LoweredKernels, kernel_recording
+from fx_explorer.capture.inductor.kernels.kernel_rows import add_lowered
+from fx_explorer.capture.links.links import copied_links
+from fx_explorer.capture.recording.segments import RecordedGraph
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.variants.snapshots import become, snapshot
+from fx_explorer.capture.stepping.variants.ways import Key
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import ArtifactKind, Gate, LineNode
+
+
+@contextlib.contextmanager
+def pass_hooks(recording: Recording) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_pass_hook(recording, "pre_grad", functools.partial(_after_pre_grad, recording)))
+        stack.enter_context(_pass_hook(recording, "post_grad", functools.partial(_after_post_grad, recording)))
+        yield
+
+
+@contextlib.contextmanager
+def kernel_hooks(recording: Recording) -> Iterator[None]:
+    with kernel_recording(functools.partial(_on_kernels, recording)) as kernels:
+        for view, reason in kernels.unavailable.items():
+            recording.unavailable(view, reason)
+        yield
+
+
+def _pass_hook(
+    recording: Recording, gate: Gate, after: Callable[[torch.fx.GraphModule], None]
+) -> contextlib.AbstractContextManager[None]:
+    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs.
+
+    Passes change the graph they are given, so what is known from another way is put into it.
+    """
+    depth = 0
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run_passes(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            is_region = recording.is_nested or (gate == "pre_grad" and bool(recording.direction))
+            steering = None if depth or is_region else recording.steering
+            key: Key = (gate, recording.direction)
+            known = _known(steering, key) if steering else None
+            if steering and known is not None:
+                become(module, known)
+                at_gate(steering, gate, recording.direction, module)
+                return module if gate == "pre_grad" else None
+            depth += 1
+            try:
+                result = original(module, *args, **kwargs)
+            finally:
+                depth -= 1
+            if depth == 0:
+                made = result if isinstance(result, torch.fx.GraphModule) else module
+                after(made)
+                if steering:
+                    steering.keep(key, snapshot(made))
+                    at_gate(steering, gate, recording.direction, made)
+            return result
+
+        return run_passes
+
+    return patched(compile_fx, f"_recursive_{gate}_passes", make)
+
+
+def _known(steering: Steering, key: Key) -> Any:
+    """The graph after its passes and, for a way that sets out from later on, after what was edited there."""
+    gate, direction = key
+    edited = steering.replay(("pre_fusion", direction)) if gate == "post_grad" else None
+    return steering.replay(key) if edited is None else edited
+
+
+def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
+    with recording.noting("the pre-grad graph", "pre_grad"):
+        segment = recording.segment()
+        if segment.subgraph:
+            return
+        segment.pre_grad = recording.add_graph(module, "pre_grad")
+        recording.writer.add_all(copied_links(segment.pre_grad, segment.dynamo))
+
+
+def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
+    with recording.noting("the post-grad graph", "post_grad"):
+        segment, direction = recording.segment(), recording.direction
+        earlier = segment.aot.get(direction)
+        parent = earlier.graph.id if earlier and segment.subgraph else 0
+        recorded = recording.add_graph(module, "post_grad", direction, name=segment.subgraph, parent=parent)
+        segment.post_grad[direction] = recorded
+        recording.writer.add_all(as_traced(segment, copied_links(recorded, earlier)))
+
+
+def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:
+            with recording.noting("IR before fusion", "schedule"):
+                _add_ir(recording, "ir_pre_fusion", "IR before fusion", nodes)
+            _gate(recording, "pre_fusion")
+            fused: list[Any] = original(self, nodes)
+            with recording.noting("IR after fusion", "schedule"):
+                _add_ir(recording, "ir_post_fusion", "IR after fusion", fused)
+            _gate(recording, "post_fusion")
+            return fused
+
+        return fuse_nodes
+
+    return patched(scheduler.Scheduler, "fuse_nodes", make)
+
+
+def _gate(recording: Recording, gate: Gate) -> None:
+    if recording.steering:
+        at_gate(recording.steering, gate, recording.direction)
+
+
+def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
+    text, line_nodes = ir.describe(nodes)
+    direction, segment = recording.direction, recording.segment()
+    whole = segment.post_grad.get(direction)
+    graph = whole and (whole.find(V.graph.module) or whole)
+    part = graph.graph.label or graph.graph.name if graph else segment.subgraph
+    artifact = recording.add_artifact(
+        kind, "schedule", text, title=f"{title} {part}".strip(), language="ir", direction=direction
+    )
+    if graph is not None:
+        recording.writer.add_all(_ir_lines(artifact, line_nodes, graph))
+
+
+def _ir_lines(artifact: int, line_nodes: Iterable[tuple[int, str]], graph: RecordedGraph) -> Iterator[LineNode]:
+    for line, name in line_nodes:
+        if name in graph.by_name:
+            yield LineNode(artifact, line, graph.by_name[name], "origins")
+
+
+def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
+    with recording.noting("generated code", "output_code"):
+        add_lowered(recording, lowered)
+    segment = recording.segment()
+    is_forward = not (lowered.is_backward or lowered.is_inference or lowered.subgraph or segment.subgraph)
+    if is_forward and lowered.outputs and segment.saved:
+        with recording.noting("what the lowered forward saves", "output_code"):
+            settle_saved_tensors(recording, segment, lowered.outputs)
+    if not lowered.subgraph and not lowered.error:
+        _gate(recording, "output_code")

@@ -1,0 +1,208 @@
+"""A recorded graph, asked which of its nodes a node of a later graph came from: by what torch noted in ``node.meta``.
+
+Names of nodes are only looked up in the very graph that torch says they are from, or where the node there is shown to be the
+same one by more than its name. What evidence goes before what other is decided in ``links.py``.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.links.own_kernels import is_own_kernel
+from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_names
+from fx_explorer.capture.recording.segments import RecordedGraph
+
+Rows = tuple[int, ...]
+
+MOST_OF_A_LINE = 64
+"""Rows that a node is linked to by its line alone. A link to each turn of a loop says little, and as many as the loop has turns
+for as many nodes are the square of the graph: 250,000 links for a training step of 14,000 nodes."""
+
+
+class EarlierGraph:
+    """``graph`` with those nested in it."""
+
+    def __init__(self, graph: RecordedGraph) -> None:
+        self.graph = graph
+        self._whole = list(graph.whole())
+
+    # what is known of the nodes
+
+    @cached_property
+    def _by_number(self) -> dict[int, RecordedGraph]:
+        """torch tells graphs apart by ``id(graph)`` (``NodeSource``, torch/fx/traceback.py)."""
+        return {id(one.module.graph): one for one in self._whole}
+
+    @cached_property
+    def nodes(self) -> dict[int, torch.fx.Node]:
+        """By row."""
+        return {row: node for one in self._whole for node, row in one.ids.items()}
+
+    @cached_property
+    def holders(self) -> dict[int, RecordedGraph]:
+        """The graph of each row."""
+        return {row: one for one in self._whole for row in one.ids.values()}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        return self._grouped(lambda node: node.name)
+
+    @cached_property
+    def _by_calls(self) -> dict[tuple[str, ...], list[int]]:
+        return self._grouped(lambda node: _call_names(node.meta.get("source_fn_stack") or ()))
+
+    @cached_property
+    def _by_value(self) -> dict[tuple[int, str], list[int]]:
+        return self._grouped(_value_key)
+
+    @cached_property
+    def _by_line(self) -> dict[str, list[int]]:
+        """Calls, by the whole user stack; the rows of each ascend."""
+        return {line: sorted(rows) for line, rows in self._grouped(_line).items()}
+
+    def is_on_line(self, row: int, line: str) -> bool:
+        """Whether the call in this row has this whole user stack."""
+        return bool(line) and _line(self.nodes[row]) == line
+
+    def on_line(self, line: str, near: Iterable[int]) -> Rows:
+        """The calls that have this whole user stack. A line in a loop has as many as the loop has turns; at most
+        ``MOST_OF_A_LINE`` are returned, those nearest to the last of the rows ``near``, or else the first of all."""
+        rows = self._by_line.get(line, [])
+        if len(rows) <= MOST_OF_A_LINE:
+            return tuple(rows)
+        at = bisect.bisect_left(rows, max(near, default=0))
+        first = min(max(0, at - MOST_OF_A_LINE // 2), len(rows) - MOST_OF_A_LINE)
+        return tuple(rows[first : first + MOST_OF_A_LINE])
+
+    @cached_property
+    def by_seq_nr(self) -> dict[int, list[int]]:
+        return self._grouped(lambda node: node.meta.get("seq_nr") if node.op in CALLS else None)
+
+    @cached_property
+    def _by_kernel_call(self) -> dict[Any, list[int]]:
+        return self._grouped(lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None)
+
+    def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
+        """Rows by what ``key`` says of their nodes; those without are left out."""
+        found: dict[Any, list[int]] = defaultdict(list)
+        for one in self._whole:
+            for node, row in one.ids.items():
+                wanted = key(node)
+                if wanted is not None and wanted != ():
+                    found[wanted].append(row)
+        return found
+
+    # which of them a later node came from
+
+    def made_from(self, node: torch.fx.Node) -> Rows:
+        """By ``meta["from_node"]``, which names graph and node."""
+        for source in _sources(node):
+            graph = self._by_number.get(source.graph_id)
+            if graph is not None and source.name in graph.by_name:
+                return (graph.by_name[source.name],)
+        return ()
+
+    def traced_from(self, node: torch.fx.Node) -> Rows:
+        """The same where torch traced a copy of this graph, which has another number: the operation must be the same, and there
+        must be one such node only. Tracing makes other operations, so what it made on the way is not taken for ours."""
+        for source in _sources(node):
+            same = [row for row in self._by_name.get(source.name, ()) if str(self.nodes[row].target) == source.target]
+            if len(same) == 1:
+                return (same[0],)
+        return ()
+
+    def called_as(self, stack: Iterable[tuple[str, object]], among: Rows) -> Rows:
+        """By ``source_fn_stack``: the calls, outermost first, that Dynamo was in. Where several graphs have such a call, as the
+        regions of one function do, the node has to be ``among`` those that autograd's number leads to."""
+        names = _call_names(stack)
+        while names:
+            found = self._by_calls.get(names, [])
+            certain = [row for row in found if row in among] or (found if len(found) == 1 else [])
+            if certain or found:
+                return tuple(certain)
+            names = names[:-1]
+        return ()
+
+    def copied_as(self, node: torch.fx.Node) -> Rows:
+        """By its name in the graph it was copied from, which must have the same operation or the very same value there."""
+        row = self.graph.by_name.get(node.name)
+        if row is None or node.op == "output":
+            return ()
+        return (row,) if _is_copy(node, self.nodes[row]) else ()
+
+    def inlined_as(self, node: torch.fx.Node) -> Rows:
+        """By the very same value, which one operation only has made: a graph was put in the place of its call."""
+        key = _value_key(node)
+        found = self._by_value.get(key, []) if key else []
+        return tuple(found) if len(found) == 1 else ()
+
+    def calls_of_own_kernel(self, node: torch.fx.Node) -> Rows:
+        """Each call of a Triton kernel that Dynamo traced has a number (``KernelSideTable``, torch/_higher_order_ops/
+        triton_kernel_wrap.py). The pass that makes it write in place keeps that, and of the meta only what many nodes share."""
+        return tuple(self._by_kernel_call.get(node.kwargs["constant_args_idx"], ()))
+
+
+def nested_pairs(
+    later: RecordedGraph, parents: Mapping[torch.fx.Node, Rows], earlier: EarlierGraph
+) -> Iterator[tuple[RecordedGraph, RecordedGraph]]:
+    """(later, earlier) graph of each call of nested graphs that is known to come from a call of nested graphs."""
+    done: set[str] = set()
+    for node, rows in parents.items():
+        names = subgraph_names(node)
+        if not rows or not names or done.issuperset(names):
+            continue
+        before = subgraph_names(earlier.nodes[rows[0]])
+        if len(before) != len(names) or earlier.nodes[rows[0]].target is not node.target:
+            continue
+        done.update(names)
+        for name, name_before in zip(names, before, strict=True):
+            inner, source = later.nested.get(name), earlier.holders[rows[0]].nested.get(name_before)
+            if inner is not None and source is not None:
+                yield inner, source
+
+
+def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
+    """Copying a node shares what stands in its meta. Where the value was computed anew, the operation is what can be compared,
+    and where a pass has changed that (``view`` to ``reshape``), what it is applied to."""
+    value = node_value(node)
+    if value is not None and value is node_value(other):
+        return True
+    if node.op != other.op:
+        return False
+    return bool(node.target == other.target) or (node.op in CALLS and _applied_to(node) == _applied_to(other))
+
+
+def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
+    inputs = [one.name for one in node.all_input_nodes]
+    return inputs, getattr(node_value(node), "shape", None), node.meta.get("stack_trace"), node.meta.get("seq_nr")
+
+
+def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
+    """Identity of the value that a call made. An operation in place may give the value it was given: the target tells apart."""
+    value = node_value(node) if node.op in CALLS else None
+    return (id(value), str(node.target)) if isinstance(value, torch.Tensor) else None
+
+
+def _line(node: torch.fx.Node) -> str | None:
+    """The whole user stack of a call; None for inputs and the output, and where torch noted none."""
+    return node.meta.get("stack_trace") if node.op in CALLS else None
+
+
+def _call_names(stack: Iterable[tuple[str, object]]) -> tuple[str, ...]:
+    return tuple(entry[0] for entry in stack)
+
+
+def _sources(node: torch.fx.Node) -> Iterator[Any]:
+    """``NodeSource`` along ``from_node``: most recent graph first."""
+    pending: list[Any] = list(reversed(node.meta.get("from_node") or []))
+    while pending:
+        source = pending.pop()
+        yield source
+        inner = source.from_node or []
+        pending.extend(reversed(inner if isinstance(inner, list) else [inner]))

@@ -1,0 +1,168 @@
+"""The options of the compiler: what there is, of which type, with which value, in torch's own words.
+
+The words come from the comments in the config modules' own source (setting_help.py). What torch.compile takes comes from its
+docstring.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import weakref
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.options.config_entries import MODULES, default_of, documented, entry, names, value_of
+from fx_explorer.capture.options.setting_help import Entry
+from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.torch_compat.versions import compile_parameters, stances
+from fx_explorer.model import STANCE, CaptureRequest, Setting, SettingGroup
+from fx_explorer.model.setting_types import choices_of, fits, is_plain, plain_type
+from fx_explorer.session import SessionWriter
+
+_written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
+
+
+def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
+    """The value of every option now, by full name, and of what ``request`` gives to torch.compile. Some 2 ms.
+
+    To be asked before the recorder turns torch's caches off, which is none of the user's doing.
+    """
+    now = {f"{group}.{name}": value_of(group, name) for group in MODULES for name in names(group)}
+    if request:
+        now |= {f"inductor.{name.replace('-', '_')}": value for name, value in request.options.items()}
+        now |= {"compile.backend": request.backend, "compile.mode": request.mode or None, "compile.dynamic": request.dynamic}
+        now |= {f"compile.{name}": value for name, value in request.compile_arguments.items()}
+        now |= {"compile.options": dict(request.options)} if request.options else {}
+        now |= {STANCE: request.stance_wanted} if request.stance_wanted else {}
+    return now
+
+
+def list_settings(values: Mapping[str, object] | None = None, only: Collection[str] | None = None) -> list[Setting]:
+    """Every option, with the value it has in ``values`` (by full name), else now. ``only``: no others.
+
+    The first call reads the sources of the config modules, and has torch load its backends if no compile has yet (0.2 s).
+    """
+    now = {**in_force(), **(values or {})}
+    configs = [(group, name) for group in MODULES for name in names(group)]
+    wanted = [(group, name) for group, name in configs if only is None or f"{group}.{name}" in only]
+    return [*_compile_settings(now), *(_setting(group, name, now) for group, name in wanted)]
+
+
+def add_catalogue(
+    writer: SessionWriter, values: Mapping[str, object] | None = None, only: Collection[str] | None = None
+) -> None:
+    """Write the catalogue, once for each session. ``values``: in force when the capture began; ``only``: no others."""
+    if writer not in _written:
+        _written.add(writer)
+        writer.add_all(list_settings(values, only))
+
+
+def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Setting:
+    default, source = default_of(group, name), documented(group, name)
+    value = values.get(f"{group}.{name}", default)
+    type_text = _type_of(entry(group, name), source, default)
+    return Setting(
+        id=0,
+        group=group,
+        name=name,
+        type=type_text,
+        default=as_json(default),
+        value=as_json(value),
+        help=_help(entry(group, name), source),
+        choices=choices_of(type_text),
+    )
+
+
+def _type_of(entry: Any, source: Entry, default: object) -> str:
+    """The plain part of the declared type, and the default's own: torch does not hold the two together."""
+    declared = _annotation(entry.value_type)
+    if entry.value_type in (type(None), object, list, tuple, dict):
+        # Taken from the default, as the entry (or the class it is inherited from) has no annotation at run time.
+        declared = source.annotation or (source.guess if default is None else declared)
+    type_text = plain_type(declared)
+    if type_text and not fits(type_text, default):
+        type_text = plain_type(f"{type_text} | {_annotation(type(default))}") if is_plain(default) else ""
+    return type_text
+
+
+def _annotation(value_type: object) -> str:
+    return value_type.__name__ if type(value_type) is type else str(value_type)
+
+
+def _help(entry: Any, source: Entry) -> str:
+    parts = [source.help]
+    if alias := getattr(entry, "alias", None):
+        parts.append(f"Another name of {alias}.")
+    if getattr(entry, "deprecated", False):
+        parts.append(f"Deprecated: {entry.deprecation_message or 'it will be removed'}.")
+    return "\n".join(filter(None, parts))
+
+
+def as_json(value: object) -> str:
+    """What is no plain data is named, not printed: a printed object may be anything."""
+    if is_plain(value):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    members = sorted(map(_name, value)) if isinstance(value, set | frozenset | list | tuple) else _name(value)
+    return json.dumps(members, ensure_ascii=False)
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+# torch.compile's own arguments
+
+
+_ARGUMENT_TYPES = {
+    "backend": "str",
+    "mode": "str | None",
+    "options": "dict[str, Any] | None",
+    "dynamic": "bool | None",
+    "fullgraph": "bool",
+    "disable": "bool",
+    "recompile_limit": "int | None",
+    "isolate_recompiles": "bool",
+}
+"""Those that can be given as plain data and decide what is compiled."""
+
+
+def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
+    """The arguments that the release has, and the stance."""
+    defaults = compile_parameters()
+    choices = {
+        "mode": tuple(map(json.dumps, (None, *torch._inductor.list_mode_options()))),
+        "backend": tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL}))),
+    }
+    return [
+        _compile_setting(name, type_text, choices.get(name) or choices_of(type_text), defaults[name], values)
+        for name, type_text in _ARGUMENT_TYPES.items()
+        if name in defaults
+    ] + [_stance_setting(values)]
+
+
+def _compile_setting(
+    name: str, type_text: str, choices: tuple[str, ...], default: object, values: Mapping[str, object]
+) -> Setting:
+    value = values.get(f"compile.{name}", default)
+    return Setting(0, "compile", name, type_text, as_json(default), as_json(value), _argument_help(name), choices)
+
+
+def _stance_setting(values: Mapping[str, object]) -> Setting:
+    choices = tuple(map(json.dumps, stances()))
+    return Setting(0, "compiler", "stance", "str", '"default"', as_json(values.get(STANCE, "default")), _stance_help(), choices)
+
+
+def _stance_help() -> str:
+    """From “The stance to set the compiler to” to the next argument."""
+    found = re.search(r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL)
+    return "\n".join(line.strip() for line in found[2].splitlines()).strip() if found else ""
+
+
+def _argument_help(name: str) -> str:
+    """What torch.compile's docstring says of an argument: from ``name (type): …`` to the next one at the same depth."""
+    found = re.search(rf"^( +){name} \((?:.*?)\): *(.*\n(?:\1 +.*\n|\s*\n)*)", torch.compile.__doc__ or "", re.MULTILINE)
+    lines = found[2].splitlines() if found else []
+    return "\n".join(line.strip() for line in lines).strip()

@@ -1,0 +1,47 @@
+"""Who called into torch: the user's program, with its line, or fx-explorer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import torch
+
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_OURS = str(Path(__file__).parents[2]) + os.sep
+
+
+_PASSING_ON = (_TORCH + "__init__.py", _TORCH + os.path.join("nn", "modules", "module.py"))
+"""Where torch calls its own ``compile`` for the user: the decorator, and ``nn.Module.compile``."""
+
+
+class Caller(NamedTuple):
+    """``file`` is empty where fx-explorer called."""
+
+    file: str
+    line: int
+
+
+def caller() -> Caller:
+    """The innermost frame outside of torch, and of the function of ours that it called."""
+    frame = _first_outside_capture()
+    while frame.f_back and frame.f_code.co_filename.startswith((_TORCH, _OURS + "capture")):
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    return Caller("", 0) if file.startswith(_OURS) else Caller(file, frame.f_lineno)
+
+
+def is_torch_itself() -> bool:
+    """Whether torch calls its own ``compile`` for a purpose of its own, as for ``flex_attention``."""
+    file = _first_outside_capture().f_code.co_filename
+    return file.startswith(_TORCH) and file not in _PASSING_ON
+
+
+def _first_outside_capture() -> FrameType:
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(_OURS + "capture"):
+        frame = frame.f_back
+    return frame

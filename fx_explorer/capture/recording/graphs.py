@@ -1,0 +1,271 @@
+"""FX graphs as rows: what ``node.meta`` knows about each node, in the session's terms.
+
+Reads live ``torch.fx`` objects and keeps none of them. Meta keys are set in torch/fx/proxy.py, torch/fx/traceback.py,
+torch/_dynamo/output_graph.py and torch/_functorch/_aot_autograd/graph_capture.py.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx.node import _get_qualified_name
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.model import Node
+
+CALLS = ("call_function", "call_method", "call_module")
+
+DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "b8",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+"""Short names as torch prints them (torch/fx/graph.py, ``dtype_abbrs``)."""
+
+MAX_ARGUMENTS = 2_000
+"""Characters kept of one node's arguments; longer ones are constants spelled out."""
+
+_VIEWS = {
+    "aten.reshape.default",
+    "aten._unsafe_view.default",
+    "aten._reshape_alias.default",
+    "aten.expand.default",
+    "aten.detach.default",
+    "aten.alias.default",
+    "aten.lift_fresh_copy.default",
+    "prims.broadcast_in_dim.default",
+    "inductor.view.default",
+}
+_NOT_COMPUTING = re.compile(
+    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens)|_operator\.|math\.|torch\.sym_"
+    r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.)"  # memory without values: no kernel is generated for it
+)
+
+
+def short_dtype(dtype: torch.dtype) -> str:
+    return DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
+
+
+def target_name(node: torch.fx.Node) -> str:
+    """``aten.mul.Tensor``, ``torch._C._nn.gelu``, or the attribute or method name."""
+    target = node.target
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    if target is operator.getitem:
+        return "operator.getitem"
+    try:
+        return _get_qualified_name(target)
+    except (RuntimeError, AttributeError):  # raised for callables without a module, e.g. functools.partial
+        return str(getattr(target, "__name__", None) or target)
+
+
+def arguments(node: torch.fx.Node) -> str:
+    """As FX code would write them: ``view_1, 0.5, memory_format = torch.contiguous_format``."""
+    parts = [_argument(value) for value in node.args]
+    parts += [f"{name} = {_argument(value)}" for name, value in node.kwargs.items()]
+    text = ", ".join(parts)
+    return text if len(text) <= MAX_ARGUMENTS else text[:MAX_ARGUMENTS] + " …"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, torch.fx.Node):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(_argument(item) for item in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_argument(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, slice):
+        return f"slice({_argument(value.start)}, {_argument(value.stop)}, {_argument(value.step)})"
+    return str(value) if isinstance(value, (torch.dtype, torch.device, torch.layout)) else repr(value)
+
+
+def node_value(node: torch.fx.Node) -> Any:
+    """The fake tensor (or number) Dynamo or AOTAutograd computed for the node; None when there is none."""
+    value = node.meta.get("val")
+    return node.meta.get("example_value") if value is None else value
+
+
+def sizes(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
+def describe_value(value: Any) -> str:
+    """A value that is not one tensor, in short: ``(f32[4], i64[2, 3])``, ``Sym(s77)``."""
+    if isinstance(value, torch.Tensor):
+        return f"{short_dtype(value.dtype)}[{', '.join(sizes(value.shape))}]"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(describe_value(item) for item in value) + ")"
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return f"Sym({value})"
+    if value is None or isinstance(value, (int, float, bool, str)):
+        return repr(value)
+    return type(value).__name__
+
+
+def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
+    """What dtype and shape do not tell: the class of a tensor subclass and the tensors in it, or which of them an input of
+    AOTAutograd's is. Empty for a plain tensor."""
+    if is_traceable_wrapper_subclass(value):
+        return _subclass_text(value)
+    description = node.meta.get("desc")
+    inner = type(description).__name__ == "SubclassGetAttrAOTInput"
+    return f"{describe_value(value)}, inner tensor {description.attr}" if inner and description is not None else ""
+
+
+def _subclass_text(value: torch.Tensor) -> str:
+    """``TwoTensor(a: f32[4, 8], b: f32[4, 8])``."""
+    if not is_traceable_wrapper_subclass(value):
+        return describe_value(value)
+    names, _ = value.__tensor_flatten__()
+    inner = ", ".join(f"{name}: {_subclass_text(getattr(value, name))}" for name in names)
+    return f"{type(value).__name__}({inner})"
+
+
+def has_tensor(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(has_tensor(item) for item in value)
+    return isinstance(value, torch.Tensor)
+
+
+def computes_nothing(node: torch.fx.Node, target: str) -> bool:
+    """Views, getitems, sizes, memory not yet written: nodes for which no kernel can be expected. Inputs and the output too."""
+    if node.op not in CALLS or target in _VIEWS or target == "operator.getitem" or _NOT_COMPUTING.match(target):
+        return True
+    if isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
+        return True
+    value = node_value(node)
+    return value is not None and not has_tensor(value)
+
+
+_SELF = re.compile(r"^(?:L\[['\"]\w+['\"]\]|L__\w+?___?|self)\.?")
+_INDEX = re.compile(r"(?:\._modules)?\[['\"]?(\w+)['\"]?\]")
+
+
+def module_path(path: str) -> str:
+    """``L['self']._modules['fc1']`` or ``L['self'].layers.0`` → ``fc1`` or ``layers.0``."""
+    inner = _INDEX.sub(r".\1", _SELF.sub("", path, count=1))
+    return inner.replace("._modules.", ".").strip(".")
+
+
+def module_of(node: torch.fx.Node) -> tuple[str, str]:
+    """(path, type name) of the innermost nn.Module whose forward the node came from; empty when unknown."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    if not stack:
+        return "", ""
+    path, module_type = list(stack.values())[-1]
+    name = module_type if isinstance(module_type, str) else getattr(module_type, "__name__", str(module_type))
+    return module_path(str(path)), name.rpartition(".")[2]
+
+
+def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
+    """Attribute names of the nested graphs a higher-order op calls."""
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
+        return ()
+    return tuple(str(arg.target) for arg in node.all_input_nodes if arg.op == "get_attr")
+
+
+def node_row(node: torch.fx.Node, sources: Sources) -> Node:
+    """Everything the session stores about ``node``; ids and position are filled in by the writer."""
+    target = target_name(node)
+    value = node_value(node)
+    frames = sources.parse(node.meta["stack_trace"]) if node.meta.get("stack_trace") else ()
+    user = sources.user_frame(frames)
+    module, module_type = module_of(node)
+    seq_nr = node.meta.get("seq_nr")
+    is_tensor = isinstance(value, torch.Tensor)
+    return Node(
+        id=0,
+        graph=0,
+        position=0,
+        name=node.name,
+        op=node.op,
+        target=target,
+        arguments=arguments(node) if node.op != "placeholder" else "",
+        shape=sizes(value.shape) if is_tensor else None,
+        dtype=short_dtype(value.dtype) if is_tensor else "",
+        stride=_strides(value) if is_tensor else None,
+        device=str(value.device) if is_tensor else "",
+        value=_tensor_text(node, value) if is_tensor else "" if value is None else describe_value(value),
+        stack=sources.stack(frames),
+        file=sources.file(user.file) if user else 0,
+        line=user.line if user else 0,
+        module=module,
+        module_type=module_type,
+        annotations=plain(node.meta.get("custom")),
+        seq_nr=-1 if seq_nr is None else seq_nr,
+        is_backward=bool(node.meta.get("autograd_backward")) or node.meta.get("partitioner_tag") == "is_backward",
+        is_view=computes_nothing(node, target),
+        subgraph_names=subgraph_names(node),
+    )
+
+
+def _strides(value: torch.Tensor) -> tuple[str, ...] | None:
+    return sizes(value.stride()) if value.layout == torch.strided else None
+
+
+def plain(custom: Any) -> dict[str, object] | None:
+    """Annotations as JSON can hold them; values of other types as their repr."""
+    if not isinstance(custom, dict) or not custom:
+        return None
+    return {
+        str(key): value if isinstance(value, (str, int, float, bool, dict, list)) else repr(value)
+        for key, value in custom.items()
+    }
+
+
+def edges(graph: torch.fx.Graph) -> Iterator[tuple[int, int]]:
+    """(producer, consumer) positions of every use."""
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    for consumer, i in position.items():
+        for producer in consumer.all_input_nodes:
+            yield position[producer], i
+
+
+def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str, torch.fx.GraphModule]]:
+    """(first call, attribute name, graph) of each subgraph that a higher-order op of ``module`` calls, in order, once each."""
+    seen: set[str] = set()
+    for node in module.graph.nodes:
+        for name in subgraph_names(node):
+            inner = getattr(module, name, None)
+            if isinstance(inner, torch.fx.GraphModule) and name not in seen:
+                seen.add(name)
+                yield node, name, inner
+
+
+def is_region_call(node: torch.fx.Node) -> bool:
+    """Whether a node calls a nested compile region."""
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() == "invoke_subgraph"
+
+
+def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sources) -> str:
+    """The user's function that the region ``inner`` is: the first one that its nodes' stacks have beyond that of the call."""
+    if not is_region_call(call):
+        return ""
+    depth = len(sources.parse(call.meta.get("stack_trace") or ""))
+    stacks = (sources.parse(node.meta.get("stack_trace") or "") for node in inner.graph.nodes)
+    function = next((frames[depth].function for frames in stacks if len(frames) > depth), "")
+    _, module_type = module_of(call)
+    owner = _class_of_module(call)
+    return f"{module_type}.{function}" if function and hasattr(owner, function) else function
+
+
+def _class_of_module(node: torch.fx.Node) -> object:
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    return list(stack.values())[-1][1] if stack else None

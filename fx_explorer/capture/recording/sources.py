@@ -1,0 +1,156 @@
+"""Source files and user stacks, each stored once.
+
+``node.meta["stack_trace"]`` is text in Python's traceback format; the same text on many nodes is parsed once.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import site
+import sys
+import sysconfig
+import tokenize
+from collections.abc import Iterable
+from pathlib import Path
+
+from fx_explorer.errors import UsageError
+from fx_explorer.model import Frame, SourceFile, Stack
+from fx_explorer.session import SessionWriter
+
+_FRAME = re.compile(
+    r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?', re.M
+)
+
+_OWN = (str(Path(__file__).parents[2]), "<frozen")
+"""Frames of ours and of the import system: they stand in every stack and are nobody's model."""
+
+MAX_SOURCE_BYTES = 4_000_000
+"""A larger "source file" is data; it is listed without its text."""
+
+
+_INSTALLED = ("site-packages", "dist-packages")
+"""Folders of what was installed, wherever they are."""
+
+
+def _library_roots() -> tuple[str, ...]:
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
+    paths |= {path for path in sys.path if Path(path).name in _INSTALLED}  # of another environment, by a .pth file
+    paths |= {_torch_root(), str(Path(__file__).parents[2])}  # fx-explorer itself: the worker's frames are below the user's
+    return tuple(sorted(str(path) for path in paths if path))
+
+
+def _torch_root() -> str:
+    return str(Path(sys.modules["torch"].__file__ or "").parent)
+
+
+def parse_stack(text: str) -> tuple[Frame, ...]:
+    """Frames of a traceback text, outermost first."""
+    return tuple(
+        Frame(m["file"], int(m["line"]), m["function"].strip(), (m["code"] or "").strip()) for m in _FRAME.finditer(text)
+    )
+
+
+class Sources:
+    """Stores source files and stacks in the session and remembers their ids."""
+
+    def __init__(self, writer: SessionWriter) -> None:
+        self._writer = writer
+        self._files: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+        """The user's files as they were at first sight; not what never was a file (a cell of a notebook, generated code)."""
+        self._stacks: dict[tuple[Frame, ...], int] = {}
+        self._parsed: dict[str, tuple[Frame, ...]] = {}
+        self._libraries = _library_roots()
+        self._torch = _torch_root()
+
+    def file(self, path: str) -> int:
+        """Id of the SourceFile for ``path``, stored with its text at first sight."""
+        known = self._files.get(path)
+        if known is None:
+            known = self._files[path] = self._writer.add(self._read(path))
+        return known
+
+    def _read(self, path: str) -> SourceFile:
+        lines = linecache.getlines(path)
+        is_user = self.is_users(path)
+        if not lines:
+            return SourceFile(0, path, 0, is_user=is_user, note="the source could not be read")
+        text = "".join(lines)
+        if is_user and Path(path).is_file():
+            self._texts[path] = text
+        if len(text) > MAX_SOURCE_BYTES:
+            return SourceFile(0, path, 0, len(lines), is_user, note=f"not stored: larger than {MAX_SOURCE_BYTES:,} bytes")
+        return SourceFile(0, path, self._writer.text(text), len(lines), is_user)
+
+    def is_users(self, path: str) -> bool:
+        return not path.startswith((*self._libraries, "<frozen"))
+
+    def remember(self, paths: Iterable[str]) -> frozenset[str]:
+        """Those of the files that are the user's, with their texts stored."""
+        users = frozenset(path for path in paths if path and self.is_users(path))
+        for path in users:
+            self.file(path)
+        return users
+
+    def check_unchanged(self, paths: Iterable[str]) -> None:
+        """Raises UsageError when the user's file of one of these names is no longer what it was at first sight."""
+        for path in paths:
+            change = _change(self._texts[path], path) if path in self._texts else ""
+            if change:
+                raise UsageError(
+                    f"{path} {change}; what is kept here is of the source as it was. Capture again (r) for the source as it is "
+                    "now, or put the file back."
+                )
+
+    def complete(self, shortened: str) -> str:
+        """torch's guard texts show the end of a path: the known file that ends so, if there is just one."""
+        candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))] if shortened else []
+        return candidates[0] if len(candidates) == 1 else shortened
+
+    def stack(self, frames: Iterable[Frame]) -> int:
+        """Id of the Stack with these frames, less our own worker's; 0 when there are none."""
+        key = tuple(frame for frame in frames if not frame.file.startswith(_OWN))
+        if not key:
+            return 0
+        known = self._stacks.get(key)
+        if known is None:
+            files = {frame.file: self.file(frame.file) for frame in key}
+            known = self._stacks[key] = self._writer.add_stack(Stack(0, key), files)
+        return known
+
+    def parse(self, stack_trace: str) -> tuple[Frame, ...]:
+        """``parse_stack`` that remembers: the nodes of one line share their stack text."""
+        frames = self._parsed.get(stack_trace)
+        if frames is None:
+            frames = self._parsed[stack_trace] = parse_stack(stack_trace)
+        return frames
+
+    def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
+        """The innermost frame outside torch: the line its author can change.
+
+        A stack that is torch's alone (an nn.Sequential, an optimizer's step) gives its innermost frame; None only without any.
+        """
+        own = [frame for frame in frames if not frame.file.startswith(_OWN)]
+        outside = [frame for frame in own if not self.is_torch(frame.file)]
+        return outside[-1] if outside else own[-1] if own else None
+
+    def is_torch(self, path: str) -> bool:
+        return path.startswith(self._torch)
+
+
+def _change(known: str, path: str) -> str:
+    """What has become of a file that had the text ``known``; empty when it has it still."""
+    try:
+        with tokenize.open(path) as file:  # as linecache reads it
+            now = file.read()
+    except OSError:
+        return "is gone"
+    except (SyntaxError, UnicodeDecodeError):
+        return "has changed"
+    before, after = (text.removesuffix("\n").split("\n") for text in (known, now))
+    if before == after:
+        return ""
+    same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    return f"has changed, first in line {same + 1}"

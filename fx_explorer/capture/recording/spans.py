@@ -1,0 +1,55 @@
+"""How long torch's stages take, by its own events (``dynamo_timed``, torch/_dynamo/utils.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import Notice, Span
+
+PASS = "pass."
+"""torch's names of its passes begin so (``GraphTransformObserver``, torch/fx/passes/graph_transform_observer.py)."""
+
+SHORT_PASS_S = 0.0005
+"""Half of the 50 events of a small compilation take less, and none of its time."""
+
+EVERY_PASS_OF = 200
+"""Of later compilations a short pass has no row of its own: its time is that of the event around it."""
+
+
+class Spans:
+    """On a clock that stands still while the user is waited for."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._ended: list[Span] = []
+        self._open: dict[tuple[int, str], list[tuple[float, int | None]]] = {}
+        """When the events that have not ended began, and on which branch."""
+
+    def add(self, name: str, event: Mapping[str, Any]) -> None:
+        """One begins or ends in the compilation called ``name``."""
+        phase, event_name = event["ph"], event["name"]
+        time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
+        open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
+        stage = stages.STAGE_OF_EVENT.get(event_name)
+        if phase == "B":
+            open_events.append((time_s, self._recording.branches.get(name)))
+            if stage:
+                self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
+        elif phase == "E" and open_events:
+            start_s, branch = open_events.pop()
+            depth = sum(map(len, self._open.values()))
+            compilation = branch or self._recording.compilation_id(name) if name else 0
+            is_short = event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S
+            if not is_short or compilation <= EVERY_PASS_OF:
+                self._ended.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))
+            if stage:
+                self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))
+
+    def flush(self) -> None:
+        """Write those that have ended."""
+        spans, self._ended = self._ended, []
+        with self._recording.noting("times"):
+            self._recording.writer.add_all(spans)

@@ -1,0 +1,87 @@
+"""When a stage runs, by torch's own event names, and why a compilation lacks one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fx_explorer.capture.recording.graphs import computes_nothing, target_name
+from fx_explorer.model import Stage, Status
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.recording.segments import Segment
+    from fx_explorer.capture.recording.state import Recording
+
+STAGE_OF_EVENT: dict[str, Stage] = {
+    "bytecode_tracing": "dynamo",
+    "build_guards": "dynamo",
+    "_recursive_pre_grad_passes": "pre_grad",
+    "aot_collect_metadata": "joint",
+    "aot_trace_joint_graph": "joint",
+    "_recursive_joint_graph_passes": "joint",
+    "min_cut_rematerialization_partition": "forward",
+    "_recursive_post_grad_passes": "post_grad",
+    "GraphLowering.run": "schedule",
+    "Scheduler.__init__": "schedule",
+    "Scheduler.codegen": "output_code",
+    "PythonWrapperCodegen.generate": "output_code",
+    "compile_file": "kernel",
+    "async_compile.wait": "kernel",
+}
+"""Events of ``dynamo_timed`` (torch/_dynamo/utils.py) that belong to one stage. They may nest; analysis counts time once."""
+
+_AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
+_INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
+
+REGIONAL = "regional_inductor"
+"""The backend that compiles annotated regions, by the name we give it: torch/fx/passes/regional_inductor.py."""
+
+NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
+
+
+COMPUTES_NOTHING = "the graph computes nothing: it returns its inputs, or parts of them, as they are"
+ONLY_VIEWS = "the graph only makes views or memory without content, which needs no kernel"
+NEEDS_NONE = "the graph needed no kernel"
+
+
+def missing(recording: Recording, name: str, status: Status, error: str = "") -> dict[str, str] | None:
+    """Stage → why compilation ``name`` has nothing of it. None when it has all of them. ``error``: what stopped it."""
+    seen = recording.seen_stages.get(name, set())
+    absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]
+    if status == "left":
+        return dict.fromkeys(absent, recording.compilations[name].error)
+    if status == "failed":
+        return dict.fromkeys(absent, "compilation failed before it")
+    if recording.steering and recording.steering.is_deferred(name):
+        return dict.fromkeys(absent, "not compiled so far")
+    if name not in recording.segments:
+        return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
+    if status == "skipped":
+        why = f": {error}" if error else ""
+        return dict.fromkeys(absent, f"the compiler gave up before it, and the function was left to Python{why}") or None
+    reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}
+    return {stage: reason for stage, reason in reasons.items() if reason} or None
+
+
+def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> str:
+    backend = recording.backends.get(name, recording.request.backend)
+    cached = [event for event in recording.cache_events.get(name, []) if event.endswith("_hit")]
+    if cached:
+        return f"taken from torch's cache ({', '.join(sorted(set(cached)))}); capture without --use-caches to see it"
+    if stage in _AOT_STAGES and "forward" not in seen:
+        return f"backend {backend} does not use AOTAutograd"
+    if stage in ("joint", "backward"):
+        return "nothing here needs a gradient" if "joint" not in seen else "the backward was not compiled: it never ran"
+    if stage in _INDUCTOR_STAGES and "output_code" not in seen and backend == REGIONAL:
+        return NOTHING_ANNOTATED
+    if stage in _INDUCTOR_STAGES and "output_code" not in seen:
+        is_inductor = "pre_grad" in seen or "post_grad" in seen
+        return COMPUTES_NOTHING if is_inductor else f"backend {backend} does not use Inductor"
+    if stage == "kernel":
+        return _why_no_kernel(recording.segments[name])
+    return ""
+
+
+def _why_no_kernel(segment: Segment) -> str:
+    """Of a graph whose code was written."""
+    nodes = [node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids]
+    return ONLY_VIEWS if all(computes_nothing(node, target_name(node)) for node in nodes) else NEEDS_NONE

@@ -1,0 +1,454 @@
+"""What the hooks share while a capture runs: the writer, the compilation in progress, and what is known of it so far.
+
+The hooks (dynamo/, aot/, inductor/, trace.py) see torch; this file turns what they see into rows. A fault of ours must
+never become a fault of the user's compile: every hook does its recording inside ``noting``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import traceback
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._guards import CompileContext
+
+from fx_explorer.capture.recording import graphs
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
+from fx_explorer.capture.recording.live_guards import LiveGuards
+from fx_explorer.capture.recording.made_code import MadeCode
+from fx_explorer.capture.recording.segments import RecordedGraph, Segment
+from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.unseen import Uncompiled, Unseen
+from fx_explorer.capture.recording.wrapped import GivenCallables
+from fx_explorer.errors import SessionWriteError
+from fx_explorer.model import (
+    STAGES,
+    Artifact,
+    ArtifactKind,
+    CaptureRequest,
+    Compilation,
+    Direction,
+    Failure,
+    Graph,
+    Guard,
+    Notice,
+    OptionInForce,
+    Stage,
+    Symbol,
+    SymbolEvent,
+)
+from fx_explorer.session import SessionWriter
+from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.stepping.steering import Steering
+
+Notify = Callable[[Notice], None]
+
+
+AUTOGRAD_WHILE_INSPECTING = (
+    "while inspecting, segments run eagerly, so what it compiles is the backward of eager autograd; capture with --build for "
+    "the backward of the compiled segments"
+)
+
+
+class _ThisThread(threading.local):
+    """What is compiled in a thread."""
+
+    direction: Direction = ""
+    segment: Segment | None = None
+    """For a region of a graph: its own."""
+    aot_depth = 0
+    """How often AOTAutograd was entered."""
+    is_in_regions = False
+    """Whether AOTAutograd partitions the regions of a graph."""
+    ahead: str | None = None
+    """Name of the compilation that torch's own AOT compile is about, empty before Dynamo has begun; None outside any."""
+
+
+class Recording:
+    """One capture in progress."""
+
+    def __init__(self, writer: SessionWriter, request: CaptureRequest, notify: Notify) -> None:
+        self.writer = writer
+        self.request = request
+        self.notify = notify
+        self.sources = Sources(writer)
+        self.started = time.time()
+        self.waited_s = 0.0
+        """What the compiler waited for the user at gates: no time of the compiler's."""
+        self.steering: Steering | None = None
+        """None: everything goes straight through."""
+        self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        """Inside it nothing that the program has put in place of Python's own functions is in our way."""
+        self.replaced_in_words: Callable[[], str] = lambda: ""
+        """What the program has put there, that a fault may come of; empty when there is nothing."""
+        self.flush: Callable[[], None] = lambda: None
+        """Writes what a hook still holds back."""
+
+        # by compilation; forgotten when torch gives a name anew
+        self.compilations: dict[str, Compilation] = {}
+        self.segments: dict[str, Segment] = {}
+        self.seen_stages: dict[str, set[Stage]] = {}
+        self.backends: dict[str, str] = {}
+        """Backend in use."""
+        self.broke: dict[str, bool] = {}
+        """Those that ended at a graph break."""
+        self.break_causes: dict[str, set[str]] = {}
+        """Why they did."""
+        self.cache_events: dict[str, list[str]] = {}
+        self.errors: dict[str, BackendError] = {}
+        """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
+        self.branches: dict[str, int] = {}
+        """Row of the branch that a compilation is on; absent on its first way."""
+        self.shape_guards: dict[str, Guard] = {}
+        """Dynamo's guard on sizes."""
+        self.symbols: dict[str, dict[str, Symbol]] = {}
+        """Dynamic sizes of the attempt that is under way, by name."""
+        self.symbol_events: dict[str, set[SymbolEvent]] = {}
+        """What was told of them already."""
+        self._by_name: tuple[dict[str, Any], ...] = (
+            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes,
+            self.cache_events, self.errors, self.branches, self.shape_guards,
+            self.symbols, self.symbol_events,
+        )  # fmt: skip
+
+        self.captured_ahead: set[str] = set()
+        """Compilations of functions that nobody has called: see ahead.py."""
+
+        # what hooks leave for each other
+        self.live_guards = LiveGuards()
+        self.made_code = MadeCode()
+        self.given = GivenCallables()
+        self.recompiled: dict[str, types.CodeType] = {}
+        """The function of each compilation that is made again, until it ends."""
+        self.failed_guards: dict[str, dict[str, FailedGuard]] = {}
+        """The guards that failed before each compilation, by what they are about, until torch reports them."""
+        self.output_codes: set[int] = set()
+        """Text ids of the output codes that were lowered here."""
+        self.counters: dict[str, Counter[str]] = {}
+        """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
+        self.options_in_force: list[OptionInForce] = []
+        """Those of the console, with every value they had."""
+        self.resume_names: dict[str, str] = {}
+        """Global that Dynamo's bytecode calls → the resume function in it: ``torch_dynamo_resume_in_forward_at_12``."""
+        self.call_again: CallAgain | None = None
+        """Calls what was captured once more; None before it was called, and for a script."""
+
+        self._resets: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
+        self._here = _ThisThread()
+        self._broken = False
+        self._told_unavailable: set[tuple[str, str]] = set()
+        self._told_of_autograd = False
+
+    def begin_in_fork(self) -> None:
+        """In a child that the program forked: what is compiled there is not the parent's, and nobody drives it. The writer
+        begins a session of its own with the first row."""
+        for state in self._by_name:
+            state.clear()
+        for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
+            known.clear()
+        self._resets.clear()
+        self._attempts.clear()
+        self._told_unavailable.clear()
+        self.sources = Sources(self.writer)
+        self.steering = None
+        self.notify = lambda notice: None
+        self._broken = False
+
+    # which compilation, which direction
+
+    def compilation_name(self) -> str:
+        """Name of the compilation torch is in, ``0/0``; empty outside any."""
+        compile_id = CompileContext.current_compile_id()
+        return self._here.ahead or "" if compile_id is None else str(compile_id)
+
+    @contextlib.contextmanager
+    def compiling_ahead(self) -> Iterator[None]:
+        """Inside the block a function is compiled ahead. torch is in its compilation for as long as Dynamo is at work only."""
+        before, self._here.ahead = self._here.ahead, ""
+        try:
+            yield
+        finally:
+            self._here.ahead = before
+
+    def stay_in(self, name: str) -> None:
+        """Inside ``compiling_ahead`` what follows belongs to the compilation ``name``."""
+        if self._here.ahead is not None:
+            self._here.ahead = name
+
+    def compilation_id(self, name: str | None = None) -> int:
+        """Row of the compilation (default: the current one), added when torch has not announced it; 0 outside any."""
+        name = self.compilation_name() if name is None else name
+        if not _is_a_frame(name):
+            return 0
+        if name not in self.compilations:
+            self.add_compilation(name, Compilation(0, name, *_frame_numbers(name), "", "", 0))
+        return self.compilations[name].id
+
+    def way_id(self, name: str | None = None) -> int:
+        """Row that what comes after Dynamo belongs to: the branch the compilation is on, else the compilation itself."""
+        name = self.compilation_name() if name is None else name
+        return self.branches.get(name) or self.compilation_id(name)
+
+    def add_compilation(self, name: str, row: Compilation) -> None:
+        row = replace(row, start_s=self.elapsed())
+        self.compilations[name] = replace(row, id=self.writer.add(row))
+        if name.startswith("!") and not self.request.build and not self._told_of_autograd:
+            self._told_of_autograd = True
+            self.unavailable("compiled autograd", AUTOGRAD_WHILE_INSPECTING)
+        self.notify(Notice("compilation", compilation=name))
+
+    def change_compilation(self, name: str, **changes: object) -> None:
+        self.compilation_id(name)
+        row = replace(self.compilations[name], **changes)  # type: ignore[arg-type]
+        self.compilations[name] = row
+        self.writer.update(row)
+        self.notify(Notice("compilation", compilation=name))
+
+    def begin_again(self, name: str) -> None:
+        """torch numbers its frames anew after ``torch._dynamo.reset()``: what comes under ``name`` now is something else."""
+        self._resets[name] = self._resets.get(name, 1) + 1
+        for state in self._by_name:
+            state.pop(name, None)
+        row = Compilation(0, f"{name}#{self._resets[name]}", *_frame_numbers(name), "", "", 0)
+        self.add_compilation(name, row)
+
+    def set_aside(self, name: str, reason: str) -> None:
+        """Dynamo restarts this compilation after a graph was compiled: that attempt becomes a row of its own."""
+        whole = self.compilations[name]
+        attempt = self._attempts[name] = self._attempts.get(name, -1) + 1
+        row = replace(whole, id=0, name=f"{whole.name}_{attempt}", status="restarted", error=reason)
+        self.writer.move_compilation(whole.id, self.writer.add(row))
+        self.segments.pop(name, None)
+        self.seen_stages.pop(name, None)
+        if self.steering:
+            self.steering.set_aside(name, row.name)
+        if whole.status == "left":
+            self.change_compilation(name, status="running", error="")
+        self.notify(Notice("compilation", compilation=row.name))
+
+    def restart_reason(self, name: str) -> str:
+        known = self.errors.pop(name, None)
+        return one_line(f"{type(known.error).__name__}: {known.error}") if known else "Dynamo began anew"
+
+    @property
+    def stage(self) -> Stage | None:
+        """The last stage that the current compilation reached."""
+        seen = self.seen_stages.get(self.compilation_name(), set())
+        return next((stage for stage in reversed(STAGES) if stage in seen), None)
+
+    def segment(self) -> Segment:
+        return self._here.segment or self.segments.setdefault(self.compilation_name(), Segment())
+
+    @contextlib.contextmanager
+    def inside(self, segment: Segment) -> Iterator[None]:
+        """Inside the block, what is compiled in this thread belongs to ``segment``, a part of the current one."""
+        before, self._here.segment = self._here.segment, segment
+        try:
+            yield
+        finally:
+            self._here.segment = before
+
+    @contextlib.contextmanager
+    def nothing_learnt(self) -> Iterator[None]:
+        """What is known of each compilation afterwards is what was known before the block."""
+        before = [dict(known) for known in self._by_name]
+        try:
+            yield
+        finally:
+            for known, content in zip(self._by_name, before, strict=True):
+                known.clear()
+                known.update(content)
+
+    @property
+    def direction(self) -> Direction:
+        """Direction of the graph that is being compiled in this thread."""
+        return self._here.direction
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether AOTAutograd was entered again while it compiled: for a region of its own."""
+        return self._here.aot_depth > 1
+
+    @contextlib.contextmanager
+    def in_aot(self) -> Iterator[None]:
+        self._here.aot_depth += 1
+        try:
+            yield
+        finally:
+            self._here.aot_depth -= 1
+
+    @property
+    def partitions_regions(self) -> bool:
+        """Whether what is partitioned in this thread is a nested compile region, and not the graph around it."""
+        return self._here.is_in_regions
+
+    @contextlib.contextmanager
+    def in_regions(self) -> Iterator[None]:
+        before, self._here.is_in_regions = self._here.is_in_regions, True
+        try:
+            yield
+        finally:
+            self._here.is_in_regions = before
+
+    @contextlib.contextmanager
+    def compiling(self, direction: Direction) -> Iterator[None]:
+        before, self._here.direction = self._here.direction, direction
+        try:
+            yield
+        finally:
+            self._here.direction = before
+
+    def elapsed(self) -> float:
+        return time.time() - self.started
+
+    # adding
+
+    def add_graph(
+        self,
+        module: torch.fx.GraphModule,
+        stage: Stage,
+        direction: Direction = "",
+        *,
+        name: str = "",
+        parent: int = 0,
+        label: str = "",
+    ) -> RecordedGraph:
+        """Store a graph and, as graphs of their own, the nested graphs of its higher-order ops.
+
+        A nested compile region of a joint graph is there already: as the joint graph of its own.
+        """
+        live = list(module.graph.nodes)
+        rows = [graphs.node_row(node, self.sources) for node in live]
+        calls = sum(node.op in graphs.CALLS for node in live)
+        graph = Graph(0, self.way_id(), stage, direction, name, parent, call_count=calls, label=label)
+        placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
+        ids = {node: placed.first_node + i for i, node in enumerate(live)}
+        recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
+        for call, inner_name, inner in graphs.nested_graphs(module):
+            full_name = f"{name}.{inner_name}" if name else inner_name
+            label = graphs.region_label(call, inner, self.sources)
+            region = self.segment().region_of(inner) if stage == "joint" else None
+            if region is None:
+                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=label)
+            else:
+                inside = self._place_region(region, full_name, placed.id, label)
+            recorded.nested[inner_name] = inside
+        self.saw(stage)
+        return recorded
+
+    def _place_region(self, region: RecordedGraph, name: str, parent: int, label: str) -> RecordedGraph:
+        """The joint graph of a region, now that it is known what calls it; forward and backward share it."""
+        if not region.graph.parent:
+            region.graph = replace(region.graph, parent=parent, label=label)
+            for one in region.whole():
+                one.graph = replace(one.graph, name=f"{name}.{one.graph.name}".strip("."))
+                self.writer.update(one.graph)
+        return region
+
+    def add_option(self, row: OptionInForce) -> None:
+        """One more value that an option has; the same again is left out."""
+        if row not in self.options_in_force:
+            self.options_in_force.append(row)
+            self.writer.add(row)
+
+    def add_artifact(
+        self, kind: ArtifactKind, stage: Stage, text: str, *, title: str, language: str, direction: Direction = ""
+    ) -> int:
+        lines = text.removesuffix("\n").count("\n") + 1
+        owner = self.compilation_id() if stage == "dynamo" else self.way_id()
+        frame = self.compilation_name().partition("/")[0]
+        body = self.writer.text(text, like=f"{frame} {kind} {direction}")
+        row = Artifact(0, owner, kind, stage, direction, title, language, body, lines)
+        artifact = self.writer.add(row)
+        self.saw(stage)
+        return artifact
+
+    def saw(self, stage: Stage) -> None:
+        """Something of ``stage`` is in the file for the current compilation."""
+        name = self.compilation_name()
+        self.seen_stages.setdefault(name, set()).add(stage)
+        self.notify(Notice("artifact", stage=stage, compilation=name))
+
+    # faults
+
+    def noting(self, what: str, stage: Stage | None = None) -> _Noting:
+        """Recording ``what`` may fail without harm to the compile: the fault is stored and shown as such."""
+        return _Noting(self, what, stage, Unseen())
+
+    def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
+        """As ``noting``, where guards are evaluated: they look at whether ``__torch_function__`` is on."""
+        return _Noting(self, what, stage, Uncompiled())
+
+    def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:
+        """Recording ``what`` failed: no fault of the program's."""
+        if isinstance(error, SessionWriteError):
+            if not self._broken:
+                self._broken = True
+                self.notify(Notice("note", text=f"recording stopped: {error}"))
+            return
+        replaced = self.replaced_in_words()
+        with self.with_pythons_own():
+            told = "; ".join(filter(None, (f"could not record {what}: {error}", replaced)))
+            self.add_failure("recorder", stage, error, told)
+
+    def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
+        text = shortened("".join(traceback.format_exception(error)), MAX_TRACEBACK)
+        with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
+            row = Failure(0, self.way_id(), where, stage, type(error).__name__, message, self.writer.text(text))
+            self.writer.add(row)
+        self.notify(Notice("note", text=message, stage=stage))
+
+    def unavailable(self, view: str, reason: str) -> None:
+        """A hook this torch release does not offer: the view stays empty and says why. Said once."""
+        if (view, reason) in self._told_unavailable:
+            return
+        self._told_unavailable.add((view, reason))
+        with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
+            self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
+
+
+class _Noting:
+    """The wall around what is recorded: nothing that is raised or called behind it reaches the program or its compiler."""
+
+    __slots__ = ("_recording", "_stage", "_unseen", "_what")
+
+    def __init__(self, recording: Recording, what: str, stage: Stage | None, unseen: Uncompiled) -> None:
+        self._recording = recording
+        self._what = what
+        self._stage = stage
+        self._unseen = unseen
+
+    def __enter__(self) -> None:
+        self._unseen.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> bool:
+        try:
+            if isinstance(error, Exception):
+                self._recording.add_fault(self._what, self._stage, error)
+        finally:
+            self._unseen.__exit__(None, None, None)
+        return isinstance(error, Exception)
+
+
+def _is_a_frame(name: str) -> bool:
+    """Not so for a bare ``!2``: there compiled autograd only collects the backward, which is compiled as ``!2/0/0``."""
+    return "/" in name
+
+
+def _frame_numbers(name: str) -> tuple[int, int]:
+    """(frame, recompile) of ``0/1`` or ``!2/0/1``."""
+    frame, recompile = name.split("/")[-2:]
+    return int(frame), int(recompile)

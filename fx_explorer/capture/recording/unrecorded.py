@@ -1,0 +1,53 @@
+"""What is recorded now, and blocks of which nobody hears: compiles that are ours, not the program's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.session import SessionWriter
+
+_observing: list[Recording] = []
+
+
+@contextlib.contextmanager
+def registered(recording: Recording) -> Iterator[None]:
+    """Inside the block torch tells ``recording`` what it does."""
+    _observing.append(recording)
+    try:
+        yield
+    finally:
+        _observing.remove(recording)
+
+
+def recordings() -> tuple[Recording, ...]:
+    """Those that hear of what is compiled now."""
+    return tuple(_observing)
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """Inside the block nothing is told to any recording."""
+    with contextlib.ExitStack() as stack:
+        for recording in recordings():
+            stack.enter_context(recording.nothing_learnt())
+            stack.enter_context(unrecorded(recording))
+        yield
+
+
+@contextlib.contextmanager
+def unrecorded(recording: Recording) -> Iterator[None]:
+    """Inside the block everything is recorded into a session that is thrown away, and nobody hears of it."""
+    recording.flush()
+    before = recording.writer, recording.sources, recording.notify, recording.request
+    with SessionWriter(":memory:") as scratch:
+        recording.writer, recording.sources = scratch, Sources(scratch)
+        recording.notify, recording.request = lambda notice: None, replace(recording.request, build=True)
+        try:
+            yield
+        finally:
+            recording.flush()
+            recording.writer, recording.sources, recording.notify, recording.request = before

@@ -1,0 +1,98 @@
+"""Keeps fx-explorer out of the program's sight while it records, and out of Dynamo's.
+
+What is of ours must never be compiled, must not run the program's own tensor classes and modes, and costs no graph break.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._C._dynamo.eval_frame import set_eval_frame
+from torch._dynamo import trace_rules
+
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import MissingInTorch, part
+
+_OURS = Path(__file__).parents[2]
+
+
+class Uncompiled:
+    """Inside the block Dynamo looks at no frame.
+
+    No generator: the frames of ``contextlib`` would be looked at before it holds.
+    """
+
+    def __enter__(self) -> None:
+        self._looking = set_eval_frame(None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        set_eval_frame(self._looking)
+
+
+class Unseen(Uncompiled):
+    """The same, and ``__torch_function__`` of no class or mode is called."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._functions = torch._C.DisableTorchFunction()
+        self._functions.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self._functions.__exit__(kind, error, trace)
+        super().__exit__(kind, error, trace)
+
+
+@contextlib.contextmanager
+def our_files_skipped(_: object) -> Iterator[None]:
+    """Inside the block Dynamo compiles no function of ours that the program comes through: it leaves it to Python."""
+    rules = trace_rules.SKIP_DIRS
+    rules.append(_OURS.as_posix() + "/")
+    trace_rules._recompile_re()
+    try:
+        yield
+    finally:
+        rules.remove(_OURS.as_posix() + "/")
+        trace_rules._recompile_re()
+
+
+@contextlib.contextmanager
+def patched_in_programs(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """As ``patched``, for a function that compiled code may call: Dynamo takes the replacement for torch's own.
+
+    It knows these by identity and must have seen the original first. How to treat each says ``get_torch_obj_rule_map``
+    (torch/_dynamo/trace_rules.py), what to do for some ``TorchInGraphFunctionVariable._get_handlers`` (variables/torch.py).
+    """
+    original = getattr(owner, name)
+    tables = [table for table in _known_to_dynamo() if original in table]
+    with patched(owner, name, make):
+        replacement = getattr(owner, name)
+        for table in tables:
+            table[replacement] = table[original]
+        try:
+            yield
+        finally:
+            for table in tables:
+                del table[replacement]
+
+
+def traced_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+    """For good: what Dynamo does at a call of ``original`` it does at one of ``replacement``, though the file is ours.
+
+    Where it looks a function up by name, it has found the replacement itself, and no longer knows the original.
+    """
+    trace_rules.get_torch_obj_rule_map().setdefault(replacement, trace_rules.lookup(original))
+
+
+def _known_to_dynamo() -> Iterator[dict[Any, Any]]:
+    yield trace_rules.get_torch_obj_rule_map()
+    with contextlib.suppress(MissingInTorch):
+        yield part("torch._dynamo.variables.torch", "TorchInGraphFunctionVariable")._get_handlers()

@@ -1,0 +1,84 @@
+"""What is in force when Dynamo has captured a graph, to be in force again when a graph that was deferred is compiled.
+
+The program goes on meanwhile: it leaves the block in which an option of torch's held, switches autocast off, resizes an input.
+What decides about generated code beside the graph: the options of the compiler, modes of the process, and what the inputs are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.options.config_entries import MODULES, names, set_entry, value_of, value_set_by_user
+from fx_explorer.model import SettingGroup
+
+_PLAIN = (bool, int, float, str, bytes, type(None))
+
+_MODES: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
+    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
+    (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
+    (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
+)
+"""How each mode is asked for and set. Grad mode is that of the kept graph."""
+
+_AUTOCAST = ("cpu", "cuda")
+"""Kinds of device that have an autocast of their own."""
+
+Option = tuple[SettingGroup, str]
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """Of one graph."""
+
+    options: dict[Option, object]
+    modes: tuple[Any, ...]
+    autocast: dict[str, tuple[bool, torch.dtype]]
+    is_inference: bool
+
+    @classmethod
+    def now(cls) -> Circumstances:
+        """Some 2 ms."""
+        return cls(
+            {(group, name): value_of(group, name) for group in MODULES for name in names(group)},
+            tuple(asked() for asked, _ in _MODES),
+            {device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _AUTOCAST},
+            torch.is_inference_mode_enabled(),
+        )
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Inside the block it is as it was then."""
+        with contextlib.ExitStack() as stack:
+            for (group, name), value in self.options.items():
+                if _differs(value, value_of(group, name)):
+                    stack.callback(set_entry(group, name, value))
+            for (asked, put), value in zip(_MODES, self.modes, strict=True):
+                before = asked()
+                if before != value:
+                    put(value)
+                    stack.callback(put, before)
+            for device, (enabled, dtype) in self.autocast.items():
+                if (enabled, dtype) != (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)):
+                    stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
+            if self.is_inference != torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(self.is_inference))
+            yield
+
+    @property
+    def program_is_called(self) -> bool:
+        """Whether an option is a function of the program's, which is called when a graph is compiled: a custom pass."""
+        return any(callable(value) and value_set_by_user(*option) for option, value in self.options.items())
+
+
+def _differs(one: object, other: object) -> bool:
+    return one is not other and not (type(one) in _PLAIN and type(one) is type(other) and one == other)

@@ -1,0 +1,117 @@
+"""Editing the graph at a gate: regions marked by hand, and passes from a file. Each edit stands in the session, with the graph
+before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch.fx import GraphModule
+
+from fx_explorer.capture.links.links import copied_links
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.variants.snapshots import become, snapshot
+from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.errors import PassProblem, UsageError
+from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
+from fx_explorer.model.steering import stage_at
+
+
+class Edits:
+    """What the user changes of the graphs of one capture."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def mark(self, way: Way, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
+        """Mark regions at a gate, and say how torch will cut each out; raises UsageError with nothing changed."""
+        if gate != "dynamo" or module is None:
+            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
+        trial = snapshot(module)
+        found = marked(trial, marks)
+        become(module, trial)
+        way.changes = way.changes.plus(Changes(marks=marks))
+        self._record(way, "mark", gate, "", module, found)
+        return cut_out(module, marks)
+
+    def mark_again(self, way: Way, module: GraphModule) -> None:
+        """Mark all regions of a way in a graph as Dynamo made it."""
+        found = marked(module, way.changes.marks)
+        if found and not way.is_taken_up:
+            self._record(way, "mark", "dynamo", "", module, found)
+
+    def apply_passes(self, way: Way, gate: Gate, direction: Direction, module: GraphModule) -> list[str]:
+        """Those this way has for the gate. What is wrong with those that cannot be: the way does without them."""
+        problems = []
+        for one in way.changes.passes:
+            if one.gate == gate and one.direction in ("", direction):
+                try:
+                    self.apply_pass(way, one.path, gate, direction, module)
+                except PassProblem as problem:
+                    problems.append(str(problem))
+                    way.changes = replace(way.changes, passes=tuple(other for other in way.changes.passes if other != one))
+        return problems
+
+    def apply_pass(self, way: Way, path: str, gate: Gate, direction: Direction, module: GraphModule) -> None:
+        """Apply it to ``module`` in place; raises PassProblem with nothing changed."""
+        become(module, passed(path, module))
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = self._recording.writer.text(file.read())
+        self._record(way, "pass", gate, direction, module, [f"pass_ of {path}"], text)
+
+    def _record(
+        self,
+        way: Way,
+        kind: InterventionKind,
+        gate: Gate,
+        direction: Direction,
+        module: GraphModule,
+        titles: list[str],
+        text: int = 0,
+    ) -> None:
+        """The graph as it is now takes the place of the one before; both stay in the session."""
+        recording = self._recording
+        way.edited.add((gate, direction))
+        with recording.noting("an edited graph", GATE_STAGES[gate]):
+            before, after = self._add_graph(module, gate, direction, f"after {kind}")
+            for title in titles:
+                recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
+
+    def _add_graph(self, module: GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
+        """Store a graph after an edit; later stages link to it. Returns the rows of the graph before and of this."""
+        segment, stage = self._recording.segment(), stage_at(gate, direction)
+        before = segment.at(stage, direction)
+        after = self._recording.add_graph(module, stage, direction, name=name)
+        self._recording.writer.add_all(copied_links(after, before))
+        if before:
+            segment.unedited.setdefault((gate, direction), before)
+        segment.put(stage, direction, after)
+        return before.graph.id if before else 0, after.graph.id
+
+
+def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
+    """Mark the regions and say how many nodes each has. Raises UsageError."""
+    if not marks:
+        return []
+    from fx_explorer.capture.stepping.edits.marking import apply_mark  # it imports torch's partitioner, for those who mark
+
+    return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
+    """Whether each region that was marked in ``module`` is one piece, or why it falls apart."""
+    if not marks:
+        return []
+    from fx_explorer.capture.stepping.edits.marking import regions_in_words
+
+    return regions_in_words(module, marks)
+
+
+def passed(path: str, module: GraphModule) -> GraphModule:
+    """``module`` after the pass; raises PassProblem and leaves it alone when there is something wrong with the pass."""
+    from fx_explorer.capture.stepping.edits.custom_pass import apply_pass
+
+    return apply_pass(path, module)

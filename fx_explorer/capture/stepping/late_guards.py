@@ -1,0 +1,59 @@
+"""Guards on sizes that lowering asks for: too late for those of Dynamo, when Dynamo is through with the graph before.
+
+They are what a compile without a pause checks too, so they stand with Dynamo's own. Where: ``ShapeEnv.guards``
+(torch/fx/experimental/symbolic_shapes.py); Dynamo makes its guard ``SHAPE_ENV`` of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch.utils._sympy.printers import PythonPrinter
+
+from fx_explorer.capture.dynamo.guards.guard_rows import SHAPES, add_late_checks
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
+from fx_explorer.model import Guard
+
+
+@contextlib.contextmanager
+def late_guards(recording: Recording, kept: KeptSegment, way: Way) -> Iterator[None]:
+    """What is asked of sizes inside the block is recorded: with Dynamo's guards on the first way, else with the way's own."""
+    shapes = kept.shape_env()
+    asked_before = len(shapes.guards) if shapes else 0
+    try:
+        yield
+    finally:
+        with recording.noting("guards of lowering", "dynamo"):
+            late = shapes.guards[asked_before:] if shapes else ()
+            if late:
+                _add(recording, way, [_code(shapes, guard.expr) for guard in late])
+
+
+def _add(recording: Recording, way: Way, codes: list[str]) -> None:
+    code = " and ".join(codes)
+    known = None if way.row.branch_of else recording.shape_guards.get(way.row.name)
+    if known is None:
+        guard = Guard(0, way.row.id, 0, SHAPES, "", code, "")
+        add_late_checks(recording, replace(guard, id=recording.writer.add(guard)), codes)
+        return
+    both = " and ".join(filter(None, (known.code, code)))
+    recording.shape_guards[way.row.name] = guard = replace(known, code=both)
+    recording.writer.update(guard)
+    add_late_checks(recording, guard, codes)
+
+
+def _code(shapes: Any, expression: Any) -> str:
+    """``L['x'].size()[0] <= 4096``"""
+    names = {str(symbol): _name(sources[0]) for symbol, sources in shapes.var_to_sources.items() if sources}
+    text: str = PythonPrinter().doprint(expression)
+    return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
+
+
+def _name(source: Any) -> str:
+    name = source.name
+    return name if isinstance(name, str) else name()

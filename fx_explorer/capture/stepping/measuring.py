@@ -1,0 +1,180 @@
+"""How long a way runs: it is lowered once more, now building what it generates, and run on the inputs it was captured with.
+
+Tracing, the partition and Inductor's passes on graphs are those of the way. Nothing of it is recorded but the times. It needs
+as much memory again as the inputs have, parameters included: what a run changes in them (batch norm's statistics) is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
+
+from fx_explorer.capture.inspecting import building
+from fx_explorer.capture.options.compilers import compiler_for
+from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.unrecorded import unrecorded
+from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.stepping.branching import first_graph
+from fx_explorer.capture.stepping.gates import Milestones
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.variants.ways import KeptSegment, Settings, Way
+from fx_explorer.capture.torch_compat.versions import options_there
+from fx_explorer.errors import UsageError
+from fx_explorer.model import Failure, Measured, Measurement
+
+WARM_UP_RUNS = 3
+MEASURE_S = 1.0
+"""At least this long is measured of each kind."""
+
+MAX_SPREAD = 0.25
+"""Of the median: a wider middle half is told."""
+
+Run = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured, and how long building took."""
+
+    rows: tuple[Measurement, ...]
+    build_s: float
+
+    def in_words(self) -> str:
+        took = ", ".join(f"{row.what.replace('+', ' and ')} {row.median_s * 1000:.3g} ms" for row in self.rows)
+        row = self.rows[-1]
+        return f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building it took {self.build_s:.1f} s"
+
+    def _caution(self) -> str:
+        waiting, processors = os.getloadavg()[0], os.cpu_count() or 1
+        if waiting > processors + 1:
+            return f", while {waiting:.0f} processes shared {processors} CPUs: measure again when the machine is idle"
+        varying = any(row.iqr_s > MAX_SPREAD * row.median_s for row in self.rows)
+        return ", of widely differing times" if varying else ""
+
+
+def measure(steering: Steering, name: str) -> str:
+    """Measure the way called ``name``, add what was found to the session and say it. Raises UsageError when it cannot be."""
+    recording = steering.recording
+    if recording.request.gpu:
+        raise UsageError("Nothing can be run on a virtual GPU: how long a way takes is known on a real one only.")
+    kept = steering.kept_of(name)
+    way = kept.way(name) or kept.ways[0]
+    built_with = _settings(steering, way)
+    inputs = [_real(value, way) for value in kept.inputs]
+    try:
+        with unrecorded(recording), building():
+            found = _measured(steering, kept, way, built_with, inputs)
+    except Exception as error:
+        message = one_line(f"[{way.row.name}] could not be measured: {type(error).__name__}: {error}")
+        text = recording.writer.text("".join(traceback.format_exception(error)))
+        recording.writer.add(Failure(0, way.row.id, "measuring", None, type(error).__name__, message, text))
+        raise UsageError(message) from error
+    recording.writer.add_all(found.rows)
+    return f"[{way.row.name}] {found.in_words()}"
+
+
+def _settings(steering: Steering, way: Way) -> Settings:
+    """What it was compiled with. Raises UsageError for a way that did not come to its end, or not with what holds now."""
+    name, used = way.row.name, way.compiled_with
+    if used is None:
+        raise UsageError(f"[{name}] was not compiled to its end, so there is nothing to run: measure another way.")
+    since = [option for option in steering.settings.changes.settings if any(option not in one for one in way.all_settings())]
+    if since:
+        raise UsageError(f"{', '.join(since)} was set after [{name}] was compiled: go again from dynamo, and measure that way.")
+    return used
+
+
+def _real(value: Any, way: Way) -> Any:
+    """An input as the compiled function takes it; a symbolic size as its value in the example."""
+    if isinstance(value, FakeTensor):
+        raise UsageError(f"[{way.row.name}] was captured with fake tensors, which cannot be computed with.")
+    return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
+
+
+def _measured(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings, inputs: list[Any]) -> Figures:
+    began = time.monotonic()
+    compiled = _built(steering, kept, way, built_with)
+    build_s = time.monotonic() - began
+    with torch.set_grad_enabled(kept.has_grad), _put_back(inputs):
+        is_differentiable = any(leaf.requires_grad for leaf in _tensors(compiled(*inputs)))
+        runs: dict[Measured, Run] = {"forward": lambda: compiled(*inputs)}
+        if is_differentiable:
+            runs["forward+backward"] = lambda: _forward_and_backward(compiled, inputs)
+        return Figures(tuple(_timed(way, what, run, _device(inputs)) for what, run in runs.items()), build_s)
+
+
+def _built(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings) -> Callable[..., Any]:
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config as inductor_config
+
+    at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
+    compiler = compiler_for(built_with, kept.compiler)
+    # Within, for the block puts options as they were. compile_threads: a pool of processes would outlive the measurement.
+    with _rebuilding(steering, kept, way) as graph, functorch_config.patch(at_once), inductor_config.patch(compile_threads=1):
+        built: Callable[..., Any] = compiler(graph, kept.inputs)
+    return built
+
+
+@contextlib.contextmanager
+def _rebuilding(steering: Steering, kept: KeptSegment, way: Way) -> Iterator[torch.fx.GraphModule]:
+    """What is compiled inside the block repeats ``way``, from the graph that this yields. It waits at no gate, and nothing
+    of it is kept."""
+    again, gates = way.rebuilt(), steering.gates
+    steering.gates = Milestones()
+    try:
+        graph = first_graph(steering, kept, again)
+        with steering.outside(), steering.as_in_dynamo(kept), steering.as_current(kept, again):
+            at_gate(steering, "dynamo", "", graph)
+            yield graph
+    finally:
+        steering.gates = gates
+
+
+def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> None:
+    """Gradients are computed, and not added to anybody's ``.grad``."""
+    outputs = [leaf for leaf in _tensors(compiled(*inputs)) if leaf.requires_grad]
+    wanted = [leaf for leaf in _tensors(inputs) if leaf.requires_grad]
+    torch.autograd.grad(outputs, wanted, [torch.ones_like(one) for one in outputs], allow_unused=True)
+
+
+@contextlib.contextmanager
+def _put_back(inputs: list[Any]) -> Iterator[None]:
+    """After the block the inputs hold what they held, whatever was written into them."""
+    storages = {leaf.untyped_storage()._cdata: leaf.untyped_storage() for leaf in _tensors(inputs)}
+    saved = [(storage, storage.clone()) for storage in storages.values()]
+    try:
+        yield
+    finally:
+        for storage, before in saved:
+            storage.copy_(before)
+
+
+def _timed(way: Way, what: Measured, run: Run, device: str) -> Measurement:
+    from torch.utils.benchmark import Timer
+
+    for _ in range(WARM_UP_RUNS):
+        run()
+    timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+    times = timer.blocked_autorange(min_run_time=MEASURE_S)
+    count = times.number_per_run * len(times.raw_times)
+    return Measurement(0, way.row.id, what, times.median, times.iqr, count, device)
+
+
+def _tensors(values: object) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def _device(inputs: list[Any]) -> str:
+    devices = [leaf.device for leaf in _tensors(inputs) if leaf.device.type != "cpu"]
+    if not devices:
+        return "cpu"
+    return torch.cuda.get_device_name(devices[0]) if devices[0].type == "cuda" else str(devices[0])

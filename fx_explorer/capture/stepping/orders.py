@@ -1,0 +1,187 @@
+"""What each command of the user does where a compilation waits: at a gate, or after Dynamo of every graph.
+
+Those that only move on (go, step, skip, abort) are gates.py's own, those for when all is finished are in afterwards.py.
+Whatever cannot be done raises an FxExplorerError, which refuses it: nothing is changed then, and the compilation waits on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+import torch
+
+from fx_explorer.capture.options.dynamic_shapes import SETTING, THROUGH
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.branching import check_branch
+from fx_explorer.capture.stepping.edits.editing import cut_out, marked, passed
+from fx_explorer.capture.stepping.gates import AnotherWay
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.variants.snapshots import snapshot
+from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
+
+QUESTIONS = ("what_if", "steps")
+"""What can be asked once the program has run."""
+
+
+def obey_at_gate(
+    steering: Steering, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None, command: Command
+) -> str:
+    """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
+    if steering.is_outside:
+        refuse_dynamic(command)
+    if command.kind == "set":
+        return set_for_all(steering, command, gate)
+    if command.kind == "mark":
+        _check_lines(steering, command)
+        return ", ".join(steering.edits.mark(way, gate, module, command.changes.marks))
+    if command.kind == "pass":
+        return _apply(steering, way, gate, direction, module, command.changes.passes)
+    if command.kind == "again":
+        kept = steering.current_kept()
+        if command.compilation and steering.kept_of(command.compilation) is not kept:
+            raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
+        _take_another_way(steering, kept, way, command)
+    raise _no_command(command)
+
+
+def obey_for_all(steering: Steering, command: Command) -> str:
+    """After Dynamo of every graph: what is marked or passed there holds for each in its turn."""
+    refuse_dynamic(command)
+    if command.kind == "set":
+        return set_for_all(steering, command, "dynamo")
+    if command.kind == "again":
+        kept = steering.kept_of(command.compilation)
+        _take_another_way(steering, kept, kept.ways[0], command)
+    if command.kind in QUESTIONS:
+        return answer(steering.recording, command)
+    if command.kind not in ("mark", "pass"):
+        raise _no_command(command)
+    _check_lines(steering, command)
+    return edit_all(steering, command)
+
+
+def _no_command(command: Command) -> UsageError:
+    if command.kind == "measure":
+        return UsageError("A way can be built and measured once the program has ended: go on first.")
+    if command.kind == "what_if":
+        return UsageError("Other inputs can be asked about when the program has run and all guards are made: go on first.")
+    if command.kind == "steps":
+        return UsageError("What the bytecode does can be recorded when the program has run: go on first.")
+    return UsageError(f"{command.kind!r} is no command for a gate.")
+
+
+def allow_at_gate(steering: Steering, command: Command) -> None:
+    """What a backward that runs cannot do: its forward has run as it was compiled."""
+    if steering.is_lazy and command.kind in ("skip", "again"):
+        raise UsageError(
+            "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Go on, or abort; "
+            "when the program has ended, every stage can be taken up again."
+        )
+
+
+def allow_for_all(steering: Steering, command: Command) -> None:
+    """What was captured is compiled from here on: the source on the screen must be the one that it was captured from."""
+    if command.kind in ("go", "step", "run_to"):
+        steering.check_source()
+
+
+def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
+    """Settings for everything that follows."""
+    wanted = command.changes.settings
+    title = steering.settings.set(wanted, gate)
+    return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
+
+
+def answer(recording: Recording, command: Command) -> str:
+    """A question about the program that has run; the whole answer stands in the session. Raises UsageError."""
+    if command.kind == "what_if":
+        from fx_explorer.capture.dynamo.guards.what_if import what_if  # for those who ask
+
+        return what_if(recording, command.expression)
+    from fx_explorer.capture.dynamo.bytecode.bytecode_steps import record_steps
+
+    return record_steps(recording)
+
+
+def refuse_dynamic(command: Command) -> None:
+    """Where Dynamo cannot begin a frame again. Raises UsageError."""
+    if SETTING in command.changes.settings:
+        raise UsageError(THROUGH)
+
+
+def _check_lines(steering: Steering, command: Command) -> None:
+    """Lines that are marked must be those that were captured. Raises UsageError."""
+    if any(mark.file for mark in command.changes.marks):
+        steering.check_source()
+
+
+def edit_all(steering: Steering, command: Command) -> str:
+    """Marks and passes for Dynamo's graph of every compilation that they fit; raises what is wrong when they fit none."""
+    problems, done = [], []
+    for kept in steering.kept.values():
+        if kept.ways[0].is_finished:
+            problems.append(
+                f"[{kept.name}] was compiled at once, for the program's own functions take part: go again from dynamo."
+            )
+            continue
+        try:
+            found = _tried(kept, command)
+        except UsageError as error:
+            problems.append(str(error))
+            continue
+        way = kept.ways[0]
+        way.changes = way.changes.plus(Changes(marks=command.changes.marks, passes=command.changes.passes))
+        done.append(f"[{kept.name}] {', '.join(found)}")
+    if not done:
+        raise UsageError(problems[0])
+    return "; ".join(done)
+
+
+def _tried(kept: KeptSegment, command: Command) -> list[str]:
+    """What the edits would do, found out on a copy."""
+    trial = snapshot(kept.dynamo)
+    marked(trial, command.changes.marks)
+    found = cut_out(trial, command.changes.marks)
+    for one in command.changes.passes:
+        if one.gate == "dynamo":
+            passed(one.path, trial)
+        found.append(f"pass_ of {one.path}")
+    return found
+
+
+def _apply(
+    steering: Steering,
+    way: Way,
+    gate: Gate,
+    direction: Direction,
+    module: torch.fx.GraphModule | None,
+    passes: tuple[PassFile, ...],
+) -> str:
+    if module is None:
+        raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
+    here = [replace(one, gate=gate, direction=direction) for one in passes]
+    if any(one.gate != gate for one in passes):
+        raise UsageError(f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with “again from”.")
+    for one in here:
+        steering.edits.apply_pass(way, one.path, gate, direction, module)
+        way.changes = way.changes.plus(Changes(passes=(one,)))
+    return ", ".join(f"applied {one.path}" for one in passes)
+
+
+def cut_of(kept: KeptSegment, way: Way, command: Command) -> list[str]:
+    """How the regions that a command marks are cut out, among those of the way."""
+    if not command.changes.marks:
+        return []
+    trial = snapshot(kept.dynamo)
+    marked(trial, (*way.changes.marks, *command.changes.marks))
+    return cut_out(trial, command.changes.marks)
+
+
+def _take_another_way(steering: Steering, kept: KeptSegment, way: Way, command: Command) -> NoReturn:
+    check_branch(steering, kept, command, way)
+    origin = kept.way(command.compilation) or way
+    steering.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))))
+    raise AnotherWay(command)

@@ -1,0 +1,77 @@
+"""Options that the user sets while a capture is driven: for everything that follows, or for one way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from fx_explorer.capture.options import settings
+from fx_explorer.capture.options.dynamic_shapes import SETTING, DynamicShapes
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.model import Changes, Gate, Intervention
+
+
+class SteeredSettings:
+    """Those of one capture."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self.changes = Changes()
+        """What holds for everything that follows."""
+        self.dynamic_shapes = DynamicShapes()
+        self._restore: list[Callable[[], None]] = []
+
+    def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
+        """Settings for everything that follows, and the words for them. Raises UsageError with none of them set."""
+        settings.check_at_gate(wanted)
+        self._restore.append(settings.apply(wanted))
+        if SETTING in wanted:
+            self.dynamic_shapes.want(wanted[SETTING])
+        self.changes = self.changes.plus(Changes(wanted))
+        title = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
+        self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
+        return title
+
+    def for_way(self, way: Way) -> dict[str, object]:
+        return {**self.changes.settings, **way.changes.settings}
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Inside the block what was set holds, and what is set meanwhile; afterwards torch's settings are as before."""
+        self._restore.append(settings.apply(self.changes.settings))
+        try:
+            with self.dynamic_shapes.in_frames():
+                yield
+        finally:
+            self._put_back()
+
+    @contextlib.contextmanager
+    def over(self, block: contextlib.AbstractContextManager[object]) -> Iterator[None]:
+        """As ``block``, which puts torch's settings as they once were: what the user set holds in it all the same. What is set
+        in it holds afterwards, too."""
+        outside, known = self._restore, self.changes
+        try:
+            with block:
+                self._restore = [settings.apply(known.settings)]
+                try:
+                    yield
+                finally:
+                    self._put_back()
+        finally:
+            self._restore = outside
+            if self.changes != known:
+                outside.append(settings.apply(self.changes.settings))
+
+    def _put_back(self) -> None:
+        while self._restore:
+            self._restore.pop()()
+
+    @contextlib.contextmanager
+    def of(self, way: Way) -> Iterator[None]:
+        """Inside the block the way's own hold."""
+        restore = settings.apply(way.changes.settings)
+        try:
+            yield
+        finally:
+            restore()

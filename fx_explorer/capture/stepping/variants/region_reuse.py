@@ -1,0 +1,56 @@
+"""One region lowered anew, alone: the others are answered from what an earlier way compiled.
+
+torch cuts the graph into regions as before and compiles each (regional.py); for a region that is not the one asked for, and has
+not changed, what ``torch._inductor.standalone_compile`` returned the first time is given again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from fx_explorer.capture.recording.graphs import describe_value, node_value
+from fx_explorer.capture.region_forms import configs_in_force
+from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GATES, Command, Gate
+
+
+def check_region(origin: Way, command: Command) -> None:
+    """Raises UsageError when ``command`` asks for one region that ``origin`` did not compile, or from where there is none."""
+    if not command.region:
+        return
+    if command.gate != "partition":
+        raise UsageError("One region alone is lowered again from the partition: regions are cut out of its graphs.")
+    if {"compile.backend", "compile.mode"} & command.changes.settings.keys():
+        raise UsageError("Another backend or mode holds for the whole graph: leave the region out.")
+    names, name = origin.region_names(command.direction), origin.row.name
+    where = f" in the {command.direction}" if command.direction else ""
+    if not names:
+        raise UsageError(
+            f"regional_inductor has compiled no named region of [{name}]{where}: go again from Dynamo with the backend "
+            "regional_inductor first, with a region marked."
+        )
+    if command.region not in names:
+        raise UsageError(f'[{name}] has no region "{command.region}"{where}; there are {", ".join(names)}.')
+
+
+def share_regions(origin: Way, way: Way, gate: Gate) -> None:
+    """Give ``way``, which sets out from ``gate``, what it may take over, region by region and direction by direction."""
+    if GATES.index(gate) >= GATES.index("partition"):
+        way.regions, way.lowered_with = dict(origin.regions), dict(origin.lowered_with)
+
+
+def signature(module: torch.fx.GraphModule) -> str:
+    """What a region is made from, as text: equal texts lower to equal code under equal settings."""
+    return "\n".join((repr(configs_in_force(module)), *_lines(module)))
+
+
+def _lines(module: torch.fx.GraphModule) -> Iterator[str]:
+    for node in module.graph.nodes:
+        target = node.target if isinstance(node.target, str) else repr(node.target)
+        yield f"{node.name} {node.op} {target} {node.args} {node.kwargs} {describe_value(node_value(node))}"
+        inner = getattr(module, target, None) if node.op == "get_attr" else None
+        if isinstance(inner, torch.fx.GraphModule):
+            yield from _lines(inner)

@@ -1,0 +1,263 @@
+"""Taking another way: what each stage made is kept, and given again instead of being made again.
+
+A way that sets out from a gate runs torch's own functions from the beginning. Those that come before the gate are answered from
+what was kept (AOTAutograd's tracing, the partition, a graph after its passes), so that every context torch needs is there and
+only what follows is computed. Nothing is kept in a capture that is not steered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._guards import CompileContext, TracingContext, compile_context, tracing
+from torch._subclasses.fake_tensor import is_fake
+
+from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.capture.stepping.circumstances import Circumstances
+from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
+from fx_explorer.model.steering import stage_at
+
+Key = tuple[str, Direction]
+"""What was kept: a gate, or ``lowered`` for a direction's compiled function."""
+
+RegionKey = tuple[Direction, str]
+"""A region of one direction, by torch's name for the subgraph."""
+
+Settings = Mapping[str, object]
+"""By full name: ``inductor.max_fusion_size``."""
+
+
+@dataclass(frozen=True)
+class KeptRegion:
+    """What Inductor made of one region."""
+
+    name: str
+    """As annotated; empty for one without a name."""
+    signature: str
+    """Everything it was made from: the graph with the types of its values, and its own configs."""
+    compiled: Any
+    took_s: float
+
+
+@dataclass
+class Way:
+    """One way through the stages after Dynamo."""
+
+    row: Compilation
+    segment: Segment
+    changes: Changes = field(default_factory=Changes)
+    kept: dict[Key, Any] = field(default_factory=dict)
+    """What its stages made, those it shares with the way it branched off included."""
+    took_s: dict[Key, float] = field(default_factory=dict)
+    """Seconds of compiling, without waiting, that each took when it was made. ``lowered`` contains ``post_grad``."""
+    kept_at_s: float = 0.0
+    """Spent until the last of them was there."""
+    replays: frozenset[Key] = frozenset()
+    """What is given from ``kept`` instead of being made."""
+    regions: dict[RegionKey, KeptRegion] = field(default_factory=dict)
+    """What regional_inductor compiled, on this way or before it branched off."""
+    region: str = ""
+    """The only region to lower anew: the others are given from ``regions``. Empty: all are lowered."""
+    spared_s: float = 0.0
+    """What regions that were given again had taken."""
+    compiled_with: Settings | None = None
+    """The settings it was compiled with, those for everything included; None for a way that did not come to its end."""
+    lowered_with: dict[Key, Settings] = field(default_factory=dict)
+    """The same by direction (``lowered``), and by region: its subgraph and direction. What was shared keeps its own."""
+    is_rebuilt: bool = False
+    """Whether it only repeats, part by part with its own settings, what another way made."""
+    reached: set[Key] = field(default_factory=set)
+    """Gates it has come to, those it shares included."""
+    passed: set[Key] = field(default_factory=set)
+    """Gates it is through with: nothing happens there when it is taken up again."""
+    edited: set[Key] = field(default_factory=set)
+    """Gates at which its graph was changed."""
+    began: float = field(default_factory=time.monotonic)
+    waited_s: float = 0.0
+    earlier_s: float = 0.0
+    """Spent before it was left at a milestone."""
+    is_finished: bool = False
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether Dynamo's graph went through here before: what was done to it then stands in the session."""
+        return any(name != "dynamo" for name, _ in self.replays)
+
+    def spent_s(self) -> float:
+        return self.earlier_s + self.spent_now_s()
+
+    def spent_now_s(self) -> float:
+        return time.monotonic() - self.began - self.waited_s
+
+    def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
+        """``took_s``: default is the time since something was kept last."""
+        spent_s = self.spent_s()
+        self.kept[key] = made
+        self.took_s[key] = spent_s - self.kept_at_s if took_s is None else took_s
+        self.kept_at_s = spent_s
+
+    def shared_s(self, replays: frozenset[Key]) -> float:
+        """What these had taken."""
+        inside = {("post_grad", direction) for name, direction in replays if name == "lowered"}
+        return sum(self.took_s.get(key, 0.0) for key in replays - inside)
+
+    def kept_region(self, key: RegionKey, name: str, signature: str) -> KeptRegion | None:
+        """What was made of a region on an earlier way, if this way is not to make it anew; only what has not changed counts."""
+        known = self.regions.get(key) if self.region and name != self.region else None
+        return known if known is not None and known.signature == signature else None
+
+    def region_names(self, direction: Direction) -> list[str]:
+        """Regions that were compiled in this direction; in any, for an empty one."""
+        return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
+
+    def all_settings(self) -> list[Settings]:
+        """Those of everything that runs when this way does."""
+        return [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
+
+    def settings_again(self, key: Key) -> Settings:
+        """What to lower a part with once more. Where there are regions, each has its own, and nothing else is lowered."""
+        name, direction = key
+        has_regions = name == "lowered" and any(of == direction for of, _ in self.regions)
+        return {} if has_regions else self.lowered_with.get(key, {})
+
+    def rebuilt(self) -> Way:
+        """A way that makes once more what this one made: only lowered anew."""
+        kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
+        segment = shared_segment(self.segment, GATES[-1], "")
+        way = Way(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
+        way.lowered_with, way.regions = dict(self.lowered_with), dict(self.regions)
+        way.passed = set(self.passed)
+        return way
+
+    def pause(self) -> None:
+        """It is left at a milestone, to be taken up again."""
+        self.earlier_s = self.spent_s()
+
+
+@dataclass
+class KeptSegment:
+    """One Dynamo graph with all that is needed to compile it again, also when the program has ended."""
+
+    name: str
+    """The compilation's."""
+    compiler: Callable[..., Any]
+    inputs: list[Any]
+    dynamo: torch.fx.GraphModule
+    """As Dynamo made it; only ever copied."""
+    traced_s: float
+    """What Dynamo took for it."""
+    files: frozenset[str]
+    """Whose source Dynamo read for it."""
+    ways: list[Way] = field(default_factory=list)
+    tracing_context: Any = field(default_factory=TracingContext.try_get)
+    compile_context: Any = field(default_factory=CompileContext.try_get)
+    has_grad: bool = field(default_factory=torch.is_grad_enabled)
+    circumstances: Circumstances = field(default_factory=Circumstances.now)
+    symbolic: list[tuple[Any, Any]] = field(init=False)
+    """Input and which of its sizes are symbols: torch forgets it when it is through with a frame."""
+    fakes: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """Inputs, and what AOTAutograd traces in place of them. Empty: it makes these itself."""
+
+    def __post_init__(self) -> None:
+        known = self.tracing_context.tensor_to_context
+        self.symbolic = [
+            (tensor, known[tensor]) for tensor in self.inputs if isinstance(tensor, torch.Tensor) and tensor in known
+        ]
+
+    def settle(self) -> None:
+        """Make the fake tensors for the inputs as they are now: the program may change these before they are traced, or give
+        them gradients. As ``process_inputs`` does (torch/_functorch/_aot_autograd/frontend_utils.py)."""
+        mode = self.tracing_context.fake_mode
+        if mode is None:
+            return
+        known = self.tracing_context.tensor_to_context
+        with mode:
+            for tensor in self.inputs:
+                if isinstance(tensor, torch.Tensor) and not is_fake(tensor):
+                    context = known.get(tensor)
+                    source = getattr(context, "tensor_source", None)
+                    fake = mode.from_tensor(tensor, symbolic_context=context, source=source, trace=context is None)
+                    self.fakes.append((tensor, fake))
+
+    def way(self, name: str) -> Way | None:
+        """The way whose row is called ``name``."""
+        return next((way for way in self.ways if way.row.name == name), None)
+
+    def shape_env(self) -> Any:
+        """What is known of symbolic sizes; None without fake tensors."""
+        mode = getattr(self.tracing_context, "fake_mode", None)
+        return mode and mode.shape_env
+
+    @contextlib.contextmanager
+    def as_in_dynamo(self) -> Iterator[None]:
+        """Everything a backend finds around it when Dynamo calls it (torch/_dynamo/output_graph.py, ``call_user_compiler``)."""
+        for tensor, context in self.symbolic:
+            self.tracing_context.tensor_to_context[tensor] = context
+        for tensor, fake in self.fakes:  # torch forgets them, too
+            self.tracing_context.fake_mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(compile_context(self.compile_context))
+            stack.enter_context(tracing(self.tracing_context))
+            stack.enter_context(self.circumstances.in_force())
+            stack.enter_context(torch.set_grad_enabled(self.has_grad))
+            stack.enter_context(get_metrics_context())
+            stack.enter_context(dynamo_timed("backend_compile", log_pt2_compile_event=True))
+            yield
+
+
+def share_gates(origin: Way, way: Way, gate: Gate, direction: Direction) -> None:
+    """What ``way``, which sets out from ``gate`` of ``origin``, need not go through again."""
+
+    def is_shared(key: Key) -> bool:
+        name, of = key
+        return GATES.index(name) < GATES.index(gate) or bool(direction and of and of != direction)
+
+    way.reached, way.passed, way.edited = (set(filter(is_shared, of)) for of in (origin.reached, origin.passed, origin.edited))
+
+
+def shared_keys(way: Way, gate: Gate, direction: Direction) -> frozenset[Key]:
+    """What a way that sets out from ``gate`` need not make: everything up to there, and the other direction's lowering."""
+    last = GATES.index(gate)
+    return frozenset(key for key in way.kept if _comes_before(key, last, direction))
+
+
+def _comes_before(key: Key, last: int, direction: Direction) -> bool:
+    name, of = key
+    if name == "lowered":
+        return bool(direction) and of != direction
+    if name == "metadata":
+        name = "joint"
+    return GATES.index(name) <= last
+
+
+def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segment:
+    """The recorded graphs that such a way shares, so that what follows links to them."""
+    last = GATES.index(gate)
+
+    def reached(name: Gate) -> bool:
+        return last >= GATES.index(name)
+
+    post_grad = {d: g for d, g in segment.post_grad.items() if reached("post_grad") or (direction and d != direction)}
+    shared = replace(
+        segment,
+        pre_grad=segment.pre_grad if reached("pre_grad") else None,
+        joint=segment.joint if reached("joint") else None,
+        aot=dict(segment.aot) if reached("partition") else {},
+        post_grad=post_grad,
+        seq_parents=dict(segment.seq_parents) if reached("joint") else {},
+        unedited={},
+        regions=list(segment.regions) if reached("joint") else [],
+        saved=dict(segment.saved) if reached("partition") else {},
+    )
+    for (of_gate, of), graph in segment.unedited.items():
+        if of_gate == gate and (not direction or of in ("", direction)):  # it begins with the graph before the edits there
+            shared.put(stage_at(of_gate, of), of, graph)
+        elif reached(of_gate):
+            shared.unedited[(of_gate, of)] = graph
+    return shared

@@ -1,0 +1,216 @@
+"""What torch's releases do differently, and private names that may go: the one place that asks which of them are there.
+
+Everything else says what it needs and gets it, or a ``MissingInTorch`` that names the release. Known: 2.11 to 2.15.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import contextvars
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import Any, get_args
+
+import torch
+
+from fx_explorer.capture.torch_compat.patching import patched
+
+
+class MissingInTorch(Exception):
+    """This torch has no such part; the message names part and release."""
+
+
+def part(module: str, name: str) -> Any:
+    """``module.name`` of the installed torch; raises MissingInTorch where it has none."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        raise MissingInTorch(f"torch {torch.__version__} has no {module}.{name}") from None
+
+
+def has_part(module: str, name: str) -> bool:
+    return hasattr(importlib.import_module(module), name)
+
+
+def dataclass_of(module: str, name: str, **values: object) -> Any:
+    """A dataclass of torch's with those of ``values`` that this release has fields for."""
+    wanted = part(module, name)
+    known = {field.name for field in dataclasses.fields(wanted)}
+    return wanted(**{key: value for key, value in values.items() if key in known})
+
+
+def options_there(config: Any, *names: str) -> list[str]:
+    """Those of ``names`` that are options of this release. A deprecated one is left out: to read or set it warns the user."""
+    entries = {name: config._config.get(name) for name in names}
+    return [name for name, entry in entries.items() if entry is not None and not getattr(entry, "deprecated", False)]
+
+
+# what varies (torch/_dynamo/variables/builder.py)
+
+
+def marks_one_size() -> bool:
+    """Whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``). 2.11 knows whole tensors only, and
+    takes such an entry for the name of another one."""
+    return "dim" in inspect.signature(part("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
+
+
+# what is logged (torch/_functorch/_aot_autograd/graph_compile.py)
+
+
+def prints_subclasses_it_compiles() -> bool:
+    """Whether AOTAutograd turns what it knows of a graph into text for a log that nobody reads, fake tensors of the program's
+    classes included: what a ``__repr__`` raises ends the compilation. 2.11 does, 2.13 leaves it to the log."""
+    return "str" in part("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
+
+
+# guards (torch/_dynamo/guards.py)
+
+
+@contextlib.contextmanager
+def every_guard_checked() -> Iterator[None]:
+    """Guards that are built inside the block look at each tensor in each call.
+
+    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were: a weight that requires
+    gradients from now on is computed with as one that does not.
+    """
+    config = importlib.import_module("torch._dynamo.config")
+    names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
+    options = dict.fromkeys(options_there(config, *names), False)
+    with config.patch(options) if options else contextlib.nullcontext():
+        yield
+
+
+# saving (torch/_dynamo/aot_compile.py)
+
+
+def runtime_env(traced: Any) -> Any:
+    """What Dynamo's bytecode needs around it, of torch's ``GraphCaptureOutput``.
+
+    2.11 looks for builtins that the bytecode names (``type``) among the globals only; later releases put them there themselves.
+    """
+    env = traced.get_runtime_env()
+    for name in env.external_refs:
+        if hasattr(builtins, name):
+            env.used_globals.setdefault(name, getattr(builtins, name))
+    return env
+
+
+def device_type_of(graph: torch.fx.Graph) -> str:
+    """The kind of device that a saved function needs: up to 2.14 that of the first tensor, in 2.15 one of all in the graph."""
+    module = "torch._dynamo.graph_utils"
+    if has_part(module, "_graph_device_type"):
+        return str(part(module, "_graph_device_type")(graph))
+    types = part(module, "_graph_device_types")(graph)
+    return str(part("torch._dynamo.package", "_collapse_device_types")(types))
+
+
+def guards_of_file(function: Any) -> tuple[Any, Any]:
+    """``(guard manager, GlobalStateGuard in it)`` of torch's ``AOTCompiledFunction``.
+
+    They are built once more: the manager that torch has built does not give away the state it compares with.
+    """
+    package, artifacts = "torch._dynamo.package", function._artifacts
+    state = part(package, "load_guards_state")(artifacts.guards_state)
+    with every_guard_checked():
+        manager = part(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
+    return manager, state.output_graph.global_state_guard
+
+
+# regions (torch/fx/passes/regional_inductor.py)
+
+
+@contextlib.contextmanager
+def regions_told_apart() -> Iterator[None]:
+    """Inside the block ``regional_inductor`` cuts nodes out by their ``inductor_region``, as it does by itself from 2.12 on.
+
+    2.11 takes all annotated nodes for one region: it gives them to ``_partition_by_supported_nodes``, which 2.12 does not have.
+    """
+    module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_partition_by_supported_nodes"
+    with patched(module, name, lambda _: _cut_by_region) if hasattr(module, name) else contextlib.nullcontext():
+        yield
+
+
+def _cut_by_region(gm: torch.fx.GraphModule, support: Any, prefix: str) -> torch.fx.GraphModule:
+    """What ``_RegionScooper.scoop_regions`` of 2.12 does."""
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+    partitions: list[Any] = []
+    for region in _regions(gm, support):
+        partitioner = CapabilityBasedPartitioner(gm, region, allows_single_node_partition=True)
+        partitions += [partition.nodes for partition in partitioner.propose_partitions()]
+    return fuse_by_partitions(gm, partitions, prefix=prefix, always_return_tuple=True)
+
+
+def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
+    """For each region an ``OperatorSupport`` that knows its nodes, in the order of the graph."""
+    from torch.fx.passes.operator_support import create_op_support
+
+    regions: dict[object, set[torch.fx.Node]] = {}
+    for node in gm.graph.nodes:
+        if support.is_node_supported({}, node):
+            value = node.meta["custom"]["compile_with_inductor"]
+            name = value.get("inductor_region") if isinstance(value, dict) else None
+            regions.setdefault(name, set()).add(node)
+
+    def is_in(nodes: set[torch.fx.Node]) -> Callable[[Any, torch.fx.Node], bool]:
+        return lambda _, node: node in nodes
+
+    return [create_op_support(is_in(nodes)) for nodes in regions.values()]
+
+
+# options (torch/compiler/__init__.py, torch/_dynamo/eval_frame.py)
+
+
+def stances() -> tuple[str, ...]:
+    """What ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring says so."""
+    module = "torch._dynamo.eval_frame"
+    if has_part(module, "StanceStr"):
+        return tuple(map(str, get_args(part(module, "StanceStr"))))
+    return tuple(re.findall(r'^\s*- "(\w+)":', torch.compiler.set_stance.__doc__ or "", re.MULTILINE))
+
+
+def override_of(entry: Any) -> object:
+    """What was set of a config entry since torch was imported: 2.11 holds the value, later releases a context variable."""
+    override = entry.user_override
+    return override.get() if isinstance(override, contextvars.ContextVar) else override
+
+
+def compile_parameters() -> dict[str, object]:
+    """Keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default backend, 2.13 writes None for it."""
+    named = inspect.signature(torch.compile).parameters.items()
+    defaults = {name: parameter.default for name, parameter in named if parameter.kind is parameter.KEYWORD_ONLY}
+    if defaults.get("backend") is None and has_part("torch._dynamo.backends.registry", "get_default_backend"):
+        defaults["backend"] = str(part("torch._dynamo.backends.registry", "get_default_backend")())
+    return defaults
+
+
+# triton
+
+
+_TRITON_OF_TORCH = {"2.11": "3.6", "2.13": "3.7", "2.15": "3.9"}
+"""Of releases whose CUDA build was looked at; a CPU build does not say."""
+
+
+def fitting_triton() -> str:
+    """The triton that goes with this torch, ``3.7`` or ``3.7.1``; empty where that is not known."""
+    for requirement in metadata.requires("torch") or ():
+        if pinned := re.match(r"triton==([\d.]+\d)", requirement):
+            return pinned[1]
+    return _TRITON_OF_TORCH.get(".".join(torch.__version__.split(".")[:2]), "")
+
+
+# sizes (torch/_inductor/sizevars.py)
+
+
+def size_hint_of(sizes: Any, size: Any) -> int | None:
+    """The value of a size that Inductor counts with, without a guard on it; None where only the data tells. Up to 2.12 it is
+    asked for as ``size_hint``."""
+    ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
+    hint = int(ask(size, fallback=-1))
+    return None if hint < 0 else hint

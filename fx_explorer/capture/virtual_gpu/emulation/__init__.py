@@ -1,0 +1,1 @@
+"""What the program and the compiler are told of the GPU that is not there."""

@@ -1,0 +1,34 @@
+"""While a program runs on the CPU, Dynamo asks which library of the CPU would do a convolution, which depends on the batch.
+
+oneDNN and NNPACK want 16 of them, so a batch that varies would get a guard that no GPU asks for, and other code behind it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import torch.backends.mkldnn
+import torch.backends.nnpack
+
+from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+
+
+def ask_no_library(feeding: Feeding) -> None:
+    """Hook: ``torch._C._select_conv_backend``, which the fake convolution asks (torch/_subclasses/fake_impls.py)."""
+    original = part("torch._C", "_select_conv_backend")
+
+    @functools.wraps(original)
+    def select(*args: Any, **kwargs: Any) -> Any:
+        if feeding.kind != "transplant":
+            return original(*args, **kwargs)
+        onednn, nnpack = torch.backends.mkldnn.set_flags(False), torch.backends.nnpack.set_flags(False)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            torch.backends.mkldnn.set_flags(onednn[0])
+            torch.backends.nnpack.set_flags(nnpack[0])
+
+    torch._C._select_conv_backend = select

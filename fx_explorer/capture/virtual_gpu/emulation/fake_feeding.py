@@ -1,0 +1,188 @@
+"""Tensors on ``cuda`` without content: made wherever the program asks for one, and torch's FakeTensor does the rest.
+
+A tensor on the CPU stays a real one, so data can be read and weights be loaded as ever; only what is put on ``cuda`` has a
+shape and a type alone. What needs a value of it (``.item()``, an ``if`` on it) raises.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.virtual_gpu.causes import chain
+from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
+from fx_explorer.capture.virtual_gpu.emulation.questions import is_users
+
+NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
+"""What torch raises when the content of a fake tensor is asked for (torch/_subclasses/fake_tensor.py)."""
+
+_kept: list[Any] = []
+
+
+def allow_cuda_tensors(feeding: Feeding) -> None:
+    """From now on in this thread (for the simplest ways of making a tensor: in all) the program can use the device ``cuda``."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    fake_tensor_mode = part("torch._subclasses.fake_tensor", "FakeTensorMode")
+    maker = Maker(feeding, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("empty.memory_format", maker.empty, "CUDA")
+    library.impl("empty_strided", maker.empty_strided, "CUDA")
+    library.impl("copy_", maker.copy_, "CUDA")
+    mode = CudaIsFake(maker)
+    mode.__enter__()
+    torch.utils.swap_tensors = _swapping_referenced(part("torch.utils", "swap_tensors"))
+    scaler = part("torch.amp.grad_scaler", "GradScaler")
+    scaler._maybe_opt_step = _stepping_always(scaler._maybe_opt_step)
+    draw_nothing()
+    _kept.extend((library, mode))
+
+
+class _NoReferences:
+    """In place of the module ``weakref``."""
+
+    @staticmethod
+    def getweakrefs(tensor: torch.Tensor) -> list[object]:
+        return []
+
+
+def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
+    """``Module.to()`` swaps fake parameters, and torch refuses that when its own converter holds weak references to them."""
+
+    @functools.wraps(original)
+    def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
+        if not isinstance(one, part("torch._subclasses.fake_tensor", "FakeTensor")):
+            return original(one, other)
+        before, torch.utils.weakref = torch.utils.weakref, _NoReferences
+        try:
+            return original(one, other)
+        finally:
+            torch.utils.weakref = before
+
+    return swap_tensors
+
+
+def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``GradScaler.step()`` leaves out the optimizer when a gradient has overflowed: of fake ones, none has."""
+
+    @functools.wraps(original)
+    def _maybe_opt_step(scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if any(one.is_cuda for one in state["found_inf_per_device"].values()):
+            return optimizer.step(*args, **kwargs)
+        return original(scaler, optimizer, state, *args, **kwargs)
+
+    return _maybe_opt_step
+
+
+class Maker:
+    """Makes the fake tensors, all of one mode."""
+
+    def __init__(self, feeding: Feeding, mode: Any) -> None:
+        self.feeding = feeding
+        self.mode = mode
+
+    def notice(self) -> None:
+        """The program has put something on the GPU by itself; what torch does while it compiles does not count."""
+        if self.feeding.kind != "fake" and TracingContext.try_get() is None:
+            self.feeding.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
+
+    # where C++ makes a tensor: below the dispatch mode, which is not there in every thread
+
+    def empty(self, size: Any, *, dtype: Any = None, memory_format: Any = None, **_: Any) -> torch.Tensor:
+        self.notice()
+        return self._fake(torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format or torch.contiguous_format))
+
+    def empty_strided(self, size: Any, stride: Any, *, dtype: Any = None, **_: Any) -> torch.Tensor:
+        self.notice()
+        return self._fake(torch.empty_strided(size, stride, dtype=dtype, device="meta"))
+
+    def copy_(self, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+        """``torch.tensor([1, 2], device="cuda")`` fills a tensor with fake tensors switched off."""
+        return to
+
+    def _fake(self, meta: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = part("torch._subclasses.fake_tensor", "FakeTensor")(self.mode, meta, torch.device("cuda", 0))
+        return made
+
+
+class CudaIsFake(TorchDispatchMode):
+    """Whatever makes a tensor on cuda makes a fake one. What torch's own fake modes do is left to them."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, maker: Maker) -> None:
+        super().__init__()
+        self._maker = maker
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        return True  # or Dynamo would compile nothing under it
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if _fake_mode_in_force() or not (_makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)):
+            return func(*args, **kwargs)
+        self._maker.notice()
+        with self._maker.mode:
+            return func(*args, **kwargs)
+
+
+def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
+    device = kwargs.get("device")
+    if device is None or torch.device(device).type != "cuda":
+        return False
+    if torch.device(device).index:
+        raise RuntimeError(f"there is one virtual GPU, cuda:0, and no {device}: use cuda:0 for this run")
+    return True
+
+
+def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
+    """Higher-order operators know a FakeTensorMode, and not a fake tensor alone (a Triton kernel's does not in torch 2.11)."""
+    if not isinstance(func, torch._ops.HigherOrderOperator):
+        return False
+    fake = part("torch._subclasses.fake_tensor", "FakeTensor")
+    return any(isinstance(leaf, fake) for leaf in torch.utils._pytree.tree_leaves((args, kwargs)))
+
+
+def _fake_mode_in_force() -> bool:
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
+def users_line() -> str:
+    """`` (model.py:12)``: the innermost line of the user's own that is running."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return "" if frame is None else f" ({frame.f_code.co_filename}:{frame.f_lineno})"
+
+
+def without_weights(feeding: Feeding, reason: str) -> None:
+    """Everything that the program makes from now on and puts nowhere else is on the GPU, and so takes no memory."""
+    feeding.become_fake(reason)
+    torch.set_default_device("cuda")
+
+
+def missing_value(error: BaseException) -> str:
+    """In plain words, when the program stopped because it asked for the content of a fake tensor; empty for another error."""
+    if not any(type(one).__name__ in NO_VALUE for one in chain(error)):
+        return ""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
+    return (
+        f"the value of a tensor on the virtual GPU was asked for{place}: it has a shape and no content, so what depends on "
+        "values cannot go on, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
+        "on the CPU, where its values are real and its graphs are moved to the virtual GPU. It happened"
+    )

@@ -1,0 +1,24 @@
+"""A tensor without content needs no first values, and ``trunc_normal_`` draws them again while any is outside of its bounds."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.torch_compat.versions import part
+
+
+def draw_nothing() -> None:
+    """Hook: ``_no_grad_trunc_normal_`` (torch/nn/init.py)."""
+    original = part("torch.nn.init", "_no_grad_trunc_normal_")
+
+    @functools.wraps(original)
+    def trunc_normal(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        has_no_content = isinstance(tensor, part("torch._subclasses.fake_tensor", "FakeTensor"))
+        drawn: torch.Tensor = tensor if has_no_content else original(tensor, *args, **kwargs)
+        return drawn
+
+    sys.modules["torch.nn.init"]._no_grad_trunc_normal_ = trunc_normal  # type: ignore[attr-defined]

@@ -1,0 +1,146 @@
+"""What the program asks about the device and would be told otherwise on the GPU.
+
+Three ways to hear of it: ``torch.cuda.is_available()`` is ours; Dynamo tells of ``is_cuda`` and ``device`` of tensors that it
+traces; and in the user's own files conditions on them are read from the syntax, since what runs outside Dynamo tells nobody.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding, Question
+
+_MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
+"""Packages that need to hear of the GPU."""
+
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")})
+
+_OURS = str(Path(__file__).parents[3])
+
+_KEPT = "device.type"
+"""Of a device in a variable: ``device.type``, ``target_device.type``."""
+
+ASKS = (".is_cuda", ".device.type", _KEPT, ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
+"""What a condition may ask."""
+
+_TYPES = ("cuda", "cpu", "gpu")
+"""Words of which a condition on a device has one, unless it only compares two tensors."""
+
+
+def asked_by_program(feeding: Feeding, what: str) -> bool:
+    """Whether the caller of our caller is the program that runs on the CPU; its question is kept, if it is the user's own."""
+    if feeding.kind == "fake":
+        return False
+    frame = sys._getframe(2)
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if package in _MACHINERY:
+        return False
+    if is_users(frame.f_code.co_filename):
+        feeding.ask(Question(what, frame.f_code.co_filename, frame.f_lineno))
+    return True
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is neither of an installed package, nor of Python, nor ours."""
+    return file.endswith(".py") and not file.startswith((*_LIBRARIES, _OURS)) and "site-packages" not in file
+
+
+# what Dynamo is asked
+
+
+def listen_to_dynamo(feeding: Feeding) -> None:
+    """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py);
+    ``ConstantVariable.const_getattr`` (constant.py), which is asked for the ``type`` of a device that was kept."""
+    variable = part("torch._dynamo.variables.tensor", "TensorVariable")
+    for attribute in ("is_cuda", "device"):
+        name = f"method_attr_{attribute}"
+        setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
+    constant = part("torch._dynamo.variables.constant", "ConstantVariable")
+    constant.const_getattr = _listening_to_devices(feeding, constant.const_getattr)
+
+
+def _listening(feeding: Feeding, original: Callable[..., Any], what: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method_attr(variable: Any, tx: Any) -> Any:
+        answer = original(variable, tx)
+        _ask_at(feeding, tx, what)
+        return answer
+
+    return method_attr
+
+
+def _listening_to_devices(feeding: Feeding, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def const_getattr(variable: Any, tx: Any, name: str) -> Any:
+        if name == "type" and type(variable.value).__name__ == "device":
+            _ask_at(feeding, tx, "")
+        return original(variable, tx, name)
+
+    return const_getattr
+
+
+def _ask_at(feeding: Feeding, tx: Any, what: str) -> None:
+    """Keep what the line that Dynamo is at decides on, if it decides anything: most code only hands a device on."""
+    if feeding.kind != "transplant":
+        return
+    frame = tx.frame_summary()
+    for question in conditions(frame.filename):
+        if question.line == frame.lineno and question.what.startswith(what):
+            feeding.ask(question)
+
+
+# what the user's files say
+
+
+def read_users_files(feeding: Feeding) -> None:
+    """Every condition on a device in the user's own modules that were loaded."""
+    loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for file in sorted(file for file in loaded if file and is_users(file)):
+        for question in conditions(file):
+            feeding.ask(question)
+
+
+@functools.lru_cache(maxsize=256)
+def conditions(file: str) -> tuple[Question, ...]:
+    """Empty for a file that cannot be read or parsed."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    found = {(node.lineno, what) for test in _tests(tree) for node, what in _asked(test)}
+    found -= {(line, ".device") for line, what in found if what == ".device.type"}
+    return tuple(Question(what, file, line) for line, what in sorted(found))
+
+
+def _tests(tree: ast.AST) -> Iterator[ast.expr]:
+    """Expressions that decide something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield from node.values
+        elif isinstance(node, ast.Compare):
+            yield node
+        elif isinstance(node, ast.Match):
+            yield node.subject
+
+
+def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    if not any(word in ast.unparse(test).lower() for word in _TYPES):
+        return
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute | ast.Call):
+            text = ast.unparse(node)
+            if what := next((one for one in ASKS if _ends_with(text, one)), None):
+                yield node, what
+
+
+def _ends_with(text: str, what: str) -> bool:
+    return text.endswith(what) if what.startswith(".") or what == _KEPT else text in (what, what.removeprefix("torch."))

@@ -1,0 +1,162 @@
+"""A Dynamo graph of a program that runs on the CPU, moved to the GPU: a copy whose tensors are fake ones on ``cuda``.
+
+Hook: ``compile_fx`` (torch/_inductor/compile_fx.py), below the recorder's, so that the graph that runs stays the program's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.optimizers import prefer_foreach
+
+GPU_DEVICE = torch.device("cuda", 0)
+
+
+def transplant_graphs(feeding: Feeding) -> None:
+    """From now on Inductor is given graphs on the GPU."""
+    from torch._inductor import compile_fx as module
+
+    original = part("torch._inductor.compile_fx", "compile_fx")
+
+    @functools.wraps(original)
+    def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+        if feeding.kind == "transplant" and isinstance(model_, torch.fx.GraphModule):
+            model_, example_inputs_ = moved(model_, example_inputs_)
+        return original(model_, example_inputs_, *args, **kwargs)
+
+    module.compile_fx = compile_fx
+    _transplant_regions(feeding)
+    prefer_foreach(feeding)
+
+
+def _transplant_regions(feeding: Feeding) -> None:
+    """The same for the backend ``regional_inductor``, which gives the whole graph to AOTAutograd and parts to Inductor."""
+    original = part("torch._dynamo.backends.common", "aot_autograd")
+
+    @functools.wraps(original)
+    def aot_autograd(**options: Any) -> Callable[..., Any]:
+        compiler = original(**options)
+
+        def compile_there(module: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+            if feeding.kind == "transplant":
+                module, inputs = moved(module, inputs)
+            return compiler(module, inputs, **kwargs)
+
+        return compile_there
+
+    sys.modules["torch._dynamo.backends.common"].aot_autograd = aot_autograd  # type: ignore[attr-defined]
+
+
+def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """The graph and its inputs on the GPU; as they are, when something of it is there already."""
+    placeholders = module.graph.find_nodes(op="placeholder")
+    if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
+        return module, list(inputs)
+    move = _Moving(_fake_mode(inputs))
+    graph_there = move.graph(module)
+    there = graph_there.graph.find_nodes(op="placeholder")
+    return graph_there, [
+        given if _is_number(old) or not isinstance(given, torch.Tensor) else _value(new, given)
+        for old, new, given in zip(placeholders, there, inputs, strict=True)
+    ]
+
+
+class _Moving:
+    """One graph with those nested in it. A tensor that is used twice stays one."""
+
+    def __init__(self, fake_mode: Any) -> None:
+        self._fake_mode = fake_mode
+        self._moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        """By ``id`` of the one on the CPU, which is kept so that its id stays its own."""
+
+    def graph(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        graph, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
+        output = graph.output(graph.graph_copy(module.graph, copies))
+        output.meta = copy.copy(module.graph.output_node().meta)
+        there = torch.fx.GraphModule(module, graph)
+        there.meta.update(module.meta)
+        for name in ("_param_name_to_source",):  # which inputs are parameters
+            if hasattr(module, name):
+                setattr(there, name, getattr(module, name))
+        for name, nested in module.named_children():
+            if isinstance(nested, torch.fx.GraphModule):
+                setattr(there, name, self.graph(nested))
+        for old, new in copies.items():
+            self._node(old, new, there)
+        there.recompile()
+        return there
+
+    def _node(self, old: torch.fx.Node, new: torch.fx.Node, there: torch.fx.GraphModule) -> None:
+        new.meta = copy.copy(old.meta)
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+        new.args, new.kwargs = torch.fx.node.map_aggregate((new.args, new.kwargs), _device_there)
+        if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
+            new.args = ("cuda", *new.args[1:])
+        if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():
+            new.args = tuple(_saving(one) if isinstance(one, dict) else one for one in new.args)
+        value = _value(new)
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or _is_number(old):
+            return
+        if new.op == "placeholder":
+            new.meta["example_value"] = self._tensor(value)
+        elif new.op == "get_attr":
+            for where in (there._parameters, there._buffers, there.__dict__):
+                if new.target in where:
+                    where[new.target] = self._tensor(value)
+
+    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in self._moved:
+            there = self._made(tensor)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            self._moved[id(tensor)] = torch.nn.Parameter(there, tensor.requires_grad) if is_parameter else there, tensor
+        return self._moved[id(tensor)][0]
+
+    def _made(self, tensor: torch.Tensor) -> torch.Tensor:
+        if is_traceable_wrapper_subclass(tensor):  # nested or quantised: tensors in a wrapping
+            names, context = tensor.__tensor_flatten__()
+            inner = {name: self._tensor(getattr(tensor, name)) for name in names}
+            wrapped: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+            return wrapped.requires_grad_(tensor.requires_grad)
+        with self._fake_mode:
+            return torch.empty_strided(
+                tensor.size(), tensor.stride(), dtype=tensor.dtype, device=GPU_DEVICE, requires_grad=tensor.requires_grad
+            )
+
+
+def _value(node: torch.fx.Node, otherwise: Any = None) -> Any:
+    return node.meta.get("example_value", otherwise)
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
+
+
+def _is_number(node: torch.fx.Node) -> bool:
+    """A Python float that Dynamo passes as a tensor: it stays on the CPU where there is a GPU, too."""
+    return bool(getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False))
+
+
+def _saving(options: dict[str, object]) -> dict[str, object]:
+    """On the CPU flex attention saves nothing for a backward (``_apply_kernel_options``, torch/nn/attention)."""
+    return {**options, "OUTPUT_LOGSUMEXP": True} if "OUTPUT_LOGSUMEXP" in options else options
+
+
+def _device_there(argument: Any) -> Any:
+    return GPU_DEVICE if isinstance(argument, torch.device) and argument.type == "cpu" else argument
+
+
+def _fake_mode(inputs: Sequence[Any]) -> Any:
+    from torch._guards import TracingContext, detect_fake_mode
+
+    mode = detect_fake_mode(list(inputs))
+    return mode or TracingContext.get().fake_mode

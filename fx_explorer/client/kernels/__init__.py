@@ -1,0 +1,1 @@
+"""Processes that build, measure or disassemble kernels of a session."""

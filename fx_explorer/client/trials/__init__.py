@@ -1,0 +1,1 @@
+"""The same program captured again with something changed, by a worker of its own."""

@@ -1,0 +1,224 @@
+"""What is known about a place, as text: one line for the bottom of the screen, and everything for the inspector. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
+from fx_explorer.analysis.links.explain import Explanation, explain
+from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
+from fx_explorer.analysis.links.selection import ancestors, id_list, nodes_at
+from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.regions.followed import region_value
+from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspector.entry import Entry
+from fx_explorer.tui.inspector.kernel_documents import above, is_level
+from fx_explorer.tui.selection.annotations import remarks
+
+MANY_NODES = 400
+"""Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""
+
+
+def summary(selection: Selection) -> list[str]:
+    """The facts of a place in a few words each, most important first: the inspector line."""
+    node = node_at(selection.reader, selection.place)
+    return _node_summary(selection, node) if node else _kernel_summary(selection) or _line_summary(selection)
+
+
+def _kernel_summary(selection: Selection) -> list[str]:
+    """Of a line of a Triton kernel or below it; empty for any other."""
+    reader, place = selection.reader, selection.place
+    if not is_level(place.document) and place.document.language != "triton":
+        return []
+    from fx_explorer.tui.inspector import inspect_kernel  # not needed for the first paint
+
+    here, *computed = _line_summary(Selection(reader, above(reader, place)) if is_level(place.document) else selection)
+    own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
+    return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
+
+
+def _node_summary(selection: Selection, node: model.Node) -> list[str]:
+    reader = selection.reader
+    value = value_text(node)
+    if value and node.stride:
+        value += f" stride ({', '.join(node.stride)})"
+    regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
+    parts = [node.name, node.target if node.target != node.name else node.op, f"{value} {node.device}".strip()]
+    return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection)) if part]
+
+
+def _line_summary(selection: Selection) -> list[str]:
+    reader, place, nodes = selection.reader, selection.place, selection.nodes
+    here = f"{place.document.title}:{place.line + 1}"
+    happened = [f"{remark.glyph} {remark.text}" for remark in remarks(reader, place.document).get(place.line, ())]
+    if not nodes:
+        why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
+        return [here, *(happened or [why])]
+    own = selection.own_lines
+    if place.document.kind == "source" and own:
+        copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
+        return [here, *happened, f"is {listed(copied)}", f"called by {listed(_operation_names(reader, nodes))}"]
+    if place.document.kind != "source":
+        names = _operation_names(reader, nodes)
+        written = source_of_own(reader, own)
+        if written:
+            return [here, f"is {written.document.title}:{written.line + 1}", f"called by {listed(names)}"]
+        return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
+    traced = _operation_names(reader, nodes, "WHERE stage = 'dynamo'")
+    words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
+    return [here, *happened, *_kernel_words(selection), words]
+
+
+def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
+    """``became 9 forward and 13 backward operations``: counted in the last graphs there are, since each stage has its own."""
+    found = reader.query(
+        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
+        (id_list(nodes),),
+    )
+    if not found:
+        return f"became {counted(len(nodes), 'node')}"
+    last = max((stage for stage, _, _ in found), key=model.STAGES.index)
+    counts = {direction: count for stage, direction, count in found if stage == last}
+    shown = [f"{counts[direction]} {direction}".strip() for direction in model.DIRECTIONS if direction in counts]
+    return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
+
+
+def _operation_names(reader: SessionReader, nodes: Sequence[int], graphs: str = "") -> list[str]:
+    """Names of those that are operations (of some graphs), each once. In SQL: this runs on every move of the cursor."""
+    found = reader.query(
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+        f"WHERE node.op LIKE 'call_%' AND node.graph IN (SELECT id FROM graph {graphs})",
+        (id_list(nodes),),
+    )
+    return [row[0] for row in found]
+
+
+def _kernel_words(selection: Selection) -> list[str]:
+    found = selection.reader.query(
+        "SELECT DISTINCT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
+        "JOIN kernel ON kernel.artifact = line_node.artifact "
+        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact)",
+        (id_list(selection.below),),
+    )
+    names = [row[0] for row in found]
+    return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
+
+
+def where(reader: SessionReader, node: model.Node) -> str:
+    """``model.py:32`` of the innermost user frame; empty when the node has none."""
+    place = place_of_source(reader, node.file, node.line) if node.file else None
+    return f"{place.document.title}:{node.line}" if place else ""
+
+
+def entries(reader: SessionReader, place: Place) -> list[Entry]:
+    """Everything known about a place, in the order of the questions asked of it."""
+    node = node_at(reader, place)
+    facts = list(_node_entries(reader, node)) if node else [Entry("line", part) for part in _said_of_line(reader, place)]
+    if place.document.stage == "kernel":
+        from fx_explorer.tui.inspector.inspect_kernel import kernel_entries  # not needed for the first paint
+
+        facts += kernel_entries(reader, place)
+    facts += [_link_entry(found) for found in explain(reader, place)]
+    if node:
+        facts += _neighbours(reader, "takes", reader.producers(node.id))
+        facts += _neighbours(reader, "used by", reader.users(node.id))
+    return facts
+
+
+def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
+    """Of a line below a kernel what its Triton line computes; the rest stands in the facts of the kernel."""
+    said = _line_summary(Selection(reader, above(reader, place)))
+    return said[1:] if is_level(place.document) else said
+
+
+def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    graph = place_of_node(reader, node).document
+    yield Entry("name", node.name)
+    yield Entry("operation", f"{node.op} {node.target}")
+    yield Entry("arguments", node.arguments or "none")
+    if node.shape is not None:
+        yield Entry("tensor", value_text(node))
+        yield Entry("stride", f"({', '.join(node.stride or ())})")
+        yield Entry("device", node.device)
+    elif node.value:
+        yield Entry("value", node.value)
+    yield Entry("graph", f"[{graph.owner}] {graph.title}, node {node.position + 1} of {graph.line_count}")
+    yield Entry(
+        "direction", "backward" if node.is_backward else graph.direction or "forward and backward are not separate here"
+    )
+    yield from _optional_entries(node)
+    yield from _stack_entries(reader, node)
+
+
+def _optional_entries(node: model.Node) -> Iterable[Entry]:
+    if node.is_view:
+        yield Entry("kind", "a view, getitem or the like: it computes nothing, no kernel can be expected")
+    if node.module:
+        yield Entry("module", f"{node.module} ({node.module_type})" if node.module_type else node.module)
+    for key, value in (node.annotations or {}).items():
+        yield Entry("annotation", f"{key} = {annotation_text(value)}")
+    if node.seq_nr >= 0:
+        yield Entry("seq_nr", str(node.seq_nr), note="autograd's sequence number; a backward node has that of its forward")
+    for name in node.subgraph_names:
+        yield Entry("subgraph", name)
+
+
+def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    stacks = reader.by_ids(model.Stack, [node.stack]) if node.stack else []
+    if not stacks:
+        yield Entry("your line", "not known: the node has no user stack")
+        return
+    files = {file.path: file.id for file in reader.rows(model.SourceFile)}
+    for i, frame in enumerate(reversed(stacks[0].frames)):
+        place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
+        label = "your line" if i == 0 else "called from"
+        yield Entry(label, f"{in_file(frame.file, frame.line)} in {frame.function}   {frame.code.strip()}", place)
+
+
+RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}
+
+
+def _link_entry(found: Explanation) -> Entry:
+    document = found.place.document
+    text = f"{found.name}   {document.title}" if found.relation in ("from", "became") else found.name
+    return Entry(RELATIONS[found.relation], text, found.place, found.text, found.is_certain)
+
+
+def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list[Entry]:
+    shown = list(nodes[:MANY_NODES])
+    rows = {node.id: node for node in reader.by_ids(model.Node, shown)}
+    found = zip((n for n in shown if n in rows), places_of_nodes(reader, shown), strict=True)
+    neighbours = [
+        Entry(label, f"{rows[n].name}   {rows[n].target} {value_text(rows[n])}".rstrip(), place) for n, place in found
+    ]
+    if len(nodes) > len(shown):
+        neighbours.append(Entry(label, f"… and {len(nodes) - len(shown):,} more"))
+    return neighbours or [Entry(label, "nothing")]
+
+
+def links(reader: SessionReader, place: Place) -> list[Entry]:
+    """Where Enter can lead from a place: everything it is linked to; from a line below a kernel to the lines of that."""
+    if is_level(place.document):
+        from fx_explorer.tui.inspector.inspect_kernel import kernel_entries
+
+        return [entry for entry in kernel_entries(reader, place) if entry.place]
+    return [_link_entry(found) for found in explain(reader, place)]
+
+
+def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
+    """Path and line (from 1) of the user's source for a place, for the editor; None when no user line is known."""
+    if place.document.kind == "source":
+        return reader.get(model.SourceFile, place.document.id).path, place.line + 1
+    if written := source_of_own(reader, own_lines_at(reader, above(reader, place))):
+        return reader.get(model.SourceFile, written.document.id).path, written.line + 1
+    nodes = nodes_at(reader, above(reader, place))
+    for group in (nodes, sorted(ancestors(reader, nodes))):
+        for node in reader.by_ids(model.Node, islice(group, MANY_NODES)):
+            if node.file:
+                return reader.get(model.SourceFile, node.file).path, node.line
+    return None

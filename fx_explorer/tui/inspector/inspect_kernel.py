@@ -1,0 +1,117 @@
+"""What is known about a kernel and about the lines of its levels, for the inspector. Pure; imported when it is asked for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, lines_of, text_of
+from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
+from fx_explorer.analysis.kernels.card import card, measured_card, not_described
+from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts
+from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
+from fx_explorer.analysis.links.chain import triton_lines
+from fx_explorer.model import KernelBuild
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspector.entry import Entry
+from fx_explorer.tui.inspector.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
+from fx_explorer.tui.inspector.levels import LEVEL_TITLES
+from fx_explorer.tui.terminal.wrapping import wrapped
+
+FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
+ROW_CELLS = 56
+"""What the inspector shows of an entry at 80 columns."""
+
+NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
+OWN_SOURCE = "this configuration has a Triton source of its own, which this session of an earlier version cannot show"
+
+
+def level_words(reader: SessionReader, place: Place) -> list[str]:
+    """Of a line of a level: where it is, and the Triton lines it was made from."""
+    build = build_of_level(reader, place.document)
+    if build is None:
+        return []
+    here = f"{_level(place)}:{place.line + 1}"
+    if source_here(reader, build) is None:
+        return [here, OWN_SOURCE]
+    made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
+    return [here, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
+
+
+def _is_instruction(reader: SessionReader, place: Place) -> bool:
+    text = text_of(reader, place.document)
+    if place.document.language == "sass":
+        return place.line + 1 in sass_instruction_lines(text)
+    return place.document.language not in ("ptx", "amdgcn") or place.line + 1 in instruction_lines(text)
+
+
+def kernel_words(reader: SessionReader, place: Place) -> list[str]:
+    """A kernel's facts for the inspector line, in the configuration of a level, the one that ran, or the first built."""
+    kernel = kernel_of(reader, place.document)
+    if kernel is None or kernel.language != "triton" or card(reader) is None:
+        return []
+    build = _shown_build(reader, kernel, place)
+    return _in_short(reader, kernel.id, build.id if build else 0, build.state if build else "")
+
+
+@lru_cache(maxsize=8)
+def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> list[str]:
+    """Remembered: this is asked for at every move of the cursor, and looks through all of the PTX. ``state`` is in the key."""
+    gpu = card(reader)
+    row = reader.get(KernelBuild, build) if build else None
+    return in_short(reader, reader.get(model.Kernel, kernel), gpu, row) if gpu else []
+
+
+def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
+    """The same in full, and where a line of a level leads."""
+    kernel = kernel_of(reader, place.document)
+    gpu = card(reader)
+    if kernel is None or kernel.language != "triton":
+        return []
+    build = _shown_build(reader, kernel, place)
+    made_from = _made_from(reader, build, place) if build and build_of_level(reader, place.document) else []
+    facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
+    of = f" with {build.shown_options}" if build and build.options else ""
+    return [
+        *made_from,
+        Entry("kernel", f"{kernel.name}{of}"),
+        *(entry for fact in [*facts, *_alone(reader, kernel)] for entry in _fact_entries(fact)),
+    ]
+
+
+def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
+    """What was measured of it by itself."""
+    speed = kernel_speed(reader, kernel)
+    if speed is None:
+        return []
+    return [KernelFact("alone", line) for line in speed_in_words(speed, measured_card(reader, speed.time.device))]
+
+
+def _why_none(reader: SessionReader) -> list[KernelFact]:
+    told = not_described(reader)
+    return [KernelFact("GPU", told)] if told else []
+
+
+def _fact_entries(fact: KernelFact) -> list[Entry]:
+    """On as many rows as it needs."""
+    first, *rest = wrapped(fact.text, ROW_CELLS)
+    return [Entry(fact.label, first, note=fact.note), *(Entry("", row) for row in rest)]
+
+
+def _made_from(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
+    document = source_here(reader, build)
+    if document is None:
+        return []
+    text = lines_of(reader, document)
+    lines = sorted(triton_lines(reader, build, place))
+    return [Entry("from", f"line {line + 1}: {text[line].strip()}", Place(document, line), FOUND) for line in lines]
+
+
+def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> KernelBuild | None:
+    own = build_of_document(reader, place.document)
+    built = [row for row in builds_here(reader, kernel) if row.has_resources]
+    return own or next((row for row in built if row.is_picked), built[0] if built else None)
+
+
+def _level(place: Place) -> str:
+    return next((title for level, title in LEVEL_TITLES.items() if level == place.document.language), "")

@@ -1,0 +1,117 @@
+"""Which document shows what of a kernel: its Triton source, that of a configuration, its levels; and back. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
+from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.session import SessionReader
+
+# What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint does not need.
+
+
+def gpu_of(reader: SessionReader) -> Gpu | None:
+    """The virtual GPU that the session was captured for."""
+    if not (reader.meta("request") or {}).get("gpu"):
+        return None
+    from fx_explorer.analysis.kernels.candidates import session_gpu
+
+    return session_gpu(reader)
+
+
+def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that a document is a level of; None for any other document."""
+    if not is_level(document):
+        return None
+    from fx_explorer.analysis.links.chain import build_of
+
+    return build_of(reader, document)
+
+
+def build_of_document(reader: SessionReader, document: Document) -> KernelBuild | None:
+    """The configuration that a document is a level of, or the source of its own; None for any other document."""
+    if is_level(document) or document.kind != "artifact" or document.stage != "kernel":
+        return build_of_level(reader, document)
+    from fx_explorer.analysis.kernels.candidates import build_of_source
+
+    return build_of_source(reader, document)
+
+
+def is_of_a_library(kernel: model.Kernel, build: KernelBuild | None) -> bool:
+    return build.origin == "library" if build else kernel.language == "extern"
+
+
+def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
+    """In the order the autotuner tries them. Of a session of a virtual GPU only those for it."""
+    gpu = gpu_of(reader)
+    rows = [row for row in reader.rows(KernelBuild, kernel=kernel.id) if gpu is None or row.gpu == gpu.name]
+    return sorted(rows, key=lambda row: row.position)
+
+
+def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
+    """The kernel whose code, or a level of it, this document is."""
+    if document.kind != "artifact":
+        return None
+    own = reader.rows(model.Kernel, artifact=document.id, limit=1)
+    if own:
+        return own[0]
+    build = build_of_document(reader, document)
+    return reader.get(model.Kernel, build.kernel) if build else None
+
+
+def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
+    return document_of(reader, "artifact", kernel.artifact)
+
+
+def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
+    """The Triton source of a configuration, which says in its title of which one when it is not the kernel's; None where there
+    is none to show."""
+    from fx_explorer.analysis.kernels.candidates import source_document
+
+    document = source_document(reader, build)
+    if document is None or not build.source:
+        return document
+    return replace(document, title=f"{document.title} · {options_apart(reader, build)}")
+
+
+def options_apart(reader: SessionReader, build: KernelBuild) -> str:
+    """The options that tell a configuration from the others of its kernel; all of a single one."""
+    from fx_explorer.analysis.kernels.candidates import options_that_differ
+
+    names = options_that_differ(builds_here(reader, reader.get(model.Kernel, build.kernel)))
+    options = {name: build.options[name] for name in names if name in build.options}
+    return replace(build, options=options or build.options).shown_options
+
+
+def above(reader: SessionReader, place: Place) -> Place:
+    """The line of the Triton source that a line of a level was made from, or its first line; any other place itself."""
+    build = build_of_level(reader, place.document)
+    if build is None:
+        return place
+    from fx_explorer.analysis.links.chain import triton_lines
+
+    document = source_here(reader, build)
+    if document:
+        return Place(document, min(triton_lines(reader, build, place), default=0))
+    kernel = reader.get(model.Kernel, build.kernel)
+    return Place(kernel_document(reader, kernel)) if kernel.artifact else place
+
+
+def first_statement(reader: SessionReader, document: Document) -> Place:
+    """The first line of a kernel that computes something: what stands above it is the same in every kernel, and has no code."""
+    found = reader.query(
+        "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM line_source WHERE artifact=? ORDER BY 1",
+        (document.id,) * 2,
+    )
+    lines = [line - 1 for (line,) in found]
+    text = lines_of(reader, document)
+    if not lines:  # of a template, nothing is known line by line but what is fused into it
+        lines = [line for line in range(len(text)) if "tl.dot(" in text[line]]
+    telling = (next((line for line in lines if call in text[line]), None) for call in ("tl.load", "tl.", ""))
+    return Place(document, next((line for line in telling if line is not None), 0))
+
+
+def is_level(document: Document) -> bool:
+    return document.kind == "artifact" and document.language in model.LEVELS

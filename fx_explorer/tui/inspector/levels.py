@@ -1,0 +1,188 @@
+"""What panes below a kernel show: the levels of one kernel in one configuration, or why they are not there. No widget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.message import Message
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.words import listed
+from fx_explorer.model import KernelBuild, Level
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspector.kernel_documents import (
+    build_of_document,
+    builds_here,
+    gpu_of,
+    is_of_a_library,
+    kernel_of,
+    options_apart,
+    source_here,
+)
+
+# What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint does not need.
+
+LEVEL_TITLES: dict[Level, str] = {
+    "ttir": "TTIR",
+    "ttgir": "TTGIR",
+    "llir": "LLVM IR",
+    "ptx": "PTX",
+    "amdgcn": "AMDGCN",
+    "sass": "SASS",
+}
+
+NOT_TRITON = "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with --gpu h100, for example."
+NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that one computes."
+FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
+DISASSEMBLING = "Disassembling the machine's code …"
+NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
+NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
+OTHER_SOURCE = (
+    "This configuration has a Triton source of its own, and this session of an earlier version cannot show it: its levels are "
+    "linked to each other, not to the code beside. Capture it again."
+)
+INSIDE_A_LIBRARY = "A library call: what it looks like inside is decided on the GPU."
+NOTHING_YET = "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
+
+
+class BuildWanted(Message):
+    """A pane has nothing to show until this configuration of a kernel is compiled."""
+
+    def __init__(self, kernel: int, position: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.position = position
+
+
+class CandidatesWanted(Message):
+    """The view of a kernel's configurations was opened."""
+
+    def __init__(self, kernel: model.Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+
+class Levels:
+    """The kernel that the panes below it follow, and the configuration the user chose for each."""
+
+    def __init__(self) -> None:
+        self.kernel: model.Kernel | None = None
+        self.listed: model.Kernel | None = None
+        """The one whose configurations are listed: it stays, whatever is selected."""
+        self._positions: dict[int, int] = {}
+        self._given_up: dict[tuple[int, int], str] = {}
+        """(kernel, position) → why nothing came of it."""
+        self.news = ""
+        """What is being done about a level that is not there, or why it cannot be."""
+
+    def forget(self) -> None:
+        """Another session: ids mean something else."""
+        self.kernel, self.listed, self._positions, self._given_up, self.news = None, None, {}, {}, ""
+
+    def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
+        """The user asks for this kernel; ``position``: in this configuration. What was given up is tried again."""
+        if position is not None:
+            self._positions[kernel.id] = position
+        self._given_up = {key: why for key, why in self._given_up.items() if key[0] != kernel.id}
+        self._turn_to(kernel)
+
+    def give_up(self, kernel: int, position: int, why: str) -> None:
+        """Nothing came of compiling it: moving the cursor does not try again."""
+        self._given_up[kernel, position] = why
+
+    def _turn_to(self, kernel: model.Kernel) -> None:
+        if self.kernel is None or kernel.id != self.kernel.id:
+            self.news = ""
+        self.kernel = kernel
+
+    def follow(self, reader: SessionReader, place: Place, kernel_document: Document | None) -> None:
+        """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows of it."""
+        build = build_of_document(reader, place.document)
+        if build:
+            self._positions[build.kernel] = build.position
+            self._turn_to(reader.get(model.Kernel, build.kernel))
+        elif kernel_document and (kernel := kernel_of(reader, kernel_document)) and kernel.language == "triton":
+            self._turn_to(kernel)
+            if (place.document.kind, place.document.id) == ("artifact", kernel.artifact):
+                self._back_to_its_own(reader, kernel)
+
+    def _back_to_its_own(self, reader: SessionReader, kernel: model.Kernel) -> None:
+        """The cursor is in the kernel's own code: a configuration that has another source is not what it is about."""
+        build = self._build_of(reader, kernel)
+        if build and build.source_artifact:
+            self._positions.pop(kernel.id, None)
+
+    def position(self, reader: SessionReader) -> int:
+        """The configuration that is shown: the user's choice, the one that ran, the first."""
+        return self._position_of(reader, self.kernel) if self.kernel else 0
+
+    def _position_of(self, reader: SessionReader, kernel: model.Kernel) -> int:
+        picked = next((row.position for row in builds_here(reader, kernel) if row.is_picked), 0)
+        return self._positions.get(kernel.id, picked)
+
+    def build(self, reader: SessionReader) -> KernelBuild | None:
+        """None while nobody has asked for it."""
+        return self._build_of(reader, self.kernel) if self.kernel else None
+
+    def _build_of(self, reader: SessionReader, kernel: model.Kernel) -> KernelBuild | None:
+        wanted = self._position_of(reader, kernel)
+        return next((row for row in builds_here(reader, kernel) if row.position == wanted), None)
+
+    def in_configuration(self, reader: SessionReader, document: Document) -> Document:
+        """A kernel's code as it is in the configuration that is shown of it; a template writes each anew. Any other: itself."""
+        kernel = kernel_of(reader, document) if document.stage == "kernel" else None
+        build = self._build_of(reader, kernel) if kernel else None
+        return source_here(reader, build) or document if build else document
+
+    def document(self, reader: SessionReader, level: Level) -> Document | None:
+        from fx_explorer.analysis.kernels.candidates import level_document
+
+        build = self.build(reader)
+        document = level_document(reader, build, level) if build else None
+        if build is None or document is None:
+            return None
+        return replace(document, title=f"{LEVEL_TITLES[level]} · {options_apart(reader, build)}".removesuffix(" · "))
+
+    def is_wanting(self, reader: SessionReader) -> bool:
+        """Whether the configuration could be compiled and is not, or was compiled and could be disassembled."""
+        build = self.build(reader)
+        if self.kernel is None or (self.kernel.id, self.position(reader)) in self._given_up:
+            return False
+        if build is None and self.kernel.language != "triton":
+            return False
+        if build and build.is_undisassembled:
+            return True
+        is_open = build is None or build.state == "candidate" or lacks_sass(build)
+        return gpu_of(reader) is not None and is_open
+
+    def still_lacks(self, reader: SessionReader, wanted: BuildWanted) -> bool:
+        """Whether what was asked for is not there, although it was answered."""
+        row = next(iter(reader.rows(KernelBuild, kernel=wanted.kernel, position=wanted.position)), None)
+        return row is None or row.state == "candidate" or lacks_sass(row)
+
+    def words(self, reader: SessionReader, level: Level) -> str:
+        """Why there is no such level."""
+        from fx_explorer.analysis.kernels.candidates import levels_of
+
+        build = self.build(reader)
+        if self.kernel is None:
+            return NOTHING_YET
+        if is_of_a_library(self.kernel, build):
+            return INSIDE_A_LIBRARY
+        if build and build.state == "failed":
+            options = f" with {build.shown_options}" if build.options else ""
+            return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
+        if given_up := self._given_up.get((self.kernel.id, self.position(reader))):
+            return given_up
+        if build and lacks_sass(build) and level == "sass":
+            return self.news or DISASSEMBLING
+        if build and build.state == "built":
+            others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
+            return NO_SUCH_LEVEL.format(level=LEVEL_TITLES[level], others=others)
+        return self.news or ("" if gpu_of(reader) else NOT_BUILT)
+
+
+def lacks_sass(build: KernelBuild) -> bool:
+    """Resources come without it: nvdisasm takes longer than most compiles."""
+    return build.state == "built" and "ptx" in build.levels and "sass" not in build.levels

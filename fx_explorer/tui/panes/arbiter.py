@@ -1,0 +1,345 @@
+"""The one who decides what the linked panes show and what lights up in them.
+
+A pane only tells where its cursor went. The arbiter turns the other panes to what belongs there and lights up the linked
+lines; panes moved by it do not answer back, so there is no loop.
+"""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
+from fx_explorer.model import LEVELS, Kernel, Level
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspector.kernel_documents import above, is_level, kernel_of
+from fx_explorer.tui.inspector.levels import BuildWanted, Levels
+from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.selection.following import (
+    anchor_of,
+    compilation_of,
+    kernel_following,
+    material_of,
+    turned,
+    why_missing,
+    with_region,
+)
+from fx_explorer.tui.selection.presets import PRESETS, Material, Slot, bytecode_slot, document_for
+from fx_explorer.tui.selection.relocate import relocated
+
+
+class Arbiter:
+    """Decides for one row of panes, over one session at a time."""
+
+    def __init__(self, linked: LinkedPanes) -> None:
+        self._linked = linked
+        self._reader: SessionReader | None = None
+        self._compilation = 0
+        self._material = Material((), ())
+        self._was_touched = False
+        self.selection: Place | None = None
+        """What is lit everywhere."""
+        self._selected: Selection | None = None
+        """The same with all that was computed of it; None: the session has grown since."""
+        self.region: RegionKey | None = None
+        """What all graphs are narrowed to."""
+        self.levels = Levels()
+
+    # the session
+
+    def open(self, reader: SessionReader) -> None:
+        """Another session: panes turn to the same documents and lines in it, as far as it has them."""
+        old, self._reader = self._reader, reader
+        selection, self.selection = self.selection, None
+        self._compilation = 0
+        self.levels.forget()
+        if self.region and not has_region(reader, self.region):
+            self.region = None
+        for pane in self._linked.panes:
+            place = pane.place or (Place(pane.document) if pane.document else None)
+            found = relocated(old, place, reader) if old and place else None
+            self._show(pane, found.document if found else None, found.line if found else 0)
+        new_selection = relocated(old, selection, reader) if old and selection else None
+        if new_selection:
+            self._compilation = new_selection.document.compilation
+            self.selection = new_selection  # or else something is selected, and the cursors go there
+        self.refresh()
+        if new_selection:
+            self.select(new_selection)
+        self._linked.refresh_tabs()
+
+    def refresh(self) -> None:
+        """The session grew: fill panes that were empty; until the user has chosen something, show the best there is."""
+        self._selected = None
+        if self._reader is None:
+            return
+        self._compilation = self._compilation or first_compilation(self._reader)
+        if not self._compilation:
+            return
+        self._material = material_of(self._reader, self._compilation)
+        for pane in self._linked.panes:
+            if pane.document is None or (pane.slot and not self._was_touched):
+                self._turn(pane, document_for(pane.slot, self._material))
+            pane.annotate(self._reader)
+        if self.selection is None or not self._was_touched:
+            self._select_something()
+        self.refresh_levels()
+        self._linked.refresh_tabs()
+
+    # what is shown
+
+    async def show_preset(self, name: str) -> None:
+        """Source | graph | kernel and the like, for the compilation that is looked at."""
+        panes = await self._linked.set_slots(PRESETS[name])
+        selection = self.selection
+        direction = selection.document.direction if selection else ""
+        if self._reader is None:
+            return
+        for pane in panes:
+            document = document_for(pane.slot, self._material, direction)
+            self._show(pane, document, why=why_missing(self._reader, pane.slot, self._compilation))
+        if selection:
+            self.select(selection)
+            self._put_cursors()
+        else:
+            self._select_something()
+
+    def show_level(self, pane: Pane, level: Level) -> None:
+        """The user chose that this pane shows a level of whatever kernel is looked at."""
+        pane.slot = level
+        self._was_touched = True
+        self._show(pane, None)
+        if self.selection:
+            self.select(self.selection)
+        self._linked.refresh_tabs()
+
+    def show_document(self, pane: Pane, document: Document) -> None:
+        """The user chose what this pane shows: it stays, whatever is selected."""
+        if self._reader is None:
+            return
+        pane.slot = ""
+        self._was_touched = True
+        self._show(pane, document)
+        self._linked.refresh_tabs()
+        if self.selection:
+            self.select(self.selection)
+
+    async def go(self, place: Place) -> Pane | None:
+        """Bring a place on screen with the cursor on it: in the pane that shows its document, else in the best one for it."""
+        if self._reader is None:
+            return None
+        if not self._linked.panes:
+            await self.show_preset("source")
+        self._was_touched = True
+        if self.region and self.hides(place):
+            self._linked.notify(f"Showing every node again: this one is not in {self.region[1]}.")
+            self.narrow(None)
+        pane = self._pane_for(place.document)
+        if pane.document != place.document:
+            pane.slot = pane.slot if pane.slot == slot_of(place.document) else ""
+            self._show(pane, place.document, place.line)
+        else:
+            pane.move_to(place.line)
+        self.select(place, pane)
+        return pane
+
+    def _pane_for(self, document: Document) -> Pane:
+        panes = self._linked.panes
+        showing = [pane for pane in panes if pane.document == document]
+        fitting = [pane for pane in panes if pane.slot and pane.slot == slot_of(document)]
+        empty = [pane for pane in panes if pane.document is None]
+        active = [self._linked.active] if self._linked.active else []
+        return (showing or fitting or empty or active or panes)[0]
+
+    def _turn(self, pane: Pane, document: Document | None) -> None:
+        if self._reader is not None and document is not None and document != pane.document:
+            self._show(pane, document)
+            self._linked.refresh_tabs()
+
+    def _show(self, pane: Pane, document: Document | None, line: int = 0, why: str = "") -> None:
+        if self._reader is not None:
+            pane.show(self._reader, document, line, why, self.region)
+
+    # narrowed to a region
+
+    def narrow(self, region: RegionKey | None) -> None:
+        """Show of every graph only the nodes in this region, also of those that panes turn to later; None: everything again."""
+        self.region = region
+        for pane in self._linked.panes:
+            if pane.document and pane.document.kind == "graph":
+                self._show(pane, pane.document, pane.place.line if pane.place else 0)
+                if pane.place is None and pane.slot and self._reader:
+                    self._turn(pane, document_for(pane.slot, with_region(self._reader, self._material, region)))
+        if self.selection:
+            self.select(self.selection)
+        self._linked.refresh_tabs()
+
+    def hides(self, place: Place) -> bool:
+        """Whether the node at this place is not shown, for its graph is narrowed to a region it is not in."""
+        if self._reader is None or self.region is None or place.document.kind != "graph":
+            return False
+        return place.line not in positions_in(self._reader, place.document, self.region)
+
+    # what is lit
+
+    def select(self, place: Place, origin: Pane | None = None) -> None:
+        """Make ``place`` the selection: panes follow and light up. ``origin`` is the pane it was selected in, if any."""
+        if self._reader is None:
+            return
+        self.selection = place
+        selected = self._selected = Selection(self._reader, place)
+        self._look_at(compilation_of(selected, self._compilation))
+        panes = self._linked.panes
+        if self._shows_levels:
+            self.levels.follow(self._reader, place, kernel_following(selected, self.levels.kernel, self._material))
+        seen_from = seen_above(selected)
+        for pane in panes:
+            if pane is not origin and pane.slot and pane.slot not in LEVELS:
+                document = turned(seen_from, pane.slot, pane.document, self._material)
+                if document and self._shows_levels:
+                    document = self.levels.in_configuration(self._reader, document)
+                self._turn(pane, document)
+        fresh = self._turn_levels(origin)
+        shown = {pane.document for pane in panes if pane.document}
+        lit = linked_lines(selected, shown)
+        for pane in panes:
+            if pane.document:
+                is_origin = pane is origin
+                lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
+                anchor = None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines))
+                if pane in fresh and anchor is not None:
+                    pane.move_to(anchor)  # what stands above it in assembly is the same in every kernel
+                pane.show_links(lines, anchor)
+
+    def selected_at(self, place: Place) -> Selection | None:
+        """What is known of the selected place already; anew for any other one. None without a session."""
+        if self._reader is None:
+            return None
+        is_selected = self._selected and self._selected.place == place and self._selected.reader is self._reader
+        return self._selected if is_selected else Selection(self._reader, place)
+
+    # below the kernel
+
+    @property
+    def _shows_levels(self) -> bool:
+        return any(pane.slot in LEVELS for pane in self._linked.panes)
+
+    def refresh_levels(self) -> None:
+        """More was compiled, or another configuration chosen: show it, and light up what is linked."""
+        if self._shows_levels and self.selection:
+            origin = next((pane for pane in self._linked.panes if pane.place == self.selection), None)
+            self.select(self.selection, origin)
+
+    def tell(self, news: str) -> None:
+        """What is being done about the levels that are missing."""
+        self.levels.news = news
+        for pane in self._linked.panes:
+            if self._reader and pane.document is None and pane.slot in LEVELS:
+                pane.say(self.levels.words(self._reader, pane.slot))
+
+    def kernel_at(self, place: Place) -> Kernel | None:
+        """The kernel of a place: its own, or the one that computes it."""
+        if self._reader is None:
+            return None
+        own = kernel_of(self._reader, place.document)
+        if own:
+            return own
+        selected = Selection(self._reader, place)
+        material = material_of(self._reader, compilation_of(selected, self._compilation))
+        document = kernel_following(selected, self.levels.kernel, material)
+        return kernel_of(self._reader, document) if document else None
+
+    def _turn_levels(self, origin: Pane | None) -> list[Pane]:
+        """Returns those that turned to another document."""
+        if self._reader is None or not self._shows_levels:
+            return []
+        fresh = []
+        for pane in self._linked.panes:
+            if pane.slot in LEVELS and pane is not origin:
+                document = self.levels.document(self._reader, pane.slot)
+                if document:
+                    fresh += [pane] * (document != pane.document)
+                    self._turn(pane, document)
+                else:
+                    self._show(pane, None)
+                    pane.say(self.levels.words(self._reader, pane.slot))
+        if self.levels.kernel and self.levels.is_wanting(self._reader):
+            # Straight to the app: Textual stops what bubbles at whoever was being called when it was made, here the screen.
+            self._linked.app.post_message(BuildWanted(self.levels.kernel.id, self.levels.position(self._reader)))
+        return fresh
+
+    def _look_at(self, compilation: int) -> None:
+        if self._reader is not None and compilation != self._compilation:
+            self._compilation = compilation
+            self._material = material_of(self._reader, compilation)
+
+    def user_selected(self, place: Place, origin: Pane) -> None:
+        self._was_touched = True
+        self.select(place, origin)
+
+    def _select_something(self) -> None:
+        """Before the user selects anything: the first operation, so that it is seen at once how things belong together."""
+        if self._reader is None:
+            return
+        for document in self._linked.shown_documents:
+            if document.kind == "graph":
+                first = first_operation(self._reader, document)
+                self.select(Place(document, first))
+                self._put_cursors()
+                return
+
+    def _put_cursors(self) -> None:
+        """Cursors go to what is lit, so that the first key continues from there."""
+        for pane in self._linked.panes:
+            if self._reader is not None and pane.document:
+                anchor = anchor_of(self._reader, pane.document, pane.lit)
+                if anchor is not None:
+                    pane.move_to(anchor)
+        self._linked.refresh_tabs()
+
+
+def seen_above(selection: Selection) -> Selection:
+    """From a level below a kernel its Triton line, which the other panes follow; any other selection itself."""
+    place = above(selection.reader, selection.place)
+    return selection if place == selection.place else Selection(selection.reader, place)
+
+
+def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
+    """Lines (from 0) of each shown document that are linked to the selection."""
+    if not any(is_level(document) for document in (*shown, selection.place.document)):
+        return selection.linked(shown)
+    from fx_explorer.analysis.links.chain import linked_with_levels  # not needed for the first paint
+
+    return linked_with_levels(selection.reader, selection.place, shown)
+
+
+def slot_of(document: Document) -> Slot:
+    """The slot of the source | graph | kernel preset, or of the one with bytecode, that a document belongs to."""
+    if document.kind == "source":
+        return "source"
+    if document.kind == "graph":
+        return "graph"
+    if level := next((level for level in LEVELS if is_level(document) and level == document.language), None):
+        return level
+    return "kernel" if document.stage in ("kernel", "output_code") else bytecode_slot(document)
+
+
+def first_compilation(reader: SessionReader) -> int:
+    """The first that made a graph; the first at all when none did; 0 when there is none."""
+    found = reader.query("SELECT compilation FROM graph WHERE node_count ORDER BY compilation LIMIT 1") or reader.query(
+        "SELECT id FROM compilation ORDER BY id LIMIT 1"
+    )
+    return int(found[0][0]) if found else 0
+
+
+def first_operation(reader: SessionReader, document: Document) -> int:
+    """Row of the first operation that a generated kernel computes; else of the first one that has a user line."""
+    found = reader.query(
+        "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
+        "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
+        (document.id,),
+    ) or reader.query(
+        "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT is_view AND line), position LIMIT 1",
+        (document.id,),
+    )
+    return int(found[0][0]) if found else 0

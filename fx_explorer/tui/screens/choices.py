@@ -1,0 +1,69 @@
+"""What a chooser lists of a session: documents for a pane, regions for the graphs, ways to compare. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, documents_of, source_documents
+from fx_explorer.analysis.outline import plain_function, way_title
+from fx_explorer.analysis.regions.followed import regions
+from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.variants.ways import root_name
+from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.inspector.kernel_documents import gpu_of
+from fx_explorer.tui.inspector.levels import LEVEL_TITLES
+from fx_explorer.tui.screens.choose import Choice
+
+
+def document_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
+    """Everything a pane can show, by compilation."""
+    sources = source_documents(reader)
+    choices: list[Choice[Document | model.Level]] = [Choice(document.title, "source", document) for document in sources]
+    for compilation in reader.rows(model.Compilation):
+        for document in documents_of(reader, compilation):
+            noun = "node" if document.kind == "graph" else "line"
+            detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
+            choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
+    return choices
+
+
+def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
+    """Levels of whatever kernel is selected; none where there is no Triton kernel."""
+    if not reader.count(model.Kernel, language="triton"):
+        return []
+    gpu = gpu_of(reader)
+    of_vendor = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[gpu.vendor if gpu else ""]
+    return [
+        Choice(title, "level below the kernel that is selected", level)
+        for level, title in LEVEL_TITLES.items()
+        if level not in of_vendor
+    ]
+
+
+def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> list[Choice[RegionKey]]:
+    """These regions, or all there are."""
+    return [
+        Choice(region.name, ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()), (region.key, region.value))
+        for region in regions(reader)
+        if not wanted or (region.key, region.value) in wanted
+    ]
+
+
+def way_choices(reader: SessionReader, chosen: Sequence[model.Compilation] = ()) -> list[Choice[model.Compilation]]:
+    """What a comparison begins with, in the order things happened; or what to compare with, the other ways of it first and of
+    these the newest, since that is what was just tried."""
+    ways = [way for way in reader.rows(model.Compilation) if way not in chosen]
+    if chosen:
+        ways.sort(key=lambda way: (root_name(way.name) != root_name(chosen[0].name), -way.id))
+    return [Choice(f"[{way.name}] {_title(reader, way)}", _detail(way), way) for way in ways]
+
+
+def _title(reader: SessionReader, way: model.Compilation) -> str:
+    return way_title(reader, way) if way.branch_of else plain_function(way.function)
+
+
+def _detail(way: model.Compilation) -> str:
+    use = "the program uses it" if way.branch_of and way.in_use else ""
+    return " · ".join(part for part in (way.status, seconds(way.duration_s) if way.duration_s else "", use) if part)

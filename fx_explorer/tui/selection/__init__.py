@@ -1,0 +1,1 @@
+"""What is selected, what follows it, and what panes show for it."""

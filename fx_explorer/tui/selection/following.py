@@ -1,0 +1,122 @@
+"""To which document a pane turns when something is selected elsewhere: the file, graph or kernel that belongs to it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, documents_of, node_at, source_documents
+from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.analysis.links.selection import id_list
+from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.selection.presets import Material, Slot, document_for
+
+
+def material_of(reader: SessionReader, compilation_id: int) -> Material:
+    """Everything of one compilation that a pane can show; its own file is the first of the sources."""
+    found = reader.by_ids(model.Compilation, [compilation_id])
+    sources = source_documents(reader)
+    if not found:
+        return Material(sources, (), compilation_id)
+    own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
+    return Material(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
+
+
+def with_region(reader: SessionReader, material: Material, region: RegionKey | None) -> Material:
+    """The same without the graphs that have no node in the region."""
+    documents = [d for d in material.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
+    return replace(material, documents=documents)
+
+
+def compilation_of(selection: Selection, current: int) -> int:
+    """The compilation a place belongs to. For a source line: the ``current`` one if anything was made of the line there, else
+    the first where something was; ``current`` where nothing was."""
+    if selection.place.document.compilation:
+        return selection.place.document.compilation
+    found = selection.reader.query(
+        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph",
+        (id_list(selection.nodes),),
+    )
+    compilations = {row[0] for row in found}
+    return current if current in compilations or not compilations else min(compilations)
+
+
+STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
+    "graph": ("dynamo",),
+    "kernel": ("kernel", "output_code"),
+    "forward": ("forward",),
+    "backward": ("backward",),
+    "joint": ("joint",),
+    "bytecode_original": ("dynamo",),
+    "bytecode_modified": ("dynamo",),
+}
+
+
+def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
+    """What the capture says about a stage this compilation does not have; empty when it says nothing."""
+    found = reader.by_ids(model.Compilation, [compilation_id])
+    reasons = (found[0].missing_stages or {}) if found else {}
+    return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
+
+
+def turned(selection: Selection, slot: Slot, shown: Document | None, material: Material) -> Document | None:
+    """What a pane in ``slot`` that shows ``shown`` should show now that this is selected; ``shown`` itself to stay."""
+    if slot == "source":
+        return _source(selection, shown)
+    if slot == "kernel":
+        return _kernel(selection, shown, material)
+    direction = selection.place.document.direction if slot == "graph" else ""
+    is_elsewhere = shown is None or shown.compilation != material.compilation
+    if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
+        return document_for(slot, material, direction) or shown
+    return shown
+
+
+def kernel_following(selection: Selection, kernel: model.Kernel | None, material: Material) -> Document | None:
+    """The code of the kernel that belongs to the selection: of the one that is looked at already, if it does."""
+    document = selection.place.document
+    if document.kind == "artifact" and document.stage == "kernel":
+        return document
+    shown = next((d for d in material.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
+    return _kernel(selection, shown, material)
+
+
+def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
+    """Of some lit lines, the one to show when there is no room for all: in a graph an operation rather than an input."""
+    if not lines:
+        return None
+    if document.kind == "graph":
+        found = reader.query(
+            "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND node.position = wanted.value "
+            "WHERE node.op LIKE 'call_%'",
+            (id_list(lines), document.id),
+        )
+        if found[0][0] is not None:
+            return int(found[0][0])
+    return min(lines)
+
+
+def _source(selection: Selection, shown: Document | None) -> Document | None:
+    """The file of the node under the cursor, or of the line of the user's own kernel. A line of other generated code keeps the
+    file: it may come from several."""
+    node = node_at(selection.reader, selection.place)
+    own = selection.own_lines if selection.place.document.kind == "artifact" else []
+    file = node.file if node else next((line.file for line in own), 0)
+    if not file or (shown and shown.id == file):
+        return shown
+    return next((document for document in source_documents(selection.reader) if document.id == file), shown)
+
+
+def _kernel(selection: Selection, shown: Document | None, material: Material) -> Document | None:
+    """The kernel that computes the selection; the one that is shown already, when it does."""
+    computing = selection.computing
+    if shown and shown.id in computing:
+        return shown
+    documents = [d for d in material.documents if d.kind == "artifact" and d.id in computing]
+    own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
+    if own:
+        return own[0]
+    is_elsewhere = shown is None or shown.compilation != material.compilation
+    return document_for("kernel", material, selection.place.document.direction) if is_elsewhere else shown

@@ -1,0 +1,71 @@
+"""What a mark can be made of: the nodes, the module or the source lines that are selected. Pure: a session in, marks out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.links.selection import ancestors, nodes_at, of_stage
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Markable:
+    """One way to mark the selection; the mark has no name yet."""
+
+    words: str
+    detail: str
+    mark: model.Mark
+    compilation: str
+    """Name of the compilation the Dynamo graph belongs to."""
+
+    def named(self, name: str) -> model.Mark:
+        return replace(self.mark, name=name)
+
+    @property
+    def suggestion(self) -> str:
+        """A name that says what it is."""
+        if self.mark.module:
+            return self.mark.module.rpartition(".")[2]
+        return self.mark.nodes[0] if self.mark.nodes else f"line_{self.mark.first_line}"
+
+
+def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[Markable]:
+    """How these lines of a document (from 0) can be marked, the most literal first; empty: no Dynamo node is theirs."""
+    nodes = _dynamo_nodes(reader, document, lines)
+    if not nodes:
+        return []
+    graph = reader.get(model.Graph, nodes[0].graph)
+    owner = reader.get(model.Compilation, graph.compilation).name
+    names = tuple(node.name for node in nodes)
+    by_node = Markable(counted(len(names), "node"), ", ".join(names), model.Mark("", nodes=names), owner)
+    found = [by_node]
+    if document.kind == "source":
+        file = reader.get(model.SourceFile, document.id)
+        first, last = min(lines) + 1, max(lines) + 1
+        words = f"line {first}" if first == last else f"lines {first} to {last}"
+        mark = model.Mark("", file=file.path, first_line=first, last_line=last)
+        found.insert(0, Markable(f"{words} of {document.title}", f"now {counted(len(names), 'node')}", mark, owner))
+    inner = [node for node in reader.nodes(graph) if node.op.startswith("call_")]
+    for module in _modules(nodes):
+        size = sum(node.module == module or node.module.startswith(f"{module}.") for node in inner)
+        found.append(Markable(f"module {module}", counted(size, "node"), model.Mark("", module=module), owner))
+    return found
+
+
+def _dynamo_nodes(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[model.Node]:
+    """Nodes of one Dynamo graph that these lines stand for, or come from, in the order of the graph."""
+    at = [node for line in lines for node in nodes_at(reader, Place(document, line))]
+    found = reader.by_ids(model.Node, of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo"))
+    computed = [node for node in found if node.op.startswith("call_")]
+    return [node for node in computed if node.graph == computed[0].graph]
+
+
+def _modules(nodes: Sequence[model.Node]) -> list[str]:
+    """Modules that all these nodes are in, innermost first."""
+    paths = [node.module.split(".") for node in nodes]
+    common = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1 and parts[0]]
+    return [".".join(common[:depth]) for depth in range(len(common), 0, -1)]

@@ -1,0 +1,66 @@
+"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a kernel its code. Pure.
+
+A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where the pane shows it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from fx_explorer.analysis.documents import Document, text_of
+from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
+from fx_explorer.model import LEVELS
+from fx_explorer.session import SessionReader
+
+
+class ShownLines:
+    """Turns lines into rows and back."""
+
+    def __init__(self, lines: Sequence[int] | None = None) -> None:
+        """``lines``: those that are shown, ascending; None: all."""
+        self.lines = lines
+        self._rows = {line: row for row, line in enumerate(lines or ())}
+
+    def line_of(self, row: int) -> int:
+        return row if self.lines is None else self.lines[row]
+
+    def row_of(self, line: int) -> int:
+        """Where a line is shown; for a hidden one where the next shown one is, or the last."""
+        if self.lines is None:
+            return line
+        return max(0, min(bisect_left(self.lines, line), len(self.lines) - 1))
+
+    def shown(self, lines: frozenset[int]) -> frozenset[int]:
+        """Those of the lines that are shown."""
+        return lines if self.lines is None else frozenset(line for line in lines if line in self._rows)
+
+    def rows_of(self, lines: frozenset[int]) -> frozenset[int]:
+        return lines if self.lines is None else frozenset(self._rows[line] for line in self.shown(lines))
+
+
+EVERY_LINE = ShownLines()
+
+
+def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
+    """What a pane shows of a document while it is narrowed to ``region``."""
+    if document.language in LEVELS:
+        return ShownLines(_lines_of_code(document.language, text_of(reader, document)))
+    if region is None or document.kind != "graph":
+        return EVERY_LINE
+    return ShownLines(positions_in(reader, document, region))
+
+
+def _lines_of_code(level: str, text: str) -> list[int]:
+    from fx_explorer.analysis.kernel_ir.code_lines import code_lines  # not needed for the first paint
+
+    return next((code_lines(one, text) for one in LEVELS if one == level), [])
+
+
+def code_of(level: str, text: str, lines: Sequence[int]) -> str:
+    """These lines of a level, in as little room as they need."""
+    from fx_explorer.analysis.kernel_ir.code_lines import without_margin
+
+    every = text.split("\n")
+    shown = "\n".join(every[line] for line in lines)
+    return without_margin("sass", shown) if level == "sass" else shown

@@ -1,0 +1,96 @@
+"""From where a finished stage can be continued and with what, and the words for it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.ways import root_name
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Gate
+from fx_explorer.session import SessionReader
+
+_LEFT_BEHIND: dict[Gate, str] = {
+    "dynamo": "SELECT 1 FROM graph WHERE stage='dynamo' AND compilation=?",
+    "pre_grad": "SELECT 1 FROM graph WHERE stage='pre_grad' AND compilation=?",
+    "joint": "SELECT 1 FROM graph WHERE stage='joint' AND compilation=?",
+    "partition": "SELECT 1 FROM graph WHERE stage IN ('forward', 'backward') AND compilation=?",
+    "post_grad": "SELECT 1 FROM graph WHERE stage='post_grad' AND compilation=?",
+}
+"""What shows that a compilation has been through a gate. After the last of these torch keeps nothing to start again from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A stage of a compilation to set out from."""
+
+    compilation: str
+    gate: Gate
+    region: str = ""
+    """From the partition: lower this region alone, and keep the others as they are."""
+
+    @property
+    def words(self) -> str:
+        only = f" · only region {self.region}" if self.region else ""
+        return f"[{self.compilation}] from {GATE_WORDS[self.gate]}{only}"
+
+    @property
+    def redone(self) -> str:
+        return "it is lowered again, the others are kept" if self.region else REDONE[self.gate]
+
+
+REDONE: dict[Gate, str] = {
+    "dynamo": "everything after Dynamo is done again",
+    "pre_grad": "AOTAutograd and Inductor are done again",
+    "joint": "the partition and Inductor are done again",
+    "partition": "the lowering is done again",
+    "post_grad": "fusion and code are done again",
+}
+
+
+def departures(reader: SessionReader, at: str = "") -> list[Departure]:
+    """From where another way can be taken, in the order things happened.
+
+    ``at``: the compilation that waits at a gate. Torch is inside of it, so another one cannot be taken up until it is through.
+    """
+    return [
+        departure
+        for way in reader.rows(model.Compilation)
+        for gate in GRAPH_GATES
+        if (not at or root_name(way.name) == root_name(at)) and _passed(reader, way, gate)
+        for departure in (Departure(way.name, gate), *(_regions(reader, way) if gate == "partition" else ()))
+    ]
+
+
+def _regions(reader: SessionReader, way: model.Compilation) -> list[Departure]:
+    """One for each region that was compiled, when there are several."""
+    rows = reader.rows(model.RegionLowering, compilation=way.id)
+    names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
+    return [Departure(way.name, "partition", name) for name in names] if len(names) > 1 else []
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """With what another way goes on."""
+
+    words: str
+    detail: str
+    settings: dict[str, object] | None
+    """None: the user is asked for them."""
+
+
+def routes(departure: Departure) -> list[Route]:
+    """The backend can be another one only after Dynamo; the usual ones make a comparison."""
+    return [*(_BACKENDS if departure.gate == "dynamo" else ()), SAME, Route("with other options", "choose them first", None)]
+
+
+SAME = Route("with the same options", "", {})
+
+_BACKENDS = (
+    Route("with regional Inductor", "only marked regions are compiled", {"compile.backend": "regional_inductor"}),
+    Route("with Inductor", "everything is compiled", {"compile.backend": "inductor"}),
+    Route("eagerly", "nothing is compiled", {"compile.backend": "eager"}),
+)
+
+
+def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -> bool:
+    return bool(reader.query(f"{_LEFT_BEHIND[gate]} LIMIT 1", (compilation.id,)))

@@ -1,0 +1,1 @@
+"""The header, the pipeline bar and the sentence that says what waits."""

@@ -1,0 +1,108 @@
+"""The top line's words: the target, what it ran on, and how the capture stands. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from fx_explorer.analysis.words import counted, first_line, seconds
+from fx_explorer.highlight import printable
+from fx_explorer.model import GATE_WORDS, Graph, Outcome
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.status.live import Waiting
+
+Tone = Literal["muted", "running", "good", "notice", "problem"]
+
+COLOURS: dict[Tone, str] = {
+    "muted": "$foreground 60%",
+    "running": "$accent",
+    "good": "$success",
+    "notice": "$warning",
+    "problem": "$error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the capture stands: glyph + words + colour."""
+
+    glyph: str
+    words: str
+    tone: Tone
+
+    @property
+    def text(self) -> str:
+        return f"{self.glyph} {self.words}"
+
+
+def target_name(reader: SessionReader) -> str:
+    """``transformer.py:Transformer``; before the worker knows, what the user typed."""
+    target = reader.meta("target") or {}
+    name = target.get("name") or (reader.meta("request") or {}).get("target") or reader.path.name
+    return printable(PurePath(str(name)).name)
+
+
+def conditions(reader: SessionReader) -> str:
+    """``torch 2.13.0 · cpu · training``; what is not known yet is left out. That a GPU is not there comes first."""
+    environment = reader.meta("environment") or {}
+    target = reader.meta("target") or {}
+    torch = environment.get("torch")
+    gpu = environment.get("virtual_gpu")
+    device = f"virtual {gpu}" if gpu else environment.get("gpu") or environment.get("device")
+    parts = [f"torch {torch}" if torch else "", str(device or "")]
+    if gpu:
+        parts.reverse()
+    if "train" in target:
+        # A script says nothing beforehand: it trains if something of it was compiled for a backward.
+        trains = target["train"] or reader.count(Graph, stage="backward") > 0
+        parts.append("training" if trains else "inference")
+    if target.get("parameters"):
+        parts.append(counted(int(target["parameters"]), "parameter"))
+    return printable(" · ".join(part for part in parts if part))
+
+
+def running_state(doing: str, elapsed_s: float) -> State:
+    return State("▷", f"{printable(doing)} · {elapsed_s:.0f} s", "running")
+
+
+def paused_state(waiting: Waiting) -> State:
+    """``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
+    where = f"[{waiting.compilation}]" if waiting.compilation else ""
+    after = f"paused after {GATE_WORDS[waiting.gate]}" if waiting.gate else "every stage is at hand"
+    return State("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
+
+
+def ended_state(reader: SessionReader) -> State:
+    """How the capture in this session ended, or that somebody is still writing it."""
+    outcome = reader.meta("outcome")
+    if outcome is None:
+        return State("▷", "being written", "running")
+    took = float(reader.meta("finished") or 0)
+    return _ended(Outcome.from_json(outcome), f" in {seconds(took)}" if took else "")
+
+
+def _ended(outcome: Outcome, took: str) -> State:
+    if outcome.kind == "finished":
+        return State("✓", f"captured{took}", "good")
+    if outcome.kind == "exited":
+        tone: Tone = "good" if outcome.exit_code == 0 else "problem"
+        return State("✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone)
+    if outcome.kind == "cancelled":
+        return State("–", "cancelled; what was found is kept", "notice")
+    return State("✗", _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(), "problem")
+
+
+_FAILED: dict[str, str] = {
+    "raised": "program raised {what}",
+    "killed": "worker was killed",
+    "timed_out": "timed out",
+    "not_started": "not started",
+}
+"""The header has room for no more; the overview tells the whole."""
+
+
+def _exception(message: str) -> str:
+    """``ValueError`` of ``ValueError: bad shape``; empty when the message does not begin with a name."""
+    name = first_line(message).partition(":")[0]
+    return name if name.replace(".", "").isidentifier() else ""

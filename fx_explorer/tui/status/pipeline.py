@@ -1,0 +1,202 @@
+"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it cost. Pure.
+
+Several compilations share the bar: counts and seconds add up, and a step is running while any compilation is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.guards.kinds import check_count
+from fx_explorer.analysis.saved import saved_total
+from fx_explorer.analysis.timing import stage_times
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.variants.ways import among, in_use
+from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.session import SessionReader
+
+State = Literal["waiting", "running", "paused", "done", "failed", "missing"]
+
+GLYPHS: dict[State, str] = {"waiting": "·", "running": "▷", "paused": "‖", "done": "✓", "failed": "✗", "missing": "–"}
+"""State is always glyph + word + colour; the word is the step's name or what follows it."""
+
+COLOURS: dict[State, str] = {
+    "waiting": "$foreground 60%",
+    "running": "$accent",
+    "paused": "$warning",
+    "done": "$success",
+    "failed": "$error",
+    "missing": "$foreground 60%",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    stages: tuple[model.Stage, ...]
+
+
+STEPS: tuple[Step, ...] = (
+    Step("Dynamo", ("dynamo", "pre_grad")),
+    Step("AOTAutograd", ("joint", "forward", "backward")),
+    Step("Inductor", ("post_grad", "schedule")),
+    Step("Kernels", ("output_code", "kernel")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """One step as the bar shows it."""
+
+    name: str
+    state: State
+    found: tuple[str, ...] = ()
+    """``1 graph``, ``0 breaks``, ``23 guards``, most important first; or why the step is missing."""
+    took: str = ""
+    """``0.43 s``; empty when nothing is known."""
+
+
+def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None) -> list[StepState]:
+    """The state of every step; ``running`` are the stages the worker says it is in right now, unless it waits at ``paused``."""
+    is_over = reader.meta("outcome") is not None
+    reached = _reached(reader)
+    if paused:
+        running = ()
+    elif not running and not is_over:
+        running = _furthest(reached)
+    failed = {f.stage for f in reader.rows(model.Failure, where="compiler") if f.stage}
+    missing = {} if paused else _missing(reader)  # what lies behind the gate is still to come
+    found = _found(reader)
+    took = _took(reader)
+    states = []
+    for step in STEPS:
+        why = next((missing[stage] for stage in step.stages if stage in missing), "")
+        if paused and model.GATE_STAGES[paused] in step.stages:
+            state: State = "paused"
+        else:
+            state = _state(set(step.stages), failed, set(running), reached, bool(why) or (is_over and not paused))
+        words = found[step.name] if state in ("running", "paused", "done", "failed") else ()
+        states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
+    return states
+
+
+def _state(
+    stages: set[model.Stage], failed: set[model.Stage], running: set[model.Stage], reached: set[model.Stage], is_missing: bool
+) -> State:
+    if stages & failed:
+        return "failed"
+    if stages & running:
+        return "running"
+    if stages & reached:
+        return "done"
+    return "missing" if is_missing else "waiting"
+
+
+def _word(state: State, why: str) -> tuple[str, ...]:
+    words = {"running": "running", "paused": "paused", "failed": "failed", "missing": why or "not reached"}.get(state, "")
+    return (words,) if words else ()
+
+
+def _reached(reader: SessionReader) -> set[model.Stage]:
+    found = reader.query("SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'")
+    return {row[0] for row in found}
+
+
+def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
+    """Somebody else is writing the session: the latest stage it shows is the one we know of."""
+    return {max(reached, key=model.STAGES.index)} if reached else set()
+
+
+def _missing(reader: SessionReader) -> dict[model.Stage, str]:
+    """Stages that no compilation has, with the reason of the first."""
+    compilations = [c for c in reader.rows(model.Compilation) if c.status != "running"]
+    absent = [c.missing_stages or {} for c in compilations]
+    if not absent:
+        return {}
+    return {stage: absent[0][stage] for stage in model.STAGES if all(stage in reasons for reasons in absent)}
+
+
+def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
+    whole = totals(reader)
+    return {
+        "Dynamo": _said(
+            counted(whole.graphs, "graph"), counted(whole.graph_breaks, "break"), counted(check_count(reader), "guard")
+        ),
+        "AOTAutograd": _aot_found(reader),
+        "Inductor": _said(_fused(reader)),
+        "Kernels": _said(f"{whole.kernels:,}" if whole.kernels else "", _built(reader)),
+    }
+
+
+def _aot_found(reader: SessionReader) -> tuple[str, ...]:
+    nodes = dict(
+        reader.query(
+            "SELECT direction, sum(node_count) FROM graph "
+            f"WHERE stage IN ('forward', 'backward') AND {_used(reader)} GROUP BY direction"
+        )
+    )
+    names = (("forward", "fwd"), ("backward", "bwd"), ("inference", "inference"))
+    counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
+    saved = saved_total(reader)
+    return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
+
+
+def _used(reader: SessionReader) -> str:
+    """Graphs of the ways in use: an SQL condition."""
+    used = in_use(reader)
+    return among(used.graphs if used else None, "id")
+
+
+def _fused(reader: SessionReader) -> str:
+    nodes = reader.query(f"SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage='post_grad' AND {_used(reader)}")[0][0]
+    return f"{nodes:,} ops" if nodes else ""
+
+
+def _built(reader: SessionReader) -> str:
+    return "built" if reader.meta("build") else "not built"
+
+
+def _said(*parts: str) -> tuple[str, ...]:
+    return tuple(part for part in parts if part)
+
+
+def _took(reader: SessionReader) -> dict[str, str]:
+    by_stage = stage_times(reader).by_stage
+    totals_s = {step.name: sum(by_stage.get(stage, 0.0) for stage in step.stages) for step in STEPS}
+    return {name: seconds(duration_s) for name, duration_s in totals_s.items() if duration_s}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What is written behind each step's name, and between the steps."""
+
+    texts: tuple[str, ...]
+    separator: str
+
+
+def bar_for(states: Sequence[StepState], room: int) -> Bar:
+    """Shortened until the bar fits into ``room`` cells: first the times go, then the less important counts, then all."""
+    for parts, has_took, separator in _LEVELS:
+        texts = tuple(f"{_shortened(s, parts)} {s.took * has_took}".strip() for s in states)
+        bar = Bar(texts, separator)
+        if _width(states, bar) <= room:
+            break
+    return bar
+
+
+def _shortened(state: StepState, parts: int) -> str:
+    """The most important ``parts``; why a step is missing is a sentence, and the first to go."""
+    if state.state == "missing" and 0 < parts < 9:
+        return "none"
+    return " · ".join(state.found[:parts])
+
+
+_LEVELS = ((9, True, " ━━ "), (9, False, " ━━ "), (2, False, " ━━ "), (1, False, " ━━ "), (1, False, " ━ "), (0, False, " ━━ "))
+
+
+def _width(states: Sequence[StepState], bar: Bar) -> int:
+    cells = [len(state.name) + 2 + (len(text) + 1 if text else 0) for state, text in zip(states, bar.texts, strict=True)]
+    return sum(cells) + len(bar.separator) * (len(cells) - 1)

@@ -1,0 +1,50 @@
+"""What the first screen says while the compiler waits: what has happened, what waits, and which key goes on. Pure."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.facts import Fact, View
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.words import counted
+from fx_explorer.model import GATE_WORDS, Failure
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.bindings import first_key
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.status.live import Waiting
+
+_RAN = "Your program has already run to its end, uncompiled."
+
+
+def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
+    """None when nothing waits, or everything is compiled."""
+    if waiting is None or waiting.gate is None:
+        return None
+    figures = totals(reader)
+    view: View = "breaks" if figures.graph_breaks else "graphs"
+    if waiting.gate == "dynamo" and not waiting.compilation:
+        are = "is captured and not compiled yet" if figures.graphs == 1 else "are captured and none is compiled yet"
+        text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {_going(keymap)}"
+        raised = reader.rows(Failure, where="program")
+        ran = f"Your program stopped with an error, {raised[0].message}." if raised else _RAN
+        return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
+    direction = f", {waiting.direction}" if waiting.direction else ""
+    text = (
+        f"The compiler waits for you after {GATE_WORDS[waiting.gate]} of [{waiting.compilation}]{direction}. {_going(keymap)}"
+    )
+    skip, abort = _key("step.skip", keymap), _key("step.abort", keymap)
+    leaving = f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
+    return Fact("next", "notice", text, f"{_before(keymap)} {leaving}", view=view)
+
+
+def _going(keymap: Keymap) -> str:
+    return f"{_key('step.go', keymap)} goes on to the end, {_key('step.next', keymap)} goes on to the next stage."
+
+
+def _before(keymap: Keymap) -> str:
+    option, mark, applied = (_key(command, keymap) for command in ("step.option", "step.mark", "step.pass"))
+    return f"Before you go on: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
+
+
+def _key(command_id: str, keymap: Keymap) -> str:
+    """The palette finds what has no key."""
+    command = by_id(command_id)
+    return first_key(command, keymap) or f"{first_key(by_id('app.palette'), keymap)} {command.title}"

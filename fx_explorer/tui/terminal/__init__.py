@@ -1,0 +1,1 @@
+"""The terminal around the app: clipboard, editor, keys that come late, a window that closes."""

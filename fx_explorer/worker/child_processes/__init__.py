@@ -1,0 +1,1 @@
+"""Processes that the program starts: each records its own compilations."""

@@ -1,0 +1,155 @@
+"""Processes that the program forks or starts: each that compiles something writes a session of its own beside ours.
+
+A forked one has our recorder already, which begins anew there. A Python that is started finds ``in_children/sitecustomize.py``
+through its environment, and records from its first use of torch.compile on. A Python that is started without that environment
+cannot be seen: this is noted, since nobody may say then that nothing was compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from os import getpid  # at once: the program may replace it
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from fx_explorer.model import Beginning
+from fx_explorer.session import SessionWriter
+
+DIRECTORY = "children"
+"""Beside the session: ``PID-N.fxs`` of each process, and ``*.json`` of each that cannot be seen."""
+
+REQUEST = "request.json"
+
+VARIABLE = "FX_EXPLORER_CHILDREN"
+"""Tells a started process where that directory is."""
+
+HOOK = str(Path(__file__).resolve().parents[1] / "in_children")
+
+OWN_CHILDREN = ("torch/_inductor/", "torch/testing/", "triton/")
+"""Who starts processes for the compiler itself: pools that compile, assemblers."""
+
+_LAUNCHERS = ("sh", "bash", "dash", "zsh", "env", "nice", "nohup", "setsid", "stdbuf", "taskset", "time", "timeout", "xargs")
+"""Programs that start what their arguments name."""
+
+_NO_SITE = frozenset("EIS")
+"""Options of Python that keep it from our hook: it ignores the environment, or ``sitecustomize``."""
+
+
+def watch(session: Path, request: str) -> Path:
+    """From now on notice processes that the program starts. ``request``: what they record, as JSON. Returns their directory."""
+    directory = session.with_name(DIRECTORY)
+    directory.mkdir(exist_ok=True)
+    (directory / REQUEST).write_text(request, encoding="utf-8")
+    os.environ[VARIABLE] = str(directory)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (HOOK, os.environ.get("PYTHONPATH"))))
+    sys.addaudithook(_Starts(directory))
+    return directory
+
+
+def keep_from_dynamo(skip_code: Callable[[CodeType], object]) -> None:
+    """Python calls what hears of its events within compiled functions, too, where Dynamo would look at every frame."""
+    hearing: list[Any] = [_Starts.__call__, *globals().values()]
+    for function in hearing:
+        if isinstance(function, FunctionType):
+            skip_code(function.__code__)
+
+
+def new_session(directory: Path) -> Path:
+    """A name that no other process has."""
+    return directory / f"{getpid()}-{time.monotonic_ns()}.fxs"
+
+
+def describe_process(writer: SessionWriter, beginning: Beginning) -> None:
+    command = command_line() if beginning == "started" else " ".join(sys.argv)
+    writer.set_meta("process", {"pid": getpid(), "beginning": beginning, "command": command})
+
+
+def command_line() -> str:
+    return " ".join(sys.orig_argv)
+
+
+def note_unseen(directory: Path, command: str, why: str) -> None:
+    """Leave word of a process that may compile without being seen. Nothing here may harm the program."""
+    told = {"pid": 0, "command": command, "why": why}
+    try:
+        (directory / f"{getpid()}-{time.monotonic_ns()}.json").write_text(json.dumps(told), encoding="utf-8")
+    except OSError as error:
+        print(f"fx-explorer: a child process could not be noted: {error}", file=sys.__stderr__)
+
+
+class _Starts:
+    """Hears of programs that are started with an environment or options of their own (audit events of Python's)."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(self, event: str, details: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            program, words, _, environment = details
+        elif event in ("os.posix_spawn", "os.exec"):
+            program, words, environment = details
+        else:
+            return
+        command = _words(words) or [_text(program)]
+        why = _why_unseen(_text(program or command[0]), command, environment)
+        if why and not _is_compilers_own(sys._getframe(1)):
+            note_unseen(self._directory, " ".join(command), why)
+
+
+def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any] | None) -> str:
+    """Empty for what is no Python, and for one that will find our hook."""
+    words = [program, *" ".join(command).split()] if os.path.basename(program) in _LAUNCHERS else [program]
+    if not any(map(_is_python, words)):
+        return ""
+    if environment is not None and HOOK not in _path_of(environment).split(os.pathsep):
+        return "it was started with an environment of its own"
+    options = [word for word in command[1:2] if word.startswith("-") and not word.startswith("--")]
+    if any(_NO_SITE & set(word.partition("c")[0].partition("m")[0]) for word in options):
+        return f"it was started with {options[0]}, which keeps Python from its environment"
+    return ""
+
+
+def _is_python(program: str) -> bool:
+    """By its name, or because it is a script that says so in its first line, as ``torchrun`` does."""
+    if program == sys.executable or os.path.basename(program).startswith("python"):
+        return True
+    found = shutil.which(program)
+    if not found:
+        return False
+    try:
+        with open(found, "rb") as file:
+            start = file.readline(200)
+    except OSError:
+        return False
+    return start.startswith(b"#!") and b"python" in start
+
+
+def _path_of(environment: Mapping[Any, Any]) -> str:
+    return _text(environment.get("PYTHONPATH") or environment.get(b"PYTHONPATH") or "")
+
+
+def _words(words: Any) -> list[str]:
+    if isinstance(words, str | bytes | os.PathLike):
+        return [_text(words)]
+    return [_text(word) for word in words] if isinstance(words, Iterable) else []
+
+
+def _text(value: object) -> str:
+    return os.fsdecode(value) if isinstance(value, str | bytes | os.PathLike) else str(value)
+
+
+def _is_compilers_own(frame: FrameType | None) -> bool:
+    """Whether the first caller outside the standard library is the compiler."""
+    standard = os.path.dirname(os.__file__)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and not (file.startswith((standard, "<frozen")) and "site-packages" not in file):
+            return any(part in file.replace(os.sep, "/") for part in OWN_CHILDREN)
+        frame = frame.f_back
+    return False

@@ -1,0 +1,1 @@
+"""How a program ended, in words, and how the worker ends."""

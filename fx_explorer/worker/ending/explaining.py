@@ -1,0 +1,92 @@
+"""An exception in words: printed as Python would, and in one line for messages. Holds up against exceptions that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
+from fx_explorer.worker.ending.ending import Cancelled
+
+_NAME = type.__dict__["__name__"]
+
+MAX_LINE = 2_000
+MAX_NAME = 200
+"""Characters of a message in one line, and of the name of a class."""
+
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+
+
+def print_traceback(error: BaseException) -> None:
+    """To stderr, through the program's own ``sys.excepthook`` as Python does it; by Python's when that one fails."""
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except BaseException as second:  # noqa: BLE001 - Python, too, shows what a hook raises and goes on
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed: nowhere to show it
+            print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(second), second, second.__traceback__)
+        sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def one_line(error: BaseException) -> str:
+    """``ValueError: first line of the message``, and the line it announces when it ends with a colon."""
+    name = class_name(error)
+    message = _message(error).strip()
+    if not message:
+        return name
+    first, *rest = (line.strip() for line in message.splitlines() if line.strip())
+    announced = f" {rest[0]}" if rest and first.endswith(":") else ""
+    return f"{name}: {shortened(f'{first}{announced}', MAX_LINE)}"
+
+
+def class_name(value: object) -> str:
+    """As Python wrote it: a metaclass of the program's may say something else, or raise."""
+    return shortened(str(_NAME.__get__(type(value))), MAX_NAME)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Cancelled:
+        raise
+    except BaseException:  # noqa: BLE001 - whatever the program raises there: the message is shown as missing
+        return "(its message cannot be shown: str() of it fails)"
+
+
+def shown(value: object) -> str:
+    """``repr(value)`` of an object of the program's, which may be huge or fail."""
+    try:
+        return shortened(repr(value), MAX_LINE)
+    except Cancelled:
+        raise
+    except BaseException:  # noqa: BLE001 - whatever the program raises there
+        return f"(a {class_name(value)}, whose repr() fails)"
+
+
+def whole_text(error: BaseException) -> str:
+    """The traceback; of one that is very long, its beginning and its end."""
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Cancelled:
+        raise
+    except BaseException:  # noqa: BLE001 - causes of causes of causes, or a class of the program's that cannot be shown
+        text = "".join([*traceback.format_tb(error.__traceback__), one_line(error)])
+    return shortened(text, MAX_TRACEBACK)
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Python's MemoryError, as it is or as an error of Dynamo's names it, or the message of an allocator of torch's."""
+    told = one_line(error)
+    words = ("MemoryError", "can't allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(one in told for one in words)
+
+
+def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is not fx-explorer's own, so that it reads as it would without us."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,1 @@
+"""The user's program: found, loaded, given inputs, and called."""

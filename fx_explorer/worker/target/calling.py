@@ -1,0 +1,147 @@
+"""Compile the target, call it once, and go backward through what it returns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target.inputs import moved, with_grad
+from fx_explorer.worker.target.loss import find_loss
+from fx_explorer.worker.target.stances import in_stance, stances_of_calls
+from fx_explorer.worker.target.target import Target
+
+
+class Caller(Protocol):
+    """The job this is done for."""
+
+    request: CaptureRequest
+
+    def say(self, activity: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def describe(self, target: Target, train: bool) -> None: ...
+
+
+@dataclass
+class Silent:
+    """What torch.compile is called for; nothing of it is to be told again."""
+
+    request: CaptureRequest
+
+    def say(self, activity: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def describe(self, target: Target, train: bool) -> None: ...
+
+
+def call_target(target: Target, job: Caller, before: Callable[[Target], object] = lambda target: None) -> None:
+    """Raises whatever the target raises, and TargetError when the request asks for what it cannot do.
+
+    ``before`` is given the target as it is called.
+    """
+    request = job.request
+    target, train = prepared(target, request)
+    before(target)
+    job.describe(target, train)
+    compiled = compile_target(target, job)
+    job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
+    with torch.no_grad() if request.train is False else contextlib.nullcontext():
+        for stance in stances_of_calls(request.stance_wanted):
+            if stance:
+                job.say(f"calling {target.name} in the stance {stance}")
+            with in_stance(stance):
+                output = compiled(*target.arguments.args, **target.arguments.keywords)
+    if train:
+        go_backward(target, output, job)
+
+
+def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
+    """On its device, with what it needs for a backward; and whether there is to be one."""
+    return prepare_training(on_device(target, request.device), request.train)
+
+
+def on_device(target: Target, device_name: str) -> Target:
+    if not device_name:
+        return target
+    device = check_device(device_name)
+    if isinstance(target.callable, torch.nn.Module):
+        target.callable.to(device)
+    return target.with_arguments(target.arguments.changed(lambda tensor: moved(tensor, device)))
+
+
+def check_device(name: str) -> torch.device:
+    """Raises TargetError when there is no such device here."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
+        raise TargetError(
+            f"--device {name} cannot be used here: {_first_line(error)} "
+            "Leave --device out to use the device that the target chooses by itself."
+        ) from error
+    return device
+
+
+def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]:
+    """Whether to go backward, with the inputs made ready for it when that is asked for (``--train``)."""
+    can_train = torch.is_grad_enabled() and any(t.requires_grad for t in target.differentiable())
+    if wanted and not can_train:
+        target = target.with_arguments(target.arguments.changed(with_grad))
+        if not any(t.requires_grad for t in target.differentiable()):
+            raise TargetError(
+                f"--train: neither a parameter nor an input of {target.name} can have a gradient "
+                f"(inputs are {target.arguments.describe()}). Use --no-train, or give inputs with floating-point tensors."
+            )
+        return target, True
+    return target, can_train and wanted is not False
+
+
+def compile_target(target: Target, job: Caller) -> Callable[..., Any]:
+    """torch.compile as the request says; what the user's own code has compiled already stays as it is."""
+    if is_compiled(target.callable):
+        job.note(f"{target.name} was compiled by the target itself; --backend, --mode and --dynamic do not change it")
+        return target.callable
+    from fx_explorer.capture.recorder import compile_arguments
+
+    check_backend(job.request.backend)
+    compiled: Callable[..., Any] = torch.compile(target.callable, **compile_arguments(job.request))
+    return compiled
+
+
+def is_compiled(function: object) -> bool:
+    """Whether it came out of ``torch.compile``, or is a module whose ``compile()`` was called."""
+    if isinstance(function, torch.nn.Module):
+        return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
+    return hasattr(function, "_torchdynamo_orig_callable")
+
+
+def check_backend(name: str) -> None:
+    """Raises TargetError for a backend that torch does not know; torch itself would say so only within the first call."""
+    known = torch._dynamo.list_backends(exclude_tags=())
+    if name not in known:
+        raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with --backend.")
+
+
+def go_backward(target: Target, output: object, job: Caller) -> None:
+    loss = find_loss(output)
+    if loss is None:
+        text = f"nothing that {target.name} returned has a gradient, so there is no backward"
+        if job.request.train:
+            raise TargetError(f"--train: {text}. Return a loss or the tensors that lead to it, or use --no-train.")
+        job.describe(target, False)
+        job.note(text)
+        return
+    job.say(f"running the backward of {target.name}")
+    loss.backward()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

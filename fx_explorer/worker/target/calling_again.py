@@ -1,0 +1,115 @@
+"""Calling a captured target once more, so that the program's state is afterwards what it was before.
+
+Inputs are copies. Buffers, plain attributes and globals, and random numbers are put back; what else the call may have changed
+(the inside of a list, a file) is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target.calling import Silent, compile_target
+from fx_explorer.worker.target.fresh_inputs import copied
+from fx_explorer.worker.target.inputs import Arguments
+from fx_explorer.worker.target.target import Target
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class CalledOnce:
+    """A target that is being called: calls it again (recording/hook_notes.py, CallAgain). Made before its first call."""
+
+    def __init__(self, target: Target, request: CaptureRequest, modules: list[ModuleType]) -> None:
+        """``modules``: the user's own, whose plain globals are put back."""
+        self.inputs = target.arguments.describe()
+        self._target = target
+        self._request = request
+        self._modules = modules
+        self._arguments = copied(target.arguments) if request.record_bytecode else target.arguments
+        self._versions = _versions(self._arguments)
+
+    def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
+        arguments = copied(self._arguments)
+        remarks = _written(self._arguments, self._versions)
+        compiled = compile_target(self._target, Silent(self._request))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_random_numbers_kept())
+            stack.enter_context(_plain_values_kept(self._namespaces()))
+            stack.enter_context(_buffers_kept(self._networks(), remarks))
+            if self._request.train is False:
+                stack.enter_context(torch.no_grad())
+            stack.enter_context(watching)
+            compiled(*arguments.args, **arguments.keywords)
+        return remarks
+
+    def _networks(self) -> list[torch.nn.Module]:
+        called = self._target.callable
+        owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
+        named = (value for module in self._modules for value in vars(module).values())
+        return [one for one in (owner, *named) if isinstance(one, torch.nn.Module)]
+
+    def _namespaces(self) -> list[dict[str, Any]]:
+        inner = (module for network in self._networks() for module in network.modules())
+        return [vars(one) for one in (*self._modules, *inner)]
+
+
+def _versions(arguments: Arguments) -> list[int]:
+    return [tensor._version for tensor in arguments.tensors() if not tensor.is_inference()]
+
+
+def _written(arguments: Arguments, before: list[int]) -> list[str]:
+    if _versions(arguments) == before:
+        return []
+    return ["The first call wrote to its inputs: this one began with what it left."]
+
+
+@contextlib.contextmanager
+def _random_numbers_kept() -> Iterator[None]:
+    state = random.getstate()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(state)
+
+
+@contextlib.contextmanager
+def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
+    """Numbers, texts and flags: what Dynamo's guards look at above all."""
+    before = [{name: value for name, value in names.items() if type(value) in _PLAIN} for names in namespaces]
+    try:
+        yield
+    finally:
+        for names, kept in zip(namespaces, before, strict=True):
+            for name, value in kept.items():
+                if name not in names or names[name] is not value:
+                    names[name] = value
+
+
+@contextlib.contextmanager
+def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterator[None]:
+    """Parameters are not copied, which would take the model's size once more: one that was written is named."""
+    buffers = [buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()]
+    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
+    parameters = {name: one for network in networks for name, one in network.named_parameters()}
+    versions = {name: parameter._version for name, parameter in parameters.items()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, version, kept in before:
+                if buffer._version != version:
+                    buffer.copy_(kept)
+        remarks += [
+            f"It wrote to the parameter {name}, which stays so."
+            for name, parameter in parameters.items()
+            if parameter._version != versions[name]
+        ]

@@ -1,0 +1,135 @@
+"""Bringing the user's code in: a file or module to look into, or a script to run as ``python script.py`` would."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from fx_explorer.errors import TargetError
+from fx_explorer.worker.target import overlay
+
+
+def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
+    """Run the file as ``__main__``, with argv, ``sys.path`` and ``__main__`` as under ``python``. Raises whatever it raises.
+
+    ``typed`` is the path as the user wrote it: that is what ``sys.argv[0]`` holds.
+    """
+    main = new_module("__main__", path)
+    main.__spec__ = None
+    sys.modules["__main__"] = main
+    place(path, [typed, *arguments])
+    exec(compile_file(path), main.__dict__)
+
+
+def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
+    """Execute the file as a module (not as ``__main__``) and return it. Raises whatever it raises."""
+    place(path, [str(path), *arguments])
+    name = path.stem
+    if name in sys.modules or name in sys.stdlib_module_names:
+        name = f"fx_explorer_target_{name}"  # a target called types.py must not replace the real one
+    module = new_module(name, path)
+    sys.modules[name] = module
+    try:
+        exec(compile_file(path), module.__dict__)
+    except ImportError as error:
+        if "attempted relative import" not in str(error):
+            raise
+        root, dotted = package_of(path)
+        raise TargetError(
+            f"{path.name} imports relative to its package ({error}). Start in {root} and name it as a module: {dotted}:OBJECT."
+        ) from error
+    return module
+
+
+def package_of(path: Path) -> tuple[Path, str]:
+    """The directory that holds the outermost package the file lies in, and the file's dotted name from there."""
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
+    """Import a module by its dotted name, the working directory first. Raises TargetError when there is none."""
+    sys.argv[:] = [name, *arguments]
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # Only the target itself: a module that the target fails to import is the program's own error.
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise TargetError(
+                f"there is no module {error.name!r} to import, neither in {os.getcwd()} nor on the path of {sys.executable}. "
+                "Give a file (path/to/model.py), start in the directory that holds the package, or choose --python."
+            ) from error
+        raise
+
+
+def new_module(name: str, path: Path) -> ModuleType:
+    module = ModuleType(name)
+    loader = importlib.machinery.SourceFileLoader(name, str(path))
+    module.__dict__.update(__file__=str(path), __loader__=loader, __cached__=None, __builtins__=__builtins__)
+    module.__spec__ = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
+    return module
+
+
+def place(path: Path, argv: list[str]) -> None:
+    """``sys.argv`` and ``sys.path[0]`` as Python sets them for a script (a symbolic link's own directory is not used)."""
+    sys.argv[:] = argv
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, str(path.resolve().parent))
+
+
+def compile_file(path: Path) -> CodeType:
+    text = overlay.text_of(str(path))
+    return compile(path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True)
+
+
+def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
+    """Names that importing the file would bind, with the kind of statement, read from its syntax: looking must not run it.
+
+    Empty on a syntax error: running the file will say it better.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested deeper than the parser goes
+        return {}
+    return dict(_bound(tree.body))
+
+
+def names_bound(text: str) -> set[str]:
+    """Names that a file of this text binds when it is imported. Raises SyntaxError."""
+    return {name for name, _ in _bound(ast.parse(text).body)}
+
+
+def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
+    for statement in statements:
+        kind = type(statement)
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield statement.name, kind
+            case ast.Import() | ast.ImportFrom():
+                yield from ((alias.asname or alias.name.partition(".")[0], kind) for alias in statement.names)
+            case ast.If() if _is_main_guard(statement.test):
+                yield from _bound(statement.orelse)
+            case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+                for block in ("body", "orelse", "finalbody"):
+                    yield from _bound(getattr(statement, block, []))
+                for handler in getattr(statement, "handlers", []):
+                    yield from _bound(handler.body)
+            case ast.Assign() | ast.AnnAssign():
+                names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+                yield from ((name.id, kind) for name in names if isinstance(name.ctx, ast.Store))
+            case _:
+                pass
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))

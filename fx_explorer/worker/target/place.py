@@ -1,0 +1,105 @@
+"""Where a target stands: the file or module and the object that ``TARGET`` names. Reads the file's syntax, runs nothing."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.output_file import kind_of
+from fx_explorer.worker.target.kind_of_file import check_is_python
+from fx_explorer.worker.target.loading import top_level_names
+
+MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
+OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Either a file (absolute) or a module name, with an object in it or without."""
+
+    shown: str
+    """The file or module as the user wrote it."""
+    file: Path | None = None
+    module: str = ""
+    object: str = ""
+    is_script: bool = False
+    """The file is to be run as ``__main__``."""
+
+
+def locate(request: CaptureRequest) -> Place:
+    """Raises TargetError when there is no such file, or the words cannot be a target."""
+    file, name = split_target(request.target)
+    if file is None:
+        found = MODULE_TARGET.fullmatch(request.target)
+        if not found:
+            raise TargetError(
+                f"cannot tell what {request.target!r} is: expected file.py, file.py:object or package.module:object"
+            )
+        if request.as_script:
+            raise TargetError(f"{request.target!r} is not a file; fx-explorer run takes the path of a script")
+        return Place(found["module"], module=found["module"], object=found["object"] or "")
+    if (file / "__main__.py").is_file():
+        return Place(str(file), (file / "__main__.py").absolute(), is_script=True)
+    check_file(file)
+    if not request.as_python:
+        check_is_python(file)
+    is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
+    return Place(str(file), file.absolute(), object=name, is_script=is_script)
+
+
+def split_target(target: str) -> tuple[Path | None, str]:
+    """(file, object) of a target that is a file; (None, "") for a module."""
+    if target and Path(target).exists():
+        return Path(target), ""
+    file, colon, name = target.rpartition(":")
+    if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
+        return Path(file), name
+    looks_like_a_path = target.endswith(".py") or "/" in target
+    return (Path(target), "") if looks_like_a_path else (None, "")
+
+
+def check_file(file: Path) -> None:
+    if file.is_dir():
+        raise TargetError(f"{file} is a directory without __main__.py; name a file in it, or package.module:object")
+    if not file.exists():
+        raise TargetError(f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}")
+    if not file.is_file():  # to read a FIFO is to wait for whoever writes it
+        raise TargetError(f"{file} is {kind_of(file.stat().st_mode)}: write the program to a file first")
+
+
+def _similar(file: Path) -> str:
+    """ " Did you mean …?", when the directory has a file with nearly that name."""
+    if not file.parent.is_dir():
+        return f" The directory {file.parent} does not exist either."
+    names = difflib.get_close_matches(file.name, [p.name for p in file.parent.glob("*.py")], n=1)
+    return f" Did you mean {file.with_name(names[0])}?" if names else ""
+
+
+def offers_target(file: Path) -> bool:
+    """Whether the file says what to compile; otherwise it is a script."""
+    names = top_level_names(file)
+    has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
+    return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
+
+
+def nothing_compiled(place: Place, ended: Outcome, known: str) -> str:
+    """What to say when all went well and yet nothing was compiled, with the what could be. ``known``: why, if it is."""
+    shown = place.shown
+    if place.file is None or not place.is_script:
+        return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
+    names = top_level_names(place.file)
+    found = [str(name) for name in ("model", "get_model") if name in names]
+    found += [name for name, kind in names.items() if kind in (ast.ClassDef, ast.FunctionDef) and name not in found]
+    defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
+    example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"
+    ran = "ran to its end" if ended.kind == "finished" else "ended"
+    why = known or "it never called anything made by torch.compile"
+    return (
+        f"{shown} {ran} and compiled nothing: {why}. {defined}"
+        f"To compile a model or function of it: fx-explorer {example}, or set example_inputs at the top level of the file."
+    )

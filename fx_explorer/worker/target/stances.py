@@ -1,0 +1,71 @@
+"""Stances of the compiler that the request asks for: set, and called often enough to show what they do.
+
+torch: torch/_dynamo/eval_frame.py, ``_callback_from_stance``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import torch
+
+from fx_explorer.capture.torch_compat.versions import stances
+from fx_explorer.errors import UsageError
+from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, OptionInForce
+
+
+def check_stance(stance: str) -> None:
+    """Raises UsageError for one that this torch does not have."""
+    if stance and stance not in stances():
+        raise UsageError(f"there is no stance {stance!r}; torch {torch.__version__} has: {', '.join(stances())}")
+
+
+def set_stance(stance: str) -> None:
+    """For good: the process ends with this request."""
+    torch.compiler.set_stance(stance)
+
+
+def in_stance(stance: str) -> contextlib.AbstractContextManager[object]:
+    """Inside the block; the program's own for an empty one."""
+    return torch.compiler.set_stance(stance) if stance else contextlib.nullcontext()
+
+
+def stances_of_calls(stance: str) -> tuple[str, ...]:
+    """One for each call of a target. What recompiles is seen once something is compiled: the call before has no stance."""
+    if stance in ONCE_COMPILED:
+        return ("", stance)
+    return (stance, stance) if stance in SECOND_CALL else (stance,)
+
+
+_WHY = {
+    "force_eager": "the stance force_eager runs everything in Python",
+    "eager_on_recompile": "the stance eager_on_recompile uses what is compiled already, and nothing was when it was set",
+    "eager_then_compile": "the stance eager_then_compile runs the first call in Python, and there was no second one",
+}
+
+
+def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
+    """What of the options in force kept torch from compiling, and where it was set; empty: none did."""
+    for option in options:
+        stance = option.value.strip('"') if option.name == STANCE else ""
+        if stance in _WHY:
+            return f"{_WHY[stance]} ({_set_by(option)})"
+        if option.name == "compile.disable" and option.value == "true":
+            return f"torch.compile was called with disable=True for {option.function} ({_set_by(option)})"
+        if option.name == "dynamo.disable" and option.value == "true":
+            return f"torch._dynamo.config.disable is true ({_set_by(option)})"
+    return ""
+
+
+def compiled_functions(options: Sequence[OptionInForce]) -> list[str]:
+    """Names of what the program gave to torch.compile, each once."""
+    return list(dict.fromkeys(one.function for one in options if one.name.startswith("compile.") and one.function))
+
+
+def _set_by(option: OptionInForce) -> str:
+    if option.file:
+        return f"set at {option.file}:{option.line}"
+    if option.variable:
+        return f"set by the environment variable {option.variable}"
+    return "set by the program" if option.set_by == "program" else "asked for with an option of fx-explorer"

@@ -1,0 +1,1 @@
+"""Whether a changed program does what the original does."""

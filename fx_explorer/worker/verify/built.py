@@ -1,0 +1,122 @@
+"""The changed program once more, with its code built and run: a graph that runs by PyTorch's own operators proves nothing of
+the kernels, where an integer overflows and a loop is made of instructions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.ending.explaining import one_line
+from fx_explorer.worker.target import calling, overlay
+from fx_explorer.worker.target.fresh_inputs import calls
+from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.target import Target, find_target
+from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.verify.observed.observing import Observer, seed
+from fx_explorer.worker.verify.observed.ways_taken import text_on_disk
+from fx_explorer.worker.verify.original import ChildProgram
+from fx_explorer.worker.verify.verifying import Original, read_result, recompiling_often
+
+LONGEST_S = 200.0
+"""What building may take, C++ compiler and all."""
+
+
+def as_on_disk(request: CaptureRequest) -> CaptureRequest:
+    """For the original in place of the changed program: the files with the text they have, and its own options."""
+    texts = {path: text_on_disk(path) for path in request.overlay}
+    return replace(request, overlay=texts, settings=request.original_settings)
+
+
+class BuiltProgram(ChildProgram):
+    """Begins when the original has ended, beside the capture of the changed program."""
+
+    def __init__(self, place: Place, request: CaptureRequest, original: Original) -> None:
+        self._why_not = why_not_built(request)
+        self._is_begun = False
+        super().__init__(request, lambda: _built_result(place, request, read_result(original, "the original")), waits=True)
+
+    def begin(self) -> None:
+        if not self._why_not:
+            self._is_begun = True
+            super().begin()
+
+    def result(self) -> dict[str, Any]:
+        """``problem``: why it could not be run; ``failed``: how it failed; else what was seen in each call. Empty where the
+        capture itself ran all that there is."""
+        if self._why_not == _NOTHING_ELSE:
+            return {}
+        if self._why_not:
+            return {"problem": self._why_not}
+        if not self.wait_for(LONGEST_S):
+            return {"problem": f"building it took longer than {LONGEST_S:.0f} s"}
+        if self.status:
+            return {"failed": f"the process ended with status {self.status}"}
+        return read_result(self, "what the built code gave")
+
+
+_NOTHING_ELSE = "it is what was captured"
+
+
+def why_not_built(request: CaptureRequest) -> str:
+    """Empty where it can be, as far as the request tells."""
+    if request.gpu:
+        return f"it is for a GPU that is not here ({request.gpu.title})"
+    return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
+
+
+def _built_result(place: Place, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+    if "problem" in before:
+        return before
+    overlay.install(request.overlay)
+    problem = no_compiler()
+    if problem:
+        return {"problem": problem}
+    with contextlib.ExitStack() as until:
+        set_up(request, until)
+        try:
+            seed(0)
+            target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
+            return _calls(target, train, place, request, before)
+        except Exception as error:  # noqa: BLE001 - the program or the compiler may raise anything; it is told
+            return {"failed": f"it raises {one_line(error)}"}
+
+
+def _calls(target: Target, train: bool, place: Place, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+    observer = Observer(target, train, request.train is not False, users_code(place, request))
+    observer.set_state(before["state"])
+    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, calling.Silent(request))
+    first, *others = calls(target.arguments)
+    seen: list[dict[str, Any] | None] = [observer.first(compiled, first.words, first.arguments).plain()]
+    for call, one in zip(others, before["seen"][1:], strict=True):
+        if one is None or call.has_other_sizes:  # each would be built anew
+            observer.leave_out()
+            seen.append(None)
+        else:
+            seen.append(observer.again(compiled, call.words, call.arguments, going_on=call.goes_on).plain())
+    return {"seen": seen, "names": observer.names_at_first}
+
+
+def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
+    """Options as the request has them, and random numbers as PyTorch's own operators draw them."""
+    from torch._inductor import config
+
+    if request.settings:
+        from fx_explorer.capture.options.settings import apply
+
+        apply(request.settings)
+    until.enter_context(recompiling_often())
+    until.enter_context(config.patch(fallback_random=True, compile_threads=1))
+
+
+def no_compiler() -> str:
+    """Why nothing can be built; empty when it can be."""
+    from torch._inductor import cpp_builder
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except Exception as error:  # noqa: BLE001 - InvalidCxxCompiler; it has moved between releases
+        return f"there is no C++ compiler ({one_line(error)})"
+    return ""

@@ -1,0 +1,325 @@
+"""Two programs' observations side by side: what is equal, and where they differ, in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fx_explorer.model import Verification
+from fx_explorer.worker.verify.observed import identity
+from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
+from fx_explorer.worker.verify.observed.outside import READS
+from fx_explorer.worker.verify.observed.process_state import OF_PROCESS
+from fx_explorer.worker.verify.observed.reachable import UNCHANGED
+
+MAX_DIFFERENCES = 12
+
+_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.float64: (1e-9, 1e-9),
+    torch.complex128: (1e-9, 1e-9),
+}
+"""(relative, absolute), as torch.testing.assert_close has them, but for 64 bits: what it allows there hides a number that was
+one of 32 bits on its way. Other dtypes have to be equal."""
+
+BUILT_FACTOR = 20.0
+"""Built kernels compute in another order than PyTorch's own operators."""
+
+IN_BUILT_CODE = " in the built code"
+
+_LEAST: dict[torch.dtype, float] = {
+    torch.float32: 1e-7,
+    torch.complex64: 1e-7,
+    torch.float64: 1e-12,
+    torch.complex128: 1e-12,
+}
+"""What rounding leaves where larger numbers cancel each other out."""
+
+
+@dataclass
+class Comparison:
+    """``is_built``: the changed program ran as code that was built, which computes in another order than PyTorch's own
+    operators, and raises errors of its own. ``ignored``: globals that only the changed program has, by the change itself.
+    """
+
+    is_built: bool = False
+    ignored: frozenset[str] = frozenset()
+    known: frozenset[str] | None = None
+    """Globals of the original, where that is known: what else the changed program has is the change's, or Dynamo's."""
+    at_first: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
+    compared: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+    largest: float = 0.0
+    where: str = ""
+    lost: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    moved: str = ""
+    other_messages: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+    not_tried: list[str] = field(default_factory=list)
+    is_run_built: bool = False
+    """Whether the changed program was compared with its code built too."""
+
+    def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Compare two calls with the same inputs (``Observation.plain()``)."""
+        call = f"with {original['call']}{IN_BUILT_CODE if self.is_built else ''}"
+        self._add_lines(original["printed"], changed["printed"])
+        self._add_errors(original, changed)
+        self._add_effects(original["effects"], changed["effects"], call)
+        if not self._ended_alike(original, changed, call):
+            return
+        self._add_values(original["values"], changed["values"], call)
+        before, after = _all_facts(original), _all_facts(changed)
+        both = before.keys() & after.keys()
+        self.differences += [f"{told}, {call}" for told in identity.differences(original, changed, both)]
+        self._add_facts(before, after, call)
+        for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
+            if not self._is_ignored(name):
+                self._leave_out(f"{what} of {name}")
+
+    def _leave_out(self, what: str) -> None:
+        if what not in self.not_compared:
+            self.not_compared.append(what)
+
+    def _ended_alike(self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str) -> bool:
+        """Whether there is more to compare."""
+        if not (original["raised"] or changed["raised"]):
+            return True
+        self.compared["exception"] += 1
+        both = original["raised"] and changed["raised"]
+        if both and (self.is_built or _fails_as_an_operator(original["raised"], changed["raised"])):
+            return False
+        if original["raised"] != changed["raised"]:
+            self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
+            return False
+        if original["message"] and changed["message"] and original["message"] != changed["message"]:
+            told = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
+            self.other_messages.append(told)
+        return True
+
+    def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
+        found, others = _by_name(before), _by_name(after)
+        for name, (kind, value) in found.items():
+            self.compared[kind] += 1
+            if name in others:
+                told = self._told(name, kind)
+                self._add_value(self._content(name, value), self._content(name, others[name][1]), f"{told}, {call}")
+            elif not self._is_ignored(name):
+                self.differences.append(f"{self._told(name, kind)} is missing, {call}")
+        for name, (kind, _) in others.items():
+            if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
+                self.differences.append(f"{self._told(name, kind)} is new, {call}")
+
+    def _told(self, name: str, kind: str) -> str:
+        return f"{name} after the call" if kind == "input" else name
+
+    def _content(self, name: str, value: Any) -> Any:
+        return self.at_first.get(name, value) if isinstance(value, str) and value == UNCHANGED else value
+
+    def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any], call: str) -> None:
+        for name, facts in before.items():
+            others = after.get(name)
+            if others is None:
+                if not self._is_ignored(name):
+                    self.differences.append(f"{name} ({facts['type']}) is missing, {call}")
+                continue
+            for what in ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys():
+                one, other = facts.get(what), others.get(what)
+                if one != other:
+                    self.differences.append(f"{name}, {call}: its {what} was {one} and is {other}")
+        for name, facts in after.items():
+            if name not in before and not self._is_ignored(name) and not self._may_be_new(name):
+                self.differences.append(f"{name} ({facts['type']}) is new, {call}")
+
+    def _is_ignored(self, name: str) -> bool:
+        own_name = name.removeprefix("the gradient of ")
+        return any(own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'")) for root in self.ignored)
+
+    def _may_be_new(self, name: str) -> bool:
+        if name in _SET_BY_INDUCTOR or name.startswith(OF_PROCESS):
+            return True
+        found = _GLOBAL.match(name.removeprefix("the gradient of "))
+        return self.known is not None and found is not None and not self.known & {found[0], found["of_main"]}
+
+    def _add_effects(self, before: Sequence[str], after: Sequence[str], call: str) -> None:
+        """What both do in the same order is told, since what it writes is not read. A file that is read less often is named:
+        it may say something else by then."""
+        for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
+            self._leave_out(f"what {effect.removeprefix(READS)} says later, which is no longer read in each call")
+        before, after = ([one for one in effects if not _only_reads(one)] for effects in (before, after))
+        if before != after:
+            gone, new = (next(iter((one - other).elements()), "") for one, other in _both_ways(before, after))
+            told = f"it no longer {gone}" if gone else f"it {new} in addition" if new else "it reaches outside in another order"
+            self.differences.append(f"{told}, {call}")
+        for effect in dict.fromkeys(before):
+            self._leave_out(f"what follows when the program {effect}")
+
+    def _add_errors(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Torch writes there too when it compiles: what is new need not be the program's."""
+        self.compared["line on stderr"] += len(original["errors"])
+        self.lost += (Counter(original["errors"]) - Counter(changed["errors"])).elements()
+
+    def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
+        self.compared["printed line"] += len(before)
+        self.lost += (Counter(before) - Counter(after)).elements()
+        self.new += (Counter(after) - Counter(before)).elements()
+        if not self.moved and Counter(after) == Counter(before):
+            self.moved = next((line for line, other in zip(after, before, strict=True) if line != other), "")
+
+    def _add_value(self, before: Any, after: Any, where: str) -> None:
+        if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
+            difference, told = self._tensors(before, after)
+            if difference > self.largest:
+                self.largest, self.where = difference, where
+        else:
+            told = "" if _same(before, after) else f"was {_short(before)} and is {_short(after)}"
+        if told:
+            self.differences.append(f"{where}: {told}")
+
+    def _tensors(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, str]:
+        """(largest absolute difference, what differs in words)."""
+        for what, one, other in (("shape", _shape(before), _shape(after)), ("dtype", before.dtype, after.dtype)):
+            if one != other:
+                return 0.0, f"its {what} was {one} and is {other}"
+        difference = _largest_difference(before, after)
+        relative, absolute = self._tolerances(before, after)
+        if not torch.allclose(after, before, rtol=relative, atol=absolute, equal_nan=True):
+            return difference, f"differs by up to {difference:.3g}"
+        return difference, "" if self.is_built or _signs_of_zeros(before, after) else "a zero has another sign"
+
+    def _tolerances(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, float]:
+        """(relative, absolute): the absolute one is for elements that are small beside the others, not for all of a tensor."""
+        relative, absolute = _TOLERANCES.get(before.dtype, (0.0, 0.0))
+        if self.is_built:
+            return BUILT_FACTOR * relative, BUILT_FACTOR * absolute
+        return relative, max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))
+
+    def row(self, calls: Sequence[str]) -> Verification:
+        return Verification(
+            0,
+            is_equal=not self.differences,
+            prints_equal=not (self.lost or self.new),
+            calls=tuple(calls),
+            compared=dict(self.compared),
+            largest_difference=self.largest,
+            where=self.where,
+            differences=tuple(self.differences[:MAX_DIFFERENCES]),
+            lost_lines=tuple(self.lost[:MAX_DIFFERENCES]),
+            new_lines=tuple(self.new[:MAX_DIFFERENCES]),
+            moved_line="" if self.lost or self.new else self.moved,
+            not_compared=tuple(self.not_compared),
+            not_tried=tuple(self.not_tried),
+            other_messages=tuple(self.other_messages[:MAX_DIFFERENCES]),
+            is_built=self.is_built or self.is_run_built,
+        )
+
+
+def _fails_as_an_operator(before: str, after: str) -> bool:
+    """An operator that cannot be computed is found while compiling, in other words, whatever is changed."""
+    return before in ("RuntimeError", "IndexError") and after.endswith(WHILE_COMPILING)
+
+
+def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of plain values too, which have a type and nothing else."""
+    return {**{name: {"type": type(value).__name__} for name, (_, value) in _by_name(seen["values"]).items()}, **seen["facts"]}
+
+
+def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
+    """What the original does that no comparison shows, and what no call of it has reached."""
+    varying = [f"{what}, which is something else in each run" for what in before["hidden"] if what.endswith("()")]
+    return [*varying, *(what for what in before["hidden"] if not what.endswith("()")), *before["not reached"]]
+
+
+_GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
+"""``global NAME``, or ``global MODULE.NAME``; what is behind the name may look like the latter."""
+
+
+_SET_BY_INDUCTOR = frozenset(
+    f"os.environ[{name!r}]" for name in ("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
+)
+"""Variables that Inductor sets in its own process when it builds. Where the original has one too, the program set it."""
+
+
+def _only_reads(effect: str) -> bool:
+    return effect.startswith(READS)
+
+
+def _both_ways(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Counter[str], Counter[str]], ...]:
+    one, other = Counter(before), Counter(after)
+    return (one, other), (other, one)
+
+
+def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Name → (kind, value): an output may be a number in one program and a tensor in the other."""
+    return {name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()}
+
+
+def _ended(seen: Mapping[str, Any]) -> str:
+    return f"it raised {seen['raised']}" if seen["raised"] else "it returned"
+
+
+def _same(before: object, after: object) -> bool:
+    if isinstance(before, float) and isinstance(after, float):
+        if before == 0.0 and after == 0.0:
+            return math.copysign(1.0, before) == math.copysign(1.0, after)
+        return before == after or (math.isnan(before) and math.isnan(after)) or math.isclose(before, after, rel_tol=1e-6)
+    if isinstance(before, complex) and isinstance(after, complex):
+        return _same(before.real, after.real) and _same(before.imag, after.imag)
+    return type(before) is type(after) and before == after
+
+
+def _told_of(seen: Mapping[str, Any]) -> str:
+    return _cut(repr(seen["message"]), _MESSAGE)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {_shape(value)}"
+    return _cut("nothing" if value is None else repr(value), _SHORT)
+
+
+_SHORT, _MESSAGE = 40, 80
+"""Characters that are told of a value, and of what an exception says."""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return str(list(tensor.shape))
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """The largest magnitude of its finite elements."""
+    finite = tensor[tensor.isfinite()].abs()
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def _signs_of_zeros(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether they are alike: 1 / -0.0 is another number than 1 / 0.0."""
+    if not before.is_floating_point():
+        return True
+    zeros = (before == 0) & (after == 0)
+    return not bool((zeros & (before.signbit() != after.signbit())).any())
+
+
+def _largest_difference(before: torch.Tensor, after: torch.Tensor) -> float:
+    if before.numel() == 0:
+        return 0.0
+    wide = torch.complex128 if before.is_complex() else torch.float64
+    one, other = before.to(wide), after.to(wide)
+    apart = (one - other).abs()
+    same = (one == other) | (one.isnan() & other.isnan())
+    largest = float(torch.where(same, torch.zeros_like(apart), apart).max())
+    return math.inf if math.isnan(largest) else largest

@@ -1,0 +1,112 @@
+"""All calls of two programs side by side; and of what differs in built code, what the change makes and what Inductor does.
+
+Code that is built may differ from PyTorch's own operators whatever was changed: then the original's does too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, Comparison, told_of_hidden
+
+
+def compared(
+    before: Mapping[str, Any],
+    seen: Sequence[Mapping[str, Any] | None],
+    names: Sequence[str],
+    words: Sequence[str],
+    *,
+    is_built: bool,
+) -> Comparison:
+    """``before``: the original's result; ``seen``: what the changed program did in the same calls, None where it was not
+    called; ``names``: its globals at first; ``words``: what the calls are made with."""
+    state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
+    known = frozenset(before["names"])
+    comparison = Comparison(is_built, frozenset(names) - known, known, state)
+    for one, other in zip(before["seen"], seen, strict=False):
+        if one and other:
+            comparison.add(one, other)
+    for position, call in enumerate(before["seen"]):
+        if call is None:
+            comparison.not_tried.append(f"a call with {words[position]}, which the original did not end in time")
+        elif seen[position] is None:
+            comparison.not_tried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
+    comparison.not_compared += told_of_hidden(before)
+    return comparison
+
+
+def add_built(
+    comparison: Comparison,
+    before: Mapping[str, Any],
+    result: Mapping[str, Any],
+    words: Sequence[str],
+    build_original: Callable[[], Mapping[str, Any]],
+) -> None:
+    """``result``: of the changed program, built (``BuiltProgram.result``). ``build_original``: the same of the original, which
+    takes as long as a compile, and is asked where there is a difference."""
+    if "problem" in result:
+        comparison.not_compared.append(f"what the built code computes: {result['problem']}")
+    elif "failed" in result:
+        _add_failed(comparison, result["failed"], build_original())
+    elif result:
+        other = compared(before, result["seen"], result["names"], words, is_built=True)
+        if len(list(filter(None, result["seen"]))) < len(list(filter(None, before["seen"]))):
+            comparison.not_tried.append("other sizes with the code built")
+        comparison.is_run_built = True
+        if other.differences:
+            _add_differences(comparison, before, result, other.differences, build_original(), words)
+
+
+def _add_failed(comparison: Comparison, failed: str, original: Mapping[str, Any]) -> None:
+    if original.get("failed") == failed:
+        comparison.not_compared.append(f"what the built code computes: {failed}, and so it does with the code of the original")
+        return
+    comparison.differences.append(f"{failed}, in the built code{_why_not_told(original) or '; that of the original does not'}")
+
+
+def _why_not_told(original: Mapping[str, Any]) -> str:
+    """Why nothing is known of the original's built code; empty when something is."""
+    if "seen" in original:
+        return ""
+    return f" (whether that of the original differs too is not known: {original.get('failed') or original['problem']})"
+
+
+def _add_differences(
+    comparison: Comparison,
+    before: Mapping[str, Any],
+    result: Mapping[str, Any],
+    differences: Sequence[str],
+    original: Mapping[str, Any],
+    words: Sequence[str],
+) -> None:
+    """``differences``: between the original, run by PyTorch's own operators, and the changed program, built."""
+    unknown = _why_not_told(original)
+    if unknown:
+        comparison.differences += [f"{told}{unknown}" for told in differences]
+        return
+    by_inductor = _places(compared(before, original["seen"], original["names"], words, is_built=True).differences)
+    built_before = {**before, "seen": original["seen"]}
+    by_change = _places(compared(built_before, result["seen"], result["names"], words, is_built=True).differences)
+    by_inductor_alone = []
+    for told in differences:
+        if _place(told) not in by_inductor:
+            comparison.differences.append(f"{told}; that of the original does not")
+        elif _place(told) in by_change:
+            comparison.differences.append(f"{told}; that of the original differs too, in another way")
+        else:
+            by_inductor_alone.append(told)
+    if by_inductor_alone:
+        comparison.is_run_built = False  # it was, and is not equal
+        first, *others = by_inductor_alone
+        more = f", and {len(others)} more" if others else ""
+        comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
+
+
+def _places(differences: Sequence[str]) -> set[str]:
+    return {_place(told) for told in differences}
+
+
+def _place(told: str) -> str:
+    """Of "the output, with zeros in the built code: differs by up to 3" the value and the call."""
+    return told.partition(IN_BUILT_CODE)[0]

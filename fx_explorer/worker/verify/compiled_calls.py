@@ -1,0 +1,100 @@
+"""What the outermost calls of compiled functions return, while a script runs: kept, to be held against another run of it.
+
+Hook: ``torch._dynamo.eval_frame.OptimizeContext.__call__``, which makes every function that ``torch.compile`` gives out, also
+when the stance is to run it eagerly. The program gets the same values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import MissingInTorch, part
+from fx_explorer.worker.verify.observed.reachable import Walk
+
+MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
+"""Of what is kept; later calls are only counted."""
+
+
+class CompiledCalls:
+    def __init__(self) -> None:
+        self.returned: dict[str, dict[str, Any]] = {}
+        """Function → ``the output of call 1 of f`` → value."""
+        self.identities: dict[str, list[dict[str, Any]]] = {}
+        """Function → for each call facts, and what is one object or shares memory, as in ``Reached``."""
+        self.counts: Counter[str] = Counter()
+        """Function → how often it was called."""
+        self.problem = ""
+        """Why nothing was kept."""
+        self._bytes = 0
+        self._inside = threading.local()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """What is compiled inside the block is watched for good."""
+        try:
+            context, skip = (part("torch._dynamo.eval_frame", name) for name in ("OptimizeContext", "skip_code"))
+        except MissingInTorch as missing:
+            self.problem = str(missing)
+            yield
+            return
+
+        def make(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+            def compiled(self_: Any, function: Any) -> Any:
+                made = original(self_, function)
+                if isinstance(made, torch.nn.Module) or inspect.isclass(made):
+                    return made  # what they are called through comes here too
+                return self._watched(made, _name(function), skip)
+
+            return compiled
+
+        with patched(context, "__call__", make):
+            yield
+
+    def _watched(self, function: Callable[..., Any], name: str, skip: Callable[[Any], None]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self._inside, "call", False):
+                return function(*args, **kwargs)
+            self._inside.call = True
+            try:
+                output = function(*args, **kwargs)
+            finally:
+                self._inside.call = False
+            self._keep(name, (args, kwargs), output)
+            return output
+
+        skip(called.__code__)  # compiled code may call it, and Dynamo looks at every frame
+        return functools.wraps(function)(called)
+
+    def _keep(self, name: str, arguments: object, output: object) -> None:
+        """The output's values; and of which input it is a part, or whether it is one."""
+        self.counts[name] += 1
+        if sum(self.counts.values()) > MOST_CALLS or self._bytes > MOST_BYTES:
+            return
+        call = f"call {self.counts[name]} of {name}"
+        walk = Walk(lambda path: False)
+        walk.add("input", f"the arguments of {call}", arguments)
+        walk.add("output", f"the output of {call}", output)
+        reached = walk.reached()
+        values = reached.values.get("output", {})
+        self._bytes += sum(value.nbytes for value in values.values() if isinstance(value, torch.Tensor))
+        self.returned.setdefault(name, {}).update(values)
+        self.identities.setdefault(name, []).append(
+            {"facts": reached.facts, "same": reached.same, "overlapping": reached.overlapping}
+        )
+
+
+def _name(function: Any) -> str:
+    """Of a module's method the module's class."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        return type(owner).__name__
+    return str(getattr(function, "__qualname__", type(function).__name__))

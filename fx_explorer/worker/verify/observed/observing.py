@@ -1,0 +1,259 @@
+"""One call of a program, and everything it did that can be seen from outside, as plain values that another process can read."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fx_explorer.worker.target.inputs import Arguments, tensors
+from fx_explorer.worker.target.target import Target
+from fx_explorer.worker.users_code import UsersCode
+from fx_explorer.worker.verify.observed.outside import Outward
+from fx_explorer.worker.verify.observed.printed import Written, printed
+from fx_explorer.worker.verify.observed.process_state import ProcessState
+from fx_explorer.worker.verify.observed.reachable import Reached, Walk
+from fx_explorer.worker.verify.observed.settings_of_process import settings_of_process
+
+
+@dataclass
+class Observation:
+    """``reached``: what the call left behind, of these kinds: ``output``, ``gradient``, ``state``, ``input``, ``global``,
+    ``environment``, ``setting``."""
+
+    call: str
+    reached: Reached = field(default_factory=Reached)
+    written: Written = field(default_factory=Written)
+    raised: str = ""
+    """Type of the exception; empty when it returned."""
+    message: str = ""
+    effects: list[str] = field(default_factory=list)
+    """What reached outside the process, in order: files opened for writing, processes started …"""
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "call": self.call,
+            **vars(self.reached),
+            "printed": self.written.lines,
+            "errors": self.written.errors,
+            "raised": self.raised,
+            "message": self.message,
+            "effects": self.effects,
+        }
+
+
+def seed(number: int) -> None:
+    """Every source of random numbers a model is likely to use."""
+    torch.manual_seed(number)
+    random.seed(number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number)
+
+
+class Observer:
+    """Calls one program again and again, each time from the same parameters and buffers."""
+
+    def __init__(
+        self,
+        target: Target,
+        train: bool,
+        grad: bool,
+        code: UsersCode,
+        watch: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """``watch``: entered around each call."""
+        self.target = target
+        self._watch = watch
+        self._outward = Outward()
+        self._train = train
+        self._grad = grad
+        self._code = code
+        self._networks = _networks(target, code.modules())
+        self._environment = dict(os.environ)
+        self._process = ProcessState()
+        self._calls = 0
+        self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
+        """What every call begins with."""
+        self.names_at_first = sorted(set(names_of(code.modules(), self._module)))
+        """Of all globals and what their classes consist of, before the first call."""
+
+    @property
+    def _module(self) -> str:
+        """The one that the target is of: its globals are told without its name."""
+        return str(self.target.scope.get("__name__", ""))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers, also those that a state_dict leaves out."""
+        return {
+            f"{prefix}{name}": tensor.detach()
+            for prefix, network in self._networks.items()
+            for name, tensor in [*network.named_parameters(), *network.named_buffers()]
+        }
+
+    def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
+        """For what both have; what one lacks shows in the comparison."""
+        self.state_at_first = {name: state.get(name, tensor) for name, tensor in self.state_at_first.items()}
+
+    def first(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
+        """Call and look. What it raises goes on to the caller."""
+        seen = Observation(call)
+        self._restore()
+        with self._outward.heard(seen.effects), printed(seen.written, self._code.has):
+            output = self._call(function, arguments)
+        seen.reached = self._look(arguments, {"the output": output})
+        return seen
+
+    def again(self, function: Callable[..., Any], call: str, arguments: Arguments, *, going_on: bool = False) -> Observation:
+        """The same; what it raises is one of the things seen. ``going_on``: from the state that the call before has left."""
+        seen = Observation(call)
+        self._restore(with_state=not going_on)
+        output: dict[str, Any] = {}
+        try:
+            with self._outward.heard(seen.effects), printed(seen.written, self._code.has):
+                output["the output"] = self._call(function, arguments)
+        except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
+            seen.raised, seen.message = raised(error)
+        seen.reached = self._look(arguments, output)
+        return seen
+
+    def leave_out(self) -> None:
+        """A call that is not made here: the ones behind it have the seeds they would have had."""
+        self._calls += 1
+
+    def _restore(self, *, with_state: bool = True) -> None:
+        """A seed of its own for each call: a random number that was drawn once and kept must not look right."""
+        self._calls += 1
+        seed(self._calls)
+        if not with_state:
+            return
+        for _, parameter in self._parameters():
+            parameter.grad = None
+        with torch.no_grad():
+            for name, tensor in self.state().items():
+                if name in self.state_at_first and tensor.shape == self.state_at_first[name].shape:
+                    tensor.copy_(self.state_at_first[name])
+
+    def _call(self, function: Callable[..., Any], arguments: Arguments) -> object:
+        with self._watch(), nullcontext() if self._grad else torch.no_grad():
+            output = function(*arguments.args, **arguments.keywords)
+        with torch.enable_grad():  # the call may have left it off
+            loss = weighted_loss(output) if self._train else None
+            if loss is not None:
+                loss.backward()
+        return output
+
+    def _look(self, arguments: Arguments, output: Mapping[str, object]) -> Reached:
+        at_first = {id(tensor): self.state_at_first.get(name) for name, tensor in self._parameters_and_buffers()}
+        walk = Walk(self._code.has, {one: value for one, value in at_first.items() if value is not None})
+        for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:
+            walk.add("input", f"input {name}", value)
+        for name, value in self._roots():
+            walk.add("state", name, value)
+        for kind, name, value in globals_of(self._code.modules(), self._module):
+            walk.add(kind, name, value)
+        for name, value in output.items():
+            walk.add("output", name, value)
+        for name, value in os.environ.items():
+            if self._environment.get(name) != value:
+                walk.add("environment", f"os.environ[{name!r}]", value)
+        for name, value in {**settings_of_process(), **self._process.changes()}.items():
+            walk.add("setting", name, value)
+        return walk.reached()
+
+    def _roots(self) -> Iterator[tuple[str, object]]:
+        called = self.target.callable
+        owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
+        if isinstance(owner, torch.nn.Module):
+            yield "", owner
+        elif owner is not None:
+            yield "self", owner
+        if not isinstance(called, torch.nn.Module):
+            yield self.target.name, getattr(called, "__func__", called)
+
+    def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for prefix, network in self._networks.items():
+            yield from ((f"{prefix}{name}", parameter) for name, parameter in network.named_parameters())
+
+    def _parameters_and_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        yield from self._parameters()
+        for prefix, network in self._networks.items():
+            yield from ((f"{prefix}{name}", buffer) for name, buffer in network.named_buffers())
+
+
+def raised(error: BaseException) -> tuple[str, str]:
+    """(type, message). torch.compile wraps what an operation raises while it is traced: then the type that is wrapped."""
+    message = _ADDRESS.sub("0x…", str(error))
+    if type(error).__module__ not in ("torch._dynamo.exc", "torch._inductor.exc"):
+        return type(error).__name__, message
+    wrapped = _WRAPPED.search(message)
+    named = _NAMED_FIRST.match(message)
+    if wrapped:
+        return wrapped["type"], ""
+    return f"{named['type'] if named else type(error).__name__}{WHILE_COMPILING}", ""
+
+
+WHILE_COMPILING = " while compiling"
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_WRAPPED = re.compile(r"got (?P<type>\w+)\(")
+_NAMED_FIRST = re.compile(r"(\w+: )*(?P<type>\w*(Error|Exception)): ")
+
+
+def weighted_loss(output: object) -> torch.Tensor | None:
+    """A scalar to go backward from, with a weight for each element: the plain sum of a softmax has no gradient.
+
+    The output's own ``loss`` when there is one; None when nothing has a gradient.
+    """
+    own_loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(own_loss, torch.Tensor) and own_loss.requires_grad:
+        return own_loss if own_loss.dim() == 0 else own_loss.sum()
+    parts = [_weighted(tensor) for tensor in tensors(output) if tensor.requires_grad]
+    return sum((part.to(parts[0].device) for part in parts[1:]), parts[0]) if parts else None
+
+
+def _weighted(tensor: torch.Tensor) -> torch.Tensor:
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    if real.layout != torch.strided or real.is_nested:
+        return real.sum()
+    weights = torch.linspace(0.5, 1.5, real.numel(), dtype=torch.float64).to(real.device, real.dtype)
+    return (real * weights.view(real.shape)).sum()
+
+
+def _networks(target: Target, modules: list[ModuleType]) -> dict[str, torch.nn.Module]:
+    """Prefix of its names → a network that is called: the target, or what a function may find among its globals."""
+    called = target.callable
+    owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        return {"": owner}
+    found = ((name, value) for module in modules for name, value in list(vars(module).items()))
+    return {f"{name}.": value for name, value in found if isinstance(value, torch.nn.Module)}
+
+
+def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str, str, object]]:
+    """(kind, name, value) of each global of these modules. Those of the module ``first`` are called without its name."""
+    for module in modules:
+        prefix = "" if module.__name__ == first else f"{module.__name__.rpartition('.')[2]}."
+        for name, value in list(vars(module).items()):
+            if not (name.startswith("__") and name.endswith("__")) and not _OF_DYNAMO.match(name):
+                yield ("state" if isinstance(value, torch.nn.Module) else "global"), f"global {prefix}{name}", value
+
+
+def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:
+    """Names of all globals, as ``globals_of`` has them, and of the attributes of the classes that these modules define."""
+    own = {module.__name__ for module in modules}
+    for _, name, value in globals_of(modules, first):
+        yield name
+        if isinstance(value, type) and value.__module__ in own:
+            yield from (f"{name}.{attribute}" for attribute in list(vars(value)))
+
+
+_OF_DYNAMO = re.compile(r"__(compiled_fn|resume_at|import|builtins_dict|guard)_|.*_c\d+(_\d+)?$")
+"""Globals that compiled code has put there (torch/_dynamo/output_graph.py, ``install_global``)."""

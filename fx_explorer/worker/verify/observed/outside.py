@@ -1,0 +1,192 @@
+"""What a program does outside its own values: files, processes, sockets, clocks, identities, libraries in C.
+
+None of it can be compared by looking at the program's values. What reaches outside is listed, to be held against the other
+program's list (``Outward``, by Python's audit events); what varies from run to run, or is kept out of sight, is named
+(``Hidden``, by listening to calls, which slows a program down: for the original, which runs without torch.compile).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any
+
+from fx_explorer.worker.users_code import is_users_file
+
+_REACHES_OUT = (
+    *("os.", "shutil.", "subprocess.", "socket.", "sqlite3.connect", "urllib.Request", "http.client.", "smtplib.", "ftplib."),
+    *("signal.pthread_kill", "webbrowser.open", "mmap.__new__", "tempfile.", "fcntl.", "_thread.start_new_thread", "open"),
+)
+_ONLY_LOOKS = frozenset(
+    ["os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.listxattr", "os.getxattr", "os.putenv", "os.unsetenv"]
+)
+
+
+READS = "reads "
+"""What an effect begins with that changes nothing outside."""
+
+
+class Outward:
+    """What the user's code does while it is heard. Python calls the hook for good: it cannot be removed, so there is one."""
+
+    _hearing: Outward | None = None
+    _is_hooked = False
+
+    @contextlib.contextmanager
+    def heard(self, found: list[str]) -> Iterator[None]:
+        if not Outward._is_hooked:
+            Outward._is_hooked = True
+            sys.addaudithook(_hear)
+        self.found = found
+        Outward._hearing = self
+        try:
+            yield
+        finally:
+            Outward._hearing = None
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    hearing = Outward._hearing
+    if hearing is None or not event.startswith(_REACHES_OUT) or event in _ONLY_LOOKS:
+        return
+    if event == "open" and not _writes(arguments) and not _is_data(arguments[0]):
+        return
+    if _is_of_the_user(sys._getframe(1)):
+        hearing.found.append(_told(event, arguments))
+
+
+def _is_data(file: object) -> bool:
+    """Whether it has a name, and is not read for the lines of a traceback or a warning; else it is a descriptor."""
+    return isinstance(file, str | bytes | os.PathLike) and not os.fsdecode(file).endswith(".py")
+
+
+def _writes(arguments: tuple[Any, ...]) -> bool:
+    _, mode, flags = (*arguments, None, None, None)[:3]
+    by_mode = isinstance(mode, str) and any(letter in mode for letter in "wax+")
+    return by_mode or (isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)))
+
+
+def _is_of_the_user(frame: types.FrameType | None) -> bool:
+    """Whether the user's code is what called, through whatever libraries, and neither the compiler nor an import: that writes
+    bytecode where there is none yet, and tries to where it may not."""
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        return False
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if any(part in path for part in _COMPILERS):
+            return False
+        if is_users_file(path) and not path.startswith("<"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+_COMPILERS = (
+    *(os.path.join("torch", part) + os.sep for part in ("_dynamo", "_inductor", "_functorch", "_logging")),
+    str(Path(__file__).resolve().parents[2]) + os.sep,
+)
+
+
+def _told(event: str, arguments: tuple[Any, ...]) -> str:
+    if event == "open":
+        return f"opens {_short(arguments[0])} for writing" if _writes(arguments) else f"{READS}{_short(arguments[0])}"
+    shown = ", ".join(_short(one) for one in arguments[:2] if not callable(one))
+    return f"calls {event}({shown})"
+
+
+def _short(value: object) -> str:
+    if not isinstance(value, str | bytes | int | float | bool | None | list | tuple | PurePath):
+        return type(value).__name__
+    text = os.fsdecode(value) if isinstance(value, bytes | PurePath) else str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+class Hidden:
+    """What the user's code asks for that is another thing in each run, or that changes what nobody can see."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, None] = {}
+        """In words, in the order in which they were first met."""
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        before = sys.getprofile()
+        sys.setprofile(self._called)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def _called(self, frame: types.FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            self._called_c(frame, argument)
+        elif event == "call" and frame.f_code.co_filename.endswith(_OF_CHANCE) and _is_called_by_the_user(frame.f_back):
+            self.found[f"{PurePath(frame.f_code.co_filename).stem}.{frame.f_code.co_name}()"] = None
+
+    def _called_c(self, frame: types.FrameType, function: Any) -> None:
+        path = frame.f_code.co_filename
+        if not _is_called_by_the_user(frame):
+            return
+        owner = getattr(function, "__self__", None)
+        of_class = owner.__name__ if isinstance(owner, type) else type(owner).__module__
+        module = getattr(function, "__module__", None) or of_class
+        name = f"{module}.{getattr(function, '__name__', '')}"
+        if name in _VARIES:
+            self.found[f"{name}()"] = None
+        elif name in _ACTS_UNSEEN or str(module).partition(".")[0] in _WHOLE_MODULES:
+            self.found[f"what {name} does outside of the program's own values"] = None
+        elif is_users_file(path) and _is_extension(str(module)):
+            self.found[f"what {name} keeps inside"] = None
+
+
+def _is_called_by_the_user(frame: types.FrameType | None) -> bool:
+    return frame is not None and is_users_file(frame.f_code.co_filename)
+
+
+def _is_extension(module: str) -> bool:
+    """A library that is written in C, and neither Python's own, nor torch or NumPy."""
+    root = module.partition(".")[0]
+    if root in sys.stdlib_module_names or root in ("torch", "numpy", "NoneType") or root not in sys.modules:
+        return False
+    file = getattr(sys.modules.get(module) or sys.modules[root], "__file__", "") or ""
+    return file.endswith((".so", ".pyd", ".dylib"))
+
+
+_VARIES = frozenset(
+    [f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")]
+    + [
+        f"time.{name}"
+        for name in ("process_time", "process_time_ns", "thread_time", "localtime", "gmtime", "ctime", "strftime")
+    ]
+    + ["datetime.now", "datetime.utcnow", "datetime.today", "date.today"]
+    + ["builtins.id", "os.urandom", "posix.urandom", "posix.getpid", "posix.getppid", "posix.times", "posix.getloadavg"]
+    + ["sys.getrefcount", "_thread.get_ident"]
+)
+"""Python's own functions that give another value in each run."""
+
+_OF_THE_PROCESS = {
+    "posix": (
+        *("write", "pwrite", "sendfile", "umask", "nice", "fork", "close", "dup2"),
+        *("sched_setaffinity", "sched_setscheduler", "sched_setparam", "setpriority"),
+    ),
+    "sys": ("setrecursionlimit", "setswitchinterval", "settrace", "setprofile"),
+    "gc": ("collect", "disable", "enable", "freeze", "unfreeze", "set_threshold", "set_debug"),
+    "_signal": ("signal", "alarm", "setitimer", "siginterrupt", "pthread_sigmask", "set_wakeup_fd"),
+    "faulthandler": ("dump_traceback_later", "cancel_dump_traceback_later"),
+    "atexit": ("register",),
+    "_locale": ("setlocale",),
+    "_thread": ("stack_size",),
+    "time": ("tzset",),
+}
+
+_ACTS_UNSEEN = frozenset(f"{module}.{name}" for module, names in _OF_THE_PROCESS.items() for name in names)
+"""Python's own functions that change what is not looked at."""
+
+_WHOLE_MODULES = frozenset(["_ctypes", "ctypes", "_socket", "select", "resource", "_posixsubprocess"])
+
+_OF_CHANCE = tuple(f"{os.sep}{name}.py" for name in ("uuid", "secrets"))
+"""Modules of Python's whose functions give another value in each run."""

@@ -1,0 +1,424 @@
+"""What an object consists of, as far as a program can see: its attributes, its elements, what it has closed over.
+
+Nothing of the user's runs for that: no property, no ``__getattr__``, no ``__iter__``. What cannot be read without is named.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import io
+import itertools
+import logging
+import pathlib
+import random
+import re
+import sys
+import threading
+import types
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fx_explorer.worker.verify.observed.plain_values import ATOMS, digest
+
+Child = tuple[str, object]
+"""(what is written behind the name of the whole, the part)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Of itself, to be compared: ``type``, ``length``."""
+    children: tuple[Child, ...] = ()
+    has_identity: bool = True
+    """Whether a program can tell it from another one that is equal."""
+    unreadable: str = ""
+    """What cannot be seen of it; empty when nothing is hidden."""
+
+
+def take_apart(value: object, is_users: Callable[[str], bool]) -> Parts:
+    """``is_users``: whether a file is the user's; functions and classes of others are not looked into."""
+    if isinstance(value, types.FunctionType):
+        return _function(value, is_users)
+    if isinstance(value, type):
+        return _class(value, is_users)
+    for kinds, read in _READERS:
+        if isinstance(value, kinds):
+            return read(value)
+    return _object(value)
+
+
+def unwrapped(value: object) -> object:
+    """The module or function that ``torch.compile`` or ``torch.compiler.disable`` was given, in place of what it made."""
+    while True:
+        namespace = _namespace(value)
+        inner = namespace.get("_torchdynamo_orig_callable")
+        if inner is None and isinstance(value, torch._dynamo.OptimizedModule):
+            inner = namespace.get("_modules", {}).get("_orig_mod")
+        if inner is None:
+            return value
+        value = inner
+
+
+def type_name(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ in ("builtins", "torch") else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def file_of(module_name: str) -> str:
+    return str(getattr(sys.modules.get(module_name), "__file__", "") or "")
+
+
+# one reader a kind of object
+
+
+def _named(value: object) -> Parts:
+    """It has a name, and no state."""
+    module = getattr(value, "__module__", None) or ""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
+    return Parts({"type": type_name(value), "name": f"{module}.{name}" if module else str(name)}, has_identity=False)
+
+
+def _written(value: object) -> Parts:
+    """Its text says all."""
+    return Parts({"type": type_name(value), "value": repr(value)}, has_identity=False)
+
+
+def _function(value: types.FunctionType, is_users: Callable[[str], bool]) -> Parts:
+    facts = {"type": "function", "name": f"{value.__module__}.{value.__qualname__}"}
+    if not is_users(value.__code__.co_filename):
+        return Parts(facts, has_identity=False)
+    return Parts(facts, (*_attributes(vars(value)), *_defaults(value), *_closure(value)), has_identity=False)
+
+
+def _defaults(value: types.FunctionType) -> Iterator[Child]:
+    defaults = value.__defaults__ or ()
+    names = value.__code__.co_varnames[: value.__code__.co_argcount][-len(defaults) :] if defaults else ()
+    yield from ((f"'s default of {name}", default) for name, default in zip(names, defaults, strict=False))
+    yield from ((f"'s default of {name}", default) for name, default in (value.__kwdefaults__ or {}).items())
+
+
+def _closure(value: types.FunctionType) -> Iterator[Child]:
+    for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not assigned yet
+            yield f"'s closure variable {name}", cell.cell_contents
+
+
+def _class(value: type, is_users: Callable[[str], bool]) -> Parts:
+    facts = {"type": "class", "name": f"{value.__module__}.{value.__qualname__}"}
+    if not is_users(file_of(value.__module__)) and value.__module__ != "__main__":
+        return Parts(facts, has_identity=False)
+    held = {name: inner for name, inner in vars(value).items() if name not in _OF_EVERY_CLASS}
+    return Parts(facts, (*_attributes(held), ("'s bases", value.__bases__)), has_identity=False)
+
+
+_OF_EVERY_CLASS = frozenset(
+    (
+        *(
+            "__dict__",
+            "__weakref__",
+            "__doc__",
+            "__module__",
+            "__annotations__",
+            "__slots__",
+            "__abstractmethods__",
+            "_abc_impl",
+        ),
+        *("__qualname__", "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "__match_args__"),
+    )
+)
+
+
+def _method(value: Any) -> Parts:
+    return Parts({"type": "method", "name": value.__name__}, ((".__self__", value.__self__),), has_identity=False)
+
+
+def _builtin(value: Any) -> Parts:
+    owner = getattr(value, "__self__", None)
+    held = () if owner is None or isinstance(owner, types.ModuleType | type) else ((".__self__", owner),)
+    return Parts(_named(value).facts, held, has_identity=False)
+
+
+def _descriptor(value: Any) -> Parts:
+    names = ("__func__", "fget", "fset", "fdel", "func")
+    held = [(f".{name}", getattr(value, name, None)) for name in names]
+    return Parts({"type": type_name(value)}, tuple(one for one in held if one[1] is not None), has_identity=False)
+
+
+def _partial(value: functools.partial[Any]) -> Parts:
+    held = ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+    return Parts({"type": type_name(value)}, (*held, *_attributes(_namespace(value))))
+
+
+def _cached(value: Any) -> Parts:
+    """What an lru_cache holds is not looked at: Dynamo calls the function itself, whatever is changed."""
+    return Parts({"type": type_name(value)}, (("", value.__wrapped__),), has_identity=False)
+
+
+def _reference(value: Any) -> Parts:
+    return Parts({"type": type_name(value)}, (("()", value()),), has_identity=False)
+
+
+def _mapping(value: Any) -> Parts:
+    items = list(value.items() if isinstance(value, types.MappingProxyType) else dict.items(value))
+    keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
+    children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
+    children += [(f".key {name}", key) for name, (key, _) in zip(keys, items, strict=True) if not _is_simple(key)]
+    factory = getattr(value, "default_factory", None)
+    facts = {"type": type_name(value), "keys": ", ".join(keys)}
+    return Parts(facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else [])))
+
+
+def key_name(key: object, position: int) -> str:
+    return repr(key) if _is_simple(key) else f"key {position}"
+
+
+def _is_simple(key: object) -> bool:
+    if isinstance(key, tuple | frozenset):
+        return all(map(_is_simple, key))
+    kinds = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+    return type(key) in kinds or (isinstance(key, enum.Enum) and "0x" not in repr(key))
+
+
+def _sequence(value: Any) -> Parts:
+    kind = next(kind for kind in (list, tuple, collections.deque) if isinstance(value, kind))
+    elements = list(kind.__iter__(value))
+    facts: dict[str, Any] = {"type": type_name(value), "length": len(elements)}
+    if isinstance(value, collections.deque):
+        facts["maxlen"] = value.maxlen
+    children = [(f"[{position}]", inner) for position, inner in enumerate(elements)]
+    return Parts(facts, (*children, *_beside(value)), has_identity=not isinstance(value, tuple))
+
+
+def _set(value: Any) -> Parts:
+    kind = set if isinstance(value, set) else frozenset
+    elements = list(kind.__iter__(value))
+    simple = sorted(repr(one) for one in elements if _is_simple(one))
+    hidden = [one for one in elements if not _is_simple(one)]
+    facts = {"type": type_name(value), "length": len(elements), "elements": ", ".join(simple)}
+    unreadable = f"{len(hidden)} objects in a set, whose order changes" if hidden else ""
+    return Parts(facts, tuple(_beside(value)), has_identity=kind is set, unreadable=unreadable)
+
+
+def _bytes_like(value: Any) -> Parts:
+    return Parts({"type": type_name(value), "content": digest(bytes(value))})
+
+
+def _buffer(value: Any) -> Parts:
+    return _closed(value) or Parts(
+        {"type": type_name(value), "position": value.tell(), "content": digest(value.getvalue())}, tuple(_beside(value))
+    )
+
+
+def _closed(value: Any) -> Parts | None:
+    return Parts({"type": type_name(value), "is closed": True}) if value.closed else None
+
+
+def _file(value: Any) -> Parts:
+    name = getattr(value, "name", None)
+    if value in (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        return Parts({"type": type_name(value), "name": str(name)})
+    position: object = None
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        position = value.tell()
+    facts = {"type": type_name(value), "name": str(name), "is closed": value.closed, "position": position}
+    return Parts(facts, unreadable=f"what is written to or read from {name}")
+
+
+def _lock(value: object) -> Parts:
+    return Parts({"type": type_name(value), "state": repr(value).lstrip("<").partition(" ")[0]})
+
+
+def _random_numbers(value: Any) -> Parts:
+    return Parts({"type": type_name(value), "state": digest(repr(value.getstate()))}, tuple(_beside(value)))
+
+
+def _torch_generator(value: torch.Generator) -> Parts:
+    return Parts({"type": type_name(value), "state": digest(value.get_state().numpy().tobytes())})
+
+
+def _generator(value: Any) -> Parts:
+    """Of one that waits in the middle of its function only the variables can be seen."""
+    frame = getattr(value, "gi_frame", None) or getattr(value, "cr_frame", None) or getattr(value, "ag_frame", None)
+    facts = {"type": type_name(value), "name": value.__qualname__, "is at its end": frame is None}
+    if frame is None:
+        return Parts(facts)
+    return Parts(facts, tuple((f"'s variable {name}", held) for name, held in frame.f_locals.items()), unreadable="its place")
+
+
+def _logger(value: logging.Logger) -> Parts:
+    """Its messages are listened to; handlers are the program's way of writing them."""
+    return Parts({"type": type_name(value), "name": value.name, "level": value.level, "disabled": value.disabled})
+
+
+def _network(value: torch.nn.Module) -> Parts:
+    """Parameters, buffers and modules by their own names; hooks by their position, since their keys count all there are."""
+    held = _namespace(value)
+    children: list[Child] = []
+    for kept in ("_parameters", "_buffers", "_modules"):
+        children += [(f".{name}", inner) for name, inner in (held.get(kept) or {}).items()]
+    for key, inner in held.items():
+        if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")) and isinstance(inner, dict):
+            children += [(f".{key}", list(inner.values()))] if inner else []
+        elif key not in _OF_EVERY_NETWORK and not _is_torchs(key):
+            children.append((f".{key}", inner))
+    return Parts({"type": type_name(value)}, tuple(children))
+
+
+_OF_EVERY_NETWORK = frozenset(["_parameters", "_buffers", "_modules", "_compiled_call_impl", "_is_torch_compile"])
+
+
+def _exception(value: BaseException) -> Parts:
+    return Parts({"type": type_name(value)}, ((".args", value.args), *_attributes(_namespace(value))))
+
+
+def _object(value: object) -> Parts:
+    kind = type(value)
+    module = kind.__module__ or ""
+    if module.startswith("torch.jit"):
+        return Parts({"type": type_name(value)}, unreadable="what TorchScript keeps")
+    if module.startswith(_TORCHS_OWN):
+        return _named(value)
+    if module == "numpy" or module.startswith("numpy."):
+        return _of_numpy(value)
+    held = (*_attributes(_namespace(value)), *_slots(value))
+    base = next(one for one in kind.__mro__ if not one.__flags__ & _MADE_BY_PYTHON)
+    if base is object and (held or kind.__flags__ & _MADE_BY_PYTHON) and _is_python_class(kind):
+        return Parts({"type": type_name(value)}, held)
+    return _reduced(value, held)
+
+
+_MADE_BY_PYTHON = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE."""
+
+_TORCHS_OWN = ("torch._", "torch.library", "torch.ops", "torch.fx", "torch.export", "torch.utils.hooks", "fx_explorer.")
+
+
+def _is_python_class(kind: type) -> bool:
+    """Extensions make classes on the heap too; those have no dictionary of a module that Python code filled."""
+    names = vars(kind)
+    return "__dict__" in names or "__slots__" in names or any(_is_python_class(base) for base in kind.__bases__)
+
+
+def _reduced(value: object, held: tuple[Child, ...]) -> Parts:
+    """As ``copy`` and ``pickle`` take it apart: iterators of Python's own, and extensions that can be pickled."""
+    facts = {"type": type_name(value)}
+    overridden = getattr(type(value), "__reduce_ex__", None) is not object.__reduce_ex__
+    if isinstance(type(value).__dict__.get("__reduce__"), types.FunctionType) or overridden:
+        return Parts(facts, held, unreadable="what it keeps inside")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of itertools
+            reduced = value.__reduce_ex__(2)
+    except Exception:  # noqa: BLE001 - it cannot be pickled, which is told
+        return Parts(facts, held, unreadable="what it keeps inside")
+    parts = reduced[1:] if isinstance(reduced, tuple) else ()
+    return Parts(facts, (*held, *((".__reduce__", one) for one in [parts] if parts)))
+
+
+def _of_numpy(value: Any) -> Parts:
+    numpy = sys.modules["numpy"]
+    if isinstance(value, numpy.ndarray):
+        return _array(value)
+    if isinstance(value, numpy.generic):
+        held = () if isinstance(value, ATOMS) else ((".item()", value.item()),)
+        return Parts({"type": type_name(value), "dtype": str(value.dtype)}, held, has_identity=False)
+    if isinstance(value, numpy.random.Generator):
+        return Parts({"type": type_name(value), "state": digest(repr(value.bit_generator.state))})
+    if isinstance(value, numpy.random.RandomState):
+        return Parts({"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))})
+    return _written(value) if isinstance(value, numpy.dtype) else _named(value)
+
+
+def _array(value: Any) -> Parts:
+    facts = {"type": type_name(value), "dtype": str(value.dtype), "shape": str(value.shape), "writable": value.flags.writeable}
+    if value.dtype.hasobject:
+        return Parts(facts, ((".tolist()", value.tolist()),))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it may not be written to, and is not
+            return Parts(facts, ((".content", torch.from_numpy(value)),))
+    except (TypeError, ValueError):
+        return Parts({**facts, "content": digest(value.tobytes())})
+
+
+# attributes
+
+
+def _namespace(value: object) -> dict[str, Any]:
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _attributes(namespace: Mapping[str, Any]) -> tuple[Child, ...]:
+    """Private ones too."""
+    return tuple((f".{name}", held) for name, held in list(namespace.items()) if not _is_torchs(str(name)))
+
+
+def _is_torchs(name: str) -> bool:
+    """What torch notes on objects of others."""
+    return name.startswith(("_torchdynamo", "_dynamo", "__wrapped__", "_torch_", "_is_torch_compile", "__compiled_fn"))
+
+
+def _slots(value: object) -> tuple[Child, ...]:
+    """Each that has a value, read without the class's own ``__getattribute__``."""
+    found: list[Child] = []
+    for kind in type(value).__mro__:
+        for name, slot in vars(kind).items():
+            if isinstance(slot, types.MemberDescriptorType) and not (name.startswith("__") and name.endswith("__")):
+                with contextlib.suppress(AttributeError):
+                    found.append((f".{name}", slot.__get__(value)))
+    return tuple(found)
+
+
+def _beside(value: object) -> Iterator[Child]:
+    """What a subclass of a container has besides its elements."""
+    if not isinstance(value, collections.OrderedDict | collections.defaultdict) or type(value).__module__ != "collections":
+        yield from _attributes(_namespace(value))
+        yield from _slots(value) if not isinstance(value, functools.partial) else ()
+
+
+_READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], Parts]], ...] = (
+    ((types.ModuleType,), _named),
+    ((types.MethodType,), _method),
+    ((types.BuiltinFunctionType, types.MethodWrapperType), _builtin),
+    ((types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.CodeType), _named),
+    ((types.MemberDescriptorType, types.GetSetDescriptorType), _named),
+    ((property, staticmethod, classmethod, functools.cached_property), _descriptor),
+    ((functools.partial,), _partial),
+    ((functools._lru_cache_wrapper,), _cached),
+    ((weakref.ref, weakref.WeakMethod), _reference),
+    ((torch.nn.Module,), _network),
+    ((torch.Generator,), _torch_generator),
+    ((torch.dtype, torch.device, torch.layout, torch.memory_format), _written),
+    ((enum.Enum,), _written),
+    ((dict, types.MappingProxyType), _mapping),
+    ((list, tuple, collections.deque), _sequence),
+    ((set, frozenset), _set),
+    ((bytearray, memoryview, array.array), _bytes_like),
+    ((io.StringIO, io.BytesIO), _buffer),
+    ((io.IOBase,), _file),
+    ((random.Random,), _random_numbers),
+    ((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType), _generator),
+    ((logging.Logger, logging.LoggerAdapter), lambda value: _logger(getattr(value, "logger", value))),
+    ((BaseException,), _exception),
+    ((type(threading.Lock()), type(threading.RLock())), _lock),
+    ((range, slice, re.Pattern, uuid.UUID, pathlib.PurePath, decimal.Decimal, fractions.Fraction), _written),
+    ((datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, type(...), type(NotImplemented)), _written),
+    ((itertools.count, types.UnionType, types.GenericAlias), _written),
+)

@@ -1,0 +1,263 @@
+"""Holding a changed script against the one on disk: the original runs first, in a child process and without torch.compile.
+
+Compared is what two runs of a script have in common: how it ends, what it prints, what the outermost compiled calls return, and
+all that can be reached from its globals when it has ended. Torch is imported by the script: until then nothing here needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from fx_explorer.model import CaptureRequest, Verification
+from fx_explorer.worker.ending import ending
+from fx_explorer.worker.on_import import after_import
+from fx_explorer.worker.target import loading, overlay
+from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.users_code import UsersCode, is_users_file
+from fx_explorer.worker.verify.observed.outside import Hidden, Outward
+from fx_explorer.worker.verify.observed.printed import Written, printed
+from fx_explorer.worker.verify.observed.ways_taken import WaysTaken, text_on_disk
+from fx_explorer.worker.verify.original import ChildProgram
+
+if TYPE_CHECKING:
+    from fx_explorer.worker.verify.comparing import Comparison
+    from fx_explorer.worker.verify.compiled_calls import CompiledCalls
+
+OWN_INPUTS = "the script's own inputs"
+
+_NOT_TOLD = " (that of the original was not built: it may differ too)"
+
+
+class ScriptRun:
+    """One run of the script, seen from outside."""
+
+    def __init__(self, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
+        """``watch``: entered around the run."""
+        self._calls: CompiledCalls | None = None
+        self._watch = watch
+        self._outward = Outward()
+        self._effects: list[str] = []
+        self._written = Written()
+        self._status = 0
+        self._raised, self._message = "", ""
+
+    def begin(self, until: contextlib.ExitStack) -> None:
+        """When torch has been imported."""
+        from fx_explorer.worker.verify.compiled_calls import CompiledCalls
+        from fx_explorer.worker.verify.observed.observing import seed
+
+        seed(0)
+        self._calls = CompiledCalls()
+        until.enter_context(self._calls.watched())
+
+    def run(self, script: Callable[[], None]) -> None:
+        """What it raises goes on to the caller."""
+        try:
+            with self._outward.heard(self._effects), printed(self._written, is_users_file), self._watch():
+                script()
+        except SystemExit as leaving:
+            self._status = ending.status(leaving)
+            raise
+        except Exception as error:
+            self._raised, self._message = type(error).__name__, str(error)
+            raise
+
+    def plain(self) -> dict[str, Any]:
+        calls = self._calls
+        reached = _globals()
+        reached["values"]["exit status"] = {"the exit status": self._status}
+        return {
+            "call": OWN_INPUTS,
+            **reached,
+            "printed": self._written.lines,
+            "errors": self._written.errors,
+            "effects": self._effects,
+            "raised": self._raised,
+            "message": self._message,
+            "returned": calls.returned if calls else {},
+            "identities": calls.identities if calls else {},
+            "counts": dict(calls.counts) if calls else {},
+            "problem": calls.problem if calls else "",
+        }
+
+
+class OriginalScript(ChildProgram):
+    """The script as its file has it. To be waited for: two runs at a time could be in each other's way, in files say."""
+
+    def __init__(self, place: Place, request: CaptureRequest) -> None:
+        super().__init__(request, lambda: _original_result(place, request))
+
+    def compared_with(self, changed: ScriptRun, built: BuiltScript) -> Verification:
+        import torch
+
+        from fx_explorer.worker.verify.verifying import nothing_compared
+
+        if self.status:
+            return nothing_compared(f"the original script ended its process with status {self.status}")
+        try:
+            before = torch.load(self.file, weights_only=True)
+        except Exception as error:  # noqa: BLE001 - ours; the changed script must not be blamed
+            return nothing_compared(f"what the original script gave cannot be read: {error}")
+        comparison = compared(before, changed.plain(), built.new_names)
+        built.compare(before, comparison)
+        return comparison.row(())
+
+
+class BuiltScript(ChildProgram):
+    """The changed script once more, with the code built that is generated for it, when the others have ended."""
+
+    def __init__(self, place: Place, request: CaptureRequest) -> None:
+        self.new_names = frozenset(_new_names(request.overlay))
+        self._request = request
+        self.is_needed = False
+        """Whether there is code that has not been run."""
+        super().__init__(request, lambda: _built_result(place, request), waits=True)
+
+    def compare(self, before: Mapping[str, Any], comparison: Comparison) -> None:
+        import torch
+
+        from fx_explorer.worker.verify.built import LONGEST_S
+
+        if not self.is_needed or comparison.differences:
+            return
+        if self._request.gpu:
+            comparison.not_compared.append(
+                f"what the built code computes: it is for a GPU that is not here ({self._request.gpu.title})"
+            )
+            return
+        self.begin()
+        if not self.wait_for(LONGEST_S):
+            comparison.not_compared.append(f"what the built code computes: it took longer than {LONGEST_S:.0f} s")
+        elif self.status:
+            comparison.differences.append(f"the process ended with status {self.status}, in the built code{_NOT_TOLD}")
+        else:
+            result = torch.load(self.file, weights_only=True)
+            if result.get("unbuilt"):
+                comparison.not_compared.append(f"what the built code computes: {result['unbuilt']}")
+                return
+            built = compared(before, result, self.new_names, is_built=True)
+            comparison.differences += [f"{told}{_NOT_TOLD}" for told in built.differences]
+            comparison.is_run_built = True
+
+
+def _new_names(changes: Mapping[str, str]) -> Iterator[str]:
+    """Globals that the changed files have by the change itself."""
+    for path, text in changes.items():
+        yield from (f"global {name}" for name in loading.names_bound(text) - loading.names_bound(text_on_disk(path)))
+
+
+def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+    hidden, ways = Hidden(), WaysTaken(request.overlay)
+
+    @contextlib.contextmanager
+    def watched() -> Iterator[None]:
+        with hidden.watched(), ways.watched():
+            yield
+
+    seen = ScriptRun(watched)
+    with contextlib.ExitStack() as until:
+        after_import("torch", lambda: _run_eagerly(seen, until))
+        _run_to_its_end(seen, place, request)
+    return {**seen.plain(), "hidden": list(hidden.found), "not reached": ways.not_taken()}
+
+
+def _built_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+    seen, problems = ScriptRun(), []
+    overlay.install(request.overlay)
+    with contextlib.ExitStack() as until:
+        after_import("torch", lambda: problems.append(_run_built(seen, request, until)))
+        _run_to_its_end(seen, place, request)
+    return {**seen.plain(), "hidden": [], "not reached": [], "unbuilt": "".join(problems)}
+
+
+def _run_to_its_end(seen: ScriptRun, place: Place, request: CaptureRequest) -> None:
+    """What it prints is kept, and what it raises."""
+    assert place.file is not None
+    with contextlib.suppress(Exception, SystemExit):
+        seen.run(lambda: loading.run_script(place.file, request.target, request.arguments))  # type: ignore[arg-type]
+    import torch  # noqa: F401 - imported where the changed script is looked at, too, and globals are looked for with it
+
+
+def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitStack) -> str:
+    """Why there can be no built code."""
+    from fx_explorer.worker.verify.built import no_compiler, set_up
+
+    set_up(request, until)
+    seen.begin(until)
+    return no_compiler()
+
+
+def _run_eagerly(seen: ScriptRun, until: contextlib.ExitStack) -> None:
+    import torch
+
+    torch.compiler.set_stance("force_eager")
+    seen.begin(until)
+
+
+def compared(
+    before: Mapping[str, Any], after: Mapping[str, Any], new_names: frozenset[str] = frozenset(), *, is_built: bool = False
+) -> Comparison:
+    """Calls of a function that only one of the two has are left out, and named. ``new_names``: globals of the change."""
+    from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
+
+    comparison = Comparison(is_built, new_names, frozenset(before["names"]))
+    both = {name for name in before["counts"] if name in after["counts"]}
+    one, other = (_with_outputs(run, both) for run in (before, after))
+    one["values"]["called"], other["values"]["called"] = (
+        {f"the number of calls of {name}": run["counts"][name] for name in both} for run in (before, after)
+    )
+    comparison.add(one, other)
+    comparison.not_compared += [*_left_out(before, after, both), *told_of_hidden(before)]
+    return comparison
+
+
+def _with_outputs(run: Mapping[str, Any], functions: set[str]) -> dict[str, Any]:
+    """What these functions returned is compared as what the script has left behind is."""
+    calls = [call for name in sorted(functions) for call in run["identities"].get(name, [])]
+    return {
+        **run,
+        "values": {**run["values"], "output": dict(_outputs(run, functions))},
+        "facts": {**run["facts"], **{name: facts for call in calls for name, facts in call["facts"].items()}},
+        "same": [*run["same"], *(names for call in calls for names in call["same"])],
+        "overlapping": [*run["overlapping"], *(pair for call in calls for pair in call["overlapping"])],
+    }
+
+
+def _outputs(run: Mapping[str, Any], functions: set[str]) -> Iterator[tuple[str, Any]]:
+    for name, values in run["returned"].items():
+        if name in functions:
+            yield from values.items()
+
+
+def _left_out(before: Mapping[str, Any], after: Mapping[str, Any], both: set[str]) -> Iterator[str]:
+    from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
+
+    if before["problem"] or after["problem"]:
+        yield f"what compiled calls return ({before['problem'] or after['problem']})"
+    for run, words in ((before, "the original"), (after, "the changed script")):
+        alone = ", ".join(name for name in run["counts"] if name not in both)
+        if alone:
+            yield f"calls of {alone}, which only {words} has compiled"
+    called = sum(before["counts"].values())
+    if called > MOST_CALLS:
+        yield f"compiled calls after the first {MOST_CALLS} of {called}"
+
+
+def _globals() -> dict[str, Any]:
+    """What the script leaves behind, and the names of all globals."""
+    from fx_explorer.worker.verify.observed.observing import globals_of
+    from fx_explorer.worker.verify.observed.reachable import Reached, Walk
+
+    if "torch" not in sys.modules:
+        return {**vars(Reached()), "names": []}
+    main = sys.modules["__main__"]
+    others = [module for module in UsersCode().modules() if module is not main]
+    found = list(globals_of([main, *others], "__main__"))
+    walk = Walk(is_users_file)
+    for kind, name, value in found:
+        walk.add(kind, name, value)
+    return {**vars(walk.reached()), "names": [name for _, name, _ in found]}

@@ -136,7 +136,7 @@ def _run(name: str, words: list[str]) -> int:
 
 def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:
     """Raises NotASessionError when the session that was given is why the command failed."""
-    from fx_explorer.commands.given_session import is_session
+    from fx_explorer.command_line.given_session import is_session
     from fx_explorer.session.damage import why_unreadable
 
     for name in (getattr(arguments, "target", None), getattr(arguments, "other", None)):

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.commands import doctor_checks
+from fx_explorer.command_line.doctor import checks as doctor_checks
+from fx_explorer.command_line.doctor.checks import Check, judge_torch, machine_checks, probe
 from fx_explorer.commands.doctor import closing_line, line_of
-from fx_explorer.commands.doctor_checks import Check, judge_torch, machine_checks, probe
 
 GOOD: dict[str, Any] = {
     "python": "3.11.7",

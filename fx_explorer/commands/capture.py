@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fx_explorer.commands.capture_options import add_allow_argument, add_capture_arguments, request_from
-from fx_explorer.commands.outputs import add_force_argument, session_output
+from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
+from fx_explorer.command_line.outputs import add_force_argument, session_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fx_explorer.commands.following import follow
+    from fx_explorer.command_line.following import follow
 
     output = session_output(arguments, default_output(arguments.target))
     assert output is not None

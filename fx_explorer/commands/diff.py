@@ -16,9 +16,9 @@ from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs,
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
 from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words
 from fx_explorer.analysis.words import counted
-from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
-from fx_explorer.commands.capture_options import add_capture_arguments
-from fx_explorer.commands.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
@@ -89,7 +89,7 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     """The session that is given, or one captured now. Raises ProgramError or WorkerError when it did not come to its end."""
     if is_session(side.target):
         return Path(side.target)
-    from fx_explorer.commands.capture_first import capture_first
+    from fx_explorer.command_line.capture_first import capture_first
 
     print(f"capturing {side.target}" + (f" for {side.gpu}" if side.gpu else ""), file=sys.stderr)
     ended = asyncio.run(capture_first(side, lambda _: None, path))

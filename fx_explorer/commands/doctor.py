@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from fx_explorer.commands.doctor_checks import Check, machine_checks, torch_checks
+from fx_explorer.command_line.doctor.checks import Check, machine_checks, torch_checks
 from fx_explorer.highlight import printable
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
@@ -39,14 +39,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _checks(arguments: argparse.Namespace) -> list[Check]:
     if arguments.gpu is None:
         return [*torch_checks(arguments.python), *machine_checks()]
-    from fx_explorer.commands.doctor_gpus import gpu_checks
+    from fx_explorer.command_line.doctor.gpus import gpu_checks
     from fx_explorer.gpus import find_gpu
 
     return gpu_checks(arguments.python, find_gpu(arguments.gpu))
 
 
 def _list_gpus(form: str) -> int:
-    from fx_explorer.commands.doctor_gpus import gpus_as_json, gpus_in_words
+    from fx_explorer.command_line.doctor.gpus import gpus_as_json, gpus_in_words
 
     print(gpus_as_json() if form == "json" else "\n".join(gpus_in_words()))
     return 0

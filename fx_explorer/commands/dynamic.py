@@ -7,7 +7,7 @@ import asyncio
 
 from fx_explorer.analysis.options.dynamic_ways import HEADER, advice, cells, verdict
 from fx_explorer.client.trials.dynamic_trial import TIMEOUT_S, DynamicTrial, try_dynamic
-from fx_explorer.commands.capture_options import add_capture_arguments, request_from
+from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 

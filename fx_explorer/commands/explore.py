@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.commands.capture_options import add_capture_arguments, request_from
-from fx_explorer.commands.given_session import is_session, refuse_gpu
-from fx_explorer.commands.outputs import add_force_argument, session_output
-from fx_explorer.commands.trusting import add_trust_argument
+from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
+from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.trusting import add_trust_argument
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest, Pause
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from fx_explorer.client.trials.dynamic_trial import Told as TellWay
     from fx_explorer.mending import Figures, Mend, Trial, TryMend
     from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
-    from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.step:
         raise UsageError("--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out")
-    from fx_explorer.commands.capture_first import capture_first
+    from fx_explorer.command_line.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 

@@ -13,10 +13,10 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
 from fx_explorer.analysis.kernels.launched import real_builds, was_launched
 from fx_explorer.analysis.kernels.unknown import NO_SASS_ON_AMD
-from fx_explorer.commands.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
-from fx_explorer.commands.capture_options import add_capture_arguments
-from fx_explorer.commands.given_session import add_target_argument, answer_from
-from fx_explorer.commands.trusting import COMPILES, DISASSEMBLES, MEASURES, add_trust_argument, check_trust
+from fx_explorer.command_line.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, add_trust_argument, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import LEVELS, Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -59,7 +59,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
     from fx_explorer.report.kernel_text import kernels_text
 
     if arguments.bench:
-        from fx_explorer.commands.kernel_bench import bench_text
+        from fx_explorer.command_line.kernel_bench import bench_text
 
         check_trust(reader.path, arguments, MEASURES)
         with ExitStack() as stack:

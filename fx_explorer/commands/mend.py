@@ -8,12 +8,12 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from fx_explorer.commands.capture_options import add_capture_arguments
-from fx_explorer.commands.given_session import add_target_argument, answer_from
-from fx_explorer.commands.mend_recompiles import list_recompiles, recompiles_of
-from fx_explorer.commands.mend_together import ALL, apply_together, list_together
-from fx_explorer.commands.mend_trying import Found, apply, place, told, trial
-from fx_explorer.commands.trusting import add_trust_argument
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.mend.recompiles import list_recompiles, recompiles_of
+from fx_explorer.command_line.mend.together import ALL, apply_together, list_together
+from fx_explorer.command_line.mend.trying import Found, apply, place, told, trial
+from fx_explorer.command_line.trusting import add_trust_argument
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader

@@ -10,9 +10,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fx_explorer.commands.capture_options import add_allow_argument, add_capture_arguments, option
-from fx_explorer.commands.given_session import answer_from
-from fx_explorer.commands.trusting import add_trust_argument, check_program
+from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, option
+from fx_explorer.command_line.given_session import answer_from
+from fx_explorer.command_line.trusting import add_trust_argument, check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome

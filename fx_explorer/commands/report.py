@@ -7,11 +7,11 @@ import json
 import sys
 from pathlib import Path
 
-from fx_explorer.commands.build_first import add_kernels_argument, with_kernel_builds
-from fx_explorer.commands.capture_options import add_allow_argument, add_capture_arguments
-from fx_explorer.commands.given_session import add_target_argument, answer_from
-from fx_explorer.commands.measure_first import add_measure_argument, with_break_times
-from fx_explorer.commands.outputs import add_force_argument, text_output
+from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
+from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.measure_first import add_measure_argument, with_break_times
+from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 

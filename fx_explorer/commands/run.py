@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fx_explorer.commands.capture import default_output
-from fx_explorer.commands.capture_options import (
+from fx_explorer.command_line.capture_options import (
     add_gpu_arguments,
     add_setting_argument,
     add_strictness_arguments,
     add_worker_arguments,
     request_from,
 )
-from fx_explorer.commands.outputs import add_force_argument, session_output
+from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.commands.capture import default_output
 from fx_explorer.model import CaptureRequest
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ends with the script's own exit code."""
-    from fx_explorer.commands.following import follow
+    from fx_explorer.command_line.following import follow
 
     output = session_output(arguments, default_output(arguments.target))
     assert output is not None

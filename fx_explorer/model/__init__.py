@@ -4,14 +4,24 @@ Every row has an ``id``. A row that has not been written yet carries ``id=0``; t
 A field called after another row (``compilation``, ``graph``, ``node`` …) holds that row's id; 0 means "none".
 """
 
-from fx_explorer.model.break_time import BreakTime, CallTime
-from fx_explorer.model.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
-from fx_explorer.model.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
-from fx_explorer.model.compilation import Artifact, ArtifactKind, Compilation, Status
-from fx_explorer.model.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
 from fx_explorer.model.gpu import Gpu, Vendor
-from fx_explorer.model.graph import Edge, Frame, Graph, Node, SourceFile, Stack
-from fx_explorer.model.guard import (
+from fx_explorer.model.protocol import (
+    TWICE_THE_BATCH,
+    CaptureRequest,
+    Command,
+    CommandKind,
+    Notice,
+    NoticeKind,
+    Outcome,
+    OutcomeKind,
+)
+from fx_explorer.model.rows.break_time import BreakTime, CallTime
+from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
+from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
+from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
+from fx_explorer.model.rows.cut import Fallback, FallbackKind, LocalTensor, ResumeFunction
+from fx_explorer.model.rows.graph import Edge, Frame, Graph, Node, SourceFile, Stack
+from fx_explorer.model.rows.guard import (
     NOT_MEASURED,
     Answer,
     GuardAnswer,
@@ -20,8 +30,8 @@ from fx_explorer.model.guard import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
-from fx_explorer.model.kernel_build import (
+from fx_explorer.model.rows.kernel import Kernel, KernelCall, KernelLanguage, WithoutKernel
+from fx_explorer.model.rows.kernel_build import (
     LEVELS,
     SOURCE_LEVEL,
     BuildAnswer,
@@ -32,7 +42,7 @@ from fx_explorer.model.kernel_build import (
     KernelBuild,
     Level,
 )
-from fx_explorer.model.kernel_launch import (
+from fx_explorer.model.rows.kernel_launch import (
     Argument,
     BenchAnswer,
     BenchRequest,
@@ -42,8 +52,8 @@ from fx_explorer.model.kernel_launch import (
     KernelLaunch,
     KernelTime,
 )
-from fx_explorer.model.link import LineNode, LineSource, Link
-from fx_explorer.model.observation import (
+from fx_explorer.model.rows.link import LineNode, LineSource, Link
+from fx_explorer.model.rows.observation import (
     ConsoleLine,
     Failure,
     GraphBreak,
@@ -56,19 +66,8 @@ from fx_explorer.model.observation import (
     Span,
     Symbol,
 )
-from fx_explorer.model.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
-from fx_explorer.model.protocol import (
-    TWICE_THE_BATCH,
-    CaptureRequest,
-    Command,
-    CommandKind,
-    Notice,
-    NoticeKind,
-    Outcome,
-    OutcomeKind,
-)
-from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
-from fx_explorer.model.steering import (
+from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
+from fx_explorer.model.rows.steering import (
     GATE_STAGES,
     GATE_WORDS,
     GATES,
@@ -84,7 +83,8 @@ from fx_explorer.model.steering import (
     Setting,
     SettingGroup,
 )
-from fx_explorer.model.verification import Verification
+from fx_explorer.model.rows.verification import Verification
+from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 
 __all__ = [
     "CONSOLE",

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from fx_explorer.model.checked import checked
 from fx_explorer.model.gpu import Gpu
-from fx_explorer.model.option import STANCE
+from fx_explorer.model.rows.option import STANCE
+from fx_explorer.model.rows.steering import GATES, Changes, Gate, Pause
 from fx_explorer.model.stage import Direction, Stage
-from fx_explorer.model.steering import GATES, Changes, Gate, Pause
 
 TWICE_THE_BATCH = "twice the batch"
 """In place of an expression for other inputs."""

@@ -8,8 +8,8 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 
+from fx_explorer.model.rows.steering import Setting
 from fx_explorer.model.setting_types import choices_of, fits, is_plain, is_same, members
-from fx_explorer.model.steering import Setting
 
 FEW = 8
 """This many allowed values are listed in a message."""

@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast
 from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
-from fx_explorer.session.known_meta import check_meta
-from fx_explorer.session.opening import UNREADABLE, CpuLimit, check_tables, opened, reason
 from fx_explorer.session.texts import RecentTexts
-from fx_explorer.session.validating import from_json, inflated
+from fx_explorer.session.untrusted.known_meta import check_meta
+from fx_explorer.session.untrusted.opening import UNREADABLE, CpuLimit, check_tables, opened, reason
+from fx_explorer.session.untrusted.validating import from_json, inflated
 
 RowT = TypeVar("RowT")
 ValueT = TypeVar("ValueT")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from fx_explorer import model
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
-from fx_explorer.session.validating import rows_maker
+from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 

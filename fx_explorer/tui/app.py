@@ -30,8 +30,8 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Runners, Services
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.status import header

@@ -54,6 +54,8 @@ def why(reader: SessionReader | None, error: BaseException) -> SessionError | No
         return inner
     if reader is None or not isinstance(inner, Exception):
         return None
-    from fx_explorer.session.damage import why_unreadable  # looks through the whole file: only when something has failed
+    from fx_explorer.session.damage import (
+        why_unreadable,  # looks through the whole file: only when something has failed
+    )
 
     return why_unreadable(reader.path, inner)

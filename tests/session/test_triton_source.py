@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.session.triton_allowed import Helpers, UntrustedSourceError
-from fx_explorer.session.triton_source import check_source
+from fx_explorer.session.untrusted.triton_allowed import Helpers, UntrustedSourceError
+from fx_explorer.session.untrusted.triton_source import check_source
 from tests.session.hostile_sources import HEAD, HOSTILE, kernel
 
 ROOT = Path(__file__).parents[1]

@@ -13,14 +13,14 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.bindings import clashes, first_key
 from fx_explorer.tui.commands import COMMANDS, GROUPS, ON_TOP, Command, by_id, key_label
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
-from fx_explorer.tui.screens.ask import Ask
-from fx_explorer.tui.screens.choose import Chooser
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.choose import Chooser
+from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.mends import MendScreen
-from fx_explorer.tui.screens.settings import SettingsDialog
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
 from fx_explorer.tui.widgets.find_bar import FindBar

@@ -8,7 +8,7 @@ import pytest
 
 from fx_explorer.tui.commands import VIEWS
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.screens.choose import Chooser
+from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.terminal.clipboard import Copied

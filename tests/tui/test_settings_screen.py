@@ -19,8 +19,8 @@ from fx_explorer.analysis.options.settings import read_settings, search
 from fx_explorer.client.trials.option_trial import OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.screens.settings import SettingsDialog
-from fx_explorer.tui.screens.trying_options import READ_ONLY, Chosen
+from fx_explorer.tui.dialogs.settings import SettingsDialog
+from fx_explorer.tui.dialogs.trying_options import READ_ONLY, Chosen
 from fx_explorer.tui.theme import THEMES
 
 POOLS = ('"none"', '"intermediates"', '"outputs"')

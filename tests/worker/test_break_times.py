@@ -13,7 +13,7 @@ from fx_explorer import cli, model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.client import Capture
 from fx_explorer.client.trials.break_times import BreakTimes, add_break_times, measure_breaks
-from fx_explorer.commands import measure_first
+from fx_explorer.command_line import measure_first
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest
 from fx_explorer.report.json_report import json_report

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.command_line.capture_options import request_from
+from fx_explorer.command_line.progress import Progress
 from fx_explorer.commands import capture, run
 from fx_explorer.commands.capture import default_output
-from fx_explorer.commands.capture_options import request_from
-from fx_explorer.commands.progress import Progress
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Notice
 from fx_explorer.session import SessionReader

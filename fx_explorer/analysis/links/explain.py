@@ -14,7 +14,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.links.own_kernels import callers, copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import id_list, line_nodes_at, nodes_at
-from fx_explorer.model.link import How
+from fx_explorer.model.rows.link import How
 from fx_explorer.session import SessionReader
 
 HOW_IN_WORDS: dict[How, str] = {

@@ -1,6 +1,6 @@
 """Ways of a compilation: what a branch shares with the way it set out from, and which rows are those of the ways in use.
 
-A branch holds only what came after its gate (model/steering.py), so its other documents are found up the ``branch_of`` chain.
+A branch holds only what came after its gate (rows/steering.py), so its other documents are found up the ``branch_of`` chain.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from fx_explorer.capture.recording.graphs import describe_value, is_region_call,
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import SavedTensor
-from fx_explorer.model.observation import SavedKind
+from fx_explorer.model.rows.observation import SavedKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from fx_explorer.capture.links.replaced_nodes import replaced_by
 from fx_explorer.capture.recording.graphs import CALLS
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.model import Link
-from fx_explorer.model.link import How
+from fx_explorer.model.rows.link import How
 
 Found = tuple[tuple[int, ...], How]
 

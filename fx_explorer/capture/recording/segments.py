@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from fx_explorer.model import Direction, Gate, Graph, SavedTensor, Stage
-from fx_explorer.model.link import How
+from fx_explorer.model.rows.link import How
 
 
 @dataclass

@@ -22,8 +22,8 @@ from fx_explorer.tui.controllers.trials import Trials
 
 if TYPE_CHECKING:
     from fx_explorer.mending import TryMend
+    from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
-    from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 __all__ = ["Controllers", "Runners", "Services"]
 

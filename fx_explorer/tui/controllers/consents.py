@@ -10,7 +10,7 @@ from textual.app import App
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.conversation import ask
-from fx_explorer.tui.screens.consent import Consent
+from fx_explorer.tui.dialogs.consent import Consent
 
 QUESTION = "You did not capture this session on this machine. Go on?"
 NOT_AGREED = "You did not agree to run anything of this session, which you did not capture on this machine."

@@ -9,8 +9,8 @@ from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes,
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.screens.ask import Ask
-from fx_explorer.tui.screens.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.selection.ways import Departure, departures, routes
 from fx_explorer.tui.status.live import Waiting
 

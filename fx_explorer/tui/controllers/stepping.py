@@ -6,7 +6,7 @@ from fx_explorer.model import GATE_WORDS, GATES, Command
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.screens.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 
 REFUSED_S = 20

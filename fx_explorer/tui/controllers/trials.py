@@ -13,14 +13,14 @@ from fx_explorer.model import TWICE_THE_BATCH, Command
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.screens.ask import Ask
-from fx_explorer.tui.screens.choose import Chooser, matching
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.choose import Chooser, matching
 
 if TYPE_CHECKING:
     from fx_explorer.client.trials.break_times import BreakTimes
     from fx_explorer.client.trials.dynamic_trial import DynamicTrial
+    from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
-    from fx_explorer.tui.screens.measuring import MeasureBreaks
 
 READ_S = 15
 
@@ -48,7 +48,7 @@ class Trials:
 
     @conversation("measure", "choose what to build and run for its time")
     async def measure(self) -> None:
-        from fx_explorer.tui.screens.measurable import (  # not for the first paint
+        from fx_explorer.tui.dialogs.measurable import (  # not for the first paint
             BREAKS,
             LATER,
             NOTHING,
@@ -75,7 +75,7 @@ class Trials:
     @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
         from fx_explorer.client.trials import break_times  # not needed for the first paint
-        from fx_explorer.tui.screens.measuring import MeasuringScreen
+        from fx_explorer.tui.dialogs.measuring import MeasuringScreen
 
         reader = self._services.stepped_session
         request = reader.request() if reader else None

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.compare import DIFF_COLUMNS
 from fx_explorer.tui.widgets.line_view import LineView

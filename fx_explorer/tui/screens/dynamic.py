@@ -20,7 +20,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.screens.dialog import Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.views.dynamic import COLUMNS, way_row, words
 from fx_explorer.tui.widgets.line_view import LineView

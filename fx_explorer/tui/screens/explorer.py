@@ -12,6 +12,8 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, way_choices
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.inspector.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
@@ -25,8 +27,6 @@ from fx_explorer.tui.inspector.levels import (
 )
 from fx_explorer.tui.inspector.library_calls import is_call_of, library_at
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.screens.choices import document_choices, level_choices, region_choices, way_choices
-from fx_explorer.tui.screens.choose import Choice, Chooser, matching
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop

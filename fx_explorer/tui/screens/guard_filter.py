@@ -7,8 +7,8 @@ import functools
 from textual.widgets import Input
 
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.panes.table_pane import TablePane
-from fx_explorer.tui.screens.ask import Ask
 from fx_explorer.tui.views.guards import guards_table
 
 

@@ -12,8 +12,8 @@ from textual.content import Content
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.tui.bindings import closing_bindings
+from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.inspector.entry import Entry
-from fx_explorer.tui.screens.dialog import Dialog
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

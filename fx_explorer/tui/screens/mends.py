@@ -32,8 +32,8 @@ from fx_explorer.mending import (
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.screens.ask import Ask
-from fx_explorer.tui.screens.dialog import Dialog, is_under_way
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.views.mends import COLUMNS, mend_row, question, shown, title_of, told, why_not_written

@@ -19,8 +19,8 @@ from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.screens.ask import Ask
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.widgets.diff_view import DiffView
 from fx_explorer.tui.widgets.one_line import OneLine

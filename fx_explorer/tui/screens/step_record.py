@@ -17,7 +17,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.topics import Topic
 from fx_explorer.tui.unreadable import TellsUnreadable

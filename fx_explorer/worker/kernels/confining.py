@@ -1,4 +1,4 @@
-"""What a process that compiles a stranger's kernels is kept from: a second wall behind session/triton_source.py.
+"""What a process that compiles a stranger's kernels is kept from: a second wall behind session/untrusted/triton_source.py.
 
 It gains no privileges, dumps no memory to disk, and has an end to its memory, its processor time and the files it writes.
 It may write files wherever the user may: Landlock and seccomp are not used.

@@ -24,7 +24,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import part
 from fx_explorer.model import BuildOrigin
-from fx_explorer.model.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernel_build import NOT_KNOWN
 
 MAX_SIZES = 50
 """Of a kernel: launches with still other sizes are counted together."""

@@ -13,7 +13,7 @@ from fx_explorer.capture.stepping.variants.snapshots import become, snapshot
 from fx_explorer.capture.stepping.variants.ways import Way
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
-from fx_explorer.model.steering import stage_at
+from fx_explorer.model.rows.steering import stage_at
 
 
 class Edits:

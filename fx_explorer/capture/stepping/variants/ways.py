@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import is_fake
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.stepping.circumstances import Circumstances
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
-from fx_explorer.model.steering import stage_at
+from fx_explorer.model.rows.steering import stage_at
 
 Key = tuple[str, Direction]
 """What was kept: a gate, or ``lowered`` for a direction's compiled function."""

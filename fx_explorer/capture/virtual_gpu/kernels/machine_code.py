@@ -21,7 +21,7 @@ from fx_explorer.capture.virtual_gpu.places import cache_home, made
 from fx_explorer.capture.virtual_gpu.private import refuse_untrusted
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
-from fx_explorer.model.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernel_build import NOT_KNOWN
 
 BYTES_OF_A_REGISTER = 4
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild, why
-from fx_explorer.session.triton_allowed import UntrustedSourceError
-from fx_explorer.session.triton_source import check_source
+from fx_explorer.session.untrusted.triton_allowed import UntrustedSourceError
+from fx_explorer.session.untrusted.triton_source import check_source
 
 
 @dataclass

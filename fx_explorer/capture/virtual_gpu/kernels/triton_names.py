@@ -6,7 +6,7 @@ import types
 from functools import cache
 from typing import Any
 
-from fx_explorer.session.triton_allowed import Helpers
+from fx_explorer.session.untrusted.triton_allowed import Helpers
 
 OF_THE_LANGUAGE = {"constexpr", "range", "static_range", "tuple", "dtype", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
 """Types and constants of ``triton.language`` that kernels name, beside its functions."""

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fx_explorer.commands.mend_trying import Found, apply, told, trial, written
+from fx_explorer.command_line.mend.trying import Found, apply, told, trial, written
 from fx_explorer.highlight import printable, printable_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from fx_explorer.analysis.overview.checks import relative_path
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
-from fx_explorer.commands.trusting import check_program
+from fx_explorer.command_line.trusting import check_program
 from fx_explorer.highlight import printable
 from fx_explorer.mending.marking import TIMEOUT_S, Mark, instruction, marks, try_marks
 from fx_explorer.model import CaptureRequest

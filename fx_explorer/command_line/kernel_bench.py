@@ -8,7 +8,7 @@ from pathlib import Path
 from fx_explorer.analysis.kernels.card import measured_card
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.client.kernels.kernel_bench import TIMEOUT_S, measure_kernel
-from fx_explorer.commands.build_first import run_to_end, tell
+from fx_explorer.command_line.build_first import run_to_end, tell
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 

@@ -7,7 +7,7 @@ from fx_explorer.analysis.measured import call_time, measured, run_time
 from fx_explorer.analysis.variants.branches import way_in_words, ways_of
 from fx_explorer.analysis.variants.ways import first_ways
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.screens.choose import Choice
+from fx_explorer.tui.dialogs.choose import Choice
 from fx_explorer.tui.status.live import Waiting
 
 LATER = "A way is built and run once the program has ended: go on first, with c."

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 
 from fx_explorer.client.trials.break_times import TIMEOUT_S, BreakTimes, add_break_times, measure_breaks
-from fx_explorer.commands.capture_options import request_from
-from fx_explorer.commands.given_session import is_session
+from fx_explorer.command_line.capture_options import request_from
+from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader

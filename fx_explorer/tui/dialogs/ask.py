@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from fx_explorer.tui.bindings import closing_bindings
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Dialog
 
 
 class Ask(Dialog[str]):

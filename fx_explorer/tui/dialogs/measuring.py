@@ -16,7 +16,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.tui.bindings import closing_bindings
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Dialog
 
 MeasureBreaks = Callable[[CaptureRequest, Told], Awaitable[BreakTimes]]
 """``measure_breaks``, or what stands in for it."""

@@ -12,7 +12,7 @@ from textual.widgets import Label
 
 from fx_explorer.highlight import printable
 from fx_explorer.tui.bindings import closing_bindings
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Dialog
 
 
 class Consent(Dialog[bool]):

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own
-from fx_explorer.commands.given_session import is_session
+from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 
 __all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "add_trust_argument", "check_program", "check_trust"]

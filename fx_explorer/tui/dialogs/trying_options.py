@@ -12,7 +12,7 @@ from fx_explorer.analysis.options.console import ConsoleOption, next_value
 from fx_explorer.analysis.options.option_trials import settings_in_words
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
-from fx_explorer.tui.screens.dialog import Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.views.options import Entry, Trial, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fx_explorer.session.triton_allowed import (
+from fx_explorer.session.untrusted.triton_allowed import (
     ARITHMETIC,
     CALL,
     CONSTRUCTORS,
@@ -32,7 +32,7 @@ from fx_explorer.session.triton_allowed import (
     is_public,
     kind_of,
 )
-from fx_explorer.session.triton_body import check_body
+from fx_explorer.session.untrusted.triton_body import check_body
 
 
 def check_source(source: str, helpers: Helpers) -> None:

@@ -39,7 +39,7 @@ def answer_from(
         return None
     import asyncio
 
-    from fx_explorer.commands.capture_first import capture_first
+    from fx_explorer.command_line.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, answer, output))
 

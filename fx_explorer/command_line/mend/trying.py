@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fx_explorer.commands.mend_recompiles import Recompiles
-from fx_explorer.commands.trusting import check_program
+from fx_explorer.command_line.mend.recompiles import Recompiles
+from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest

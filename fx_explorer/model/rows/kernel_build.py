@@ -127,7 +127,7 @@ class BuildRequest:
     """Which configuration; of no use for ``candidates``."""
     is_own: bool = False
     """Whether this user captured the session on this machine. A stranger's sources are loaded only when they are what Inductor
-    writes (session/triton_source.py)."""
+    writes (session/untrusted/triton_source.py)."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

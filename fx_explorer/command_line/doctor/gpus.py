@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fx_explorer
-from fx_explorer.commands.doctor_checks import Check
+from fx_explorer.command_line.doctor.checks import Check
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS

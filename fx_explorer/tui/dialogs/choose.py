@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from fx_explorer.tui.bindings import bindings_of
-from fx_explorer.tui.screens.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, RowList, Rows

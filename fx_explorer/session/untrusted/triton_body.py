@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fx_explorer.session.triton_allowed import (
+from fx_explorer.session.untrusted.triton_allowed import (
     ATTRIBUTES,
     BUILTINS,
     DEEPEST,

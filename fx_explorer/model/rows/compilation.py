@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fx_explorer.model.rows.steering import Gate
 from fx_explorer.model.stage import Direction, Stage
-from fx_explorer.model.steering import Gate
 
 Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
 """``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python. ``restarted``: an attempt

@@ -12,9 +12,9 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.variants.ways import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.dialogs.choose import Choice
 from fx_explorer.tui.inspector.kernel_documents import gpu_of
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
-from fx_explorer.tui.screens.choose import Choice
 
 
 def document_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:

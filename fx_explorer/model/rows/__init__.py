@@ -1,0 +1,1 @@
+"""The rows of a session: one frozen dataclass a table."""

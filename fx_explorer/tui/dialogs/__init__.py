@@ -1,0 +1,1 @@
+"""Screens that ask the user something, and what they list."""

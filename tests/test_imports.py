@@ -25,7 +25,7 @@ def test_headless_modules_load_neither_torch_nor_textual(module: str) -> None:
 
 @pytest.mark.parametrize(
     "package",
-    [f"fx_explorer.{name}" for name in ("analysis", "client", "command_line", "commands", "mending", "report", "tui")],
+    [f"fx_explorer.{name}" for name in ("analysis", "client", "command_line", "commands", "fixing", "report", "tui")],
 )
 def test_no_module_of_this_package_loads_torch(package: str) -> None:
     walk = (

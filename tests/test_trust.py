@@ -44,8 +44,8 @@ COMMANDS = (
     ("kernel", "NAME", "--passes"),
     ("kernel", "NAME", "--bench"),
     ("report", "--kernels", "all"),
-    ("mend", "--try"),
-    ("mend", "--apply", "1"),
+    ("fix", "--try"),
+    ("fix", "--apply", "1"),
     ("options", "--try", "compile.dynamic=True"),
 )
 
@@ -69,7 +69,7 @@ def test_nothing_of_a_strangers_session_is_run_unasked(
 
 
 def test_what_only_reads_needs_no_trust(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["kernel"], ["report"], ["check", "--max-graph-breaks", "9"], ["mend"], ["mend", "--diff", "1"], ["options"]):
+    for words in (["kernel"], ["report"], ["check", "--max-graph-breaks", "9"], ["fix"], ["fix", "--diff", "1"], ["options"]):
         assert main([words[0], str(stranger), *words[1:]]) in (0, 1), capsys.readouterr().err
     assert not (stranger.parent / "ran").exists()
 

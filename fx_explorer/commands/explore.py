@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fx_explorer.client.trials.break_times import BreakTimes, Told
     from fx_explorer.client.trials.dynamic_trial import DynamicTrial
     from fx_explorer.client.trials.dynamic_trial import Told as TellWay
-    from fx_explorer.mending import Figures, Mend, Trial, TryMend
+    from fx_explorer.fixing import Figures, Fix, Trial, TryFix
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
@@ -94,7 +94,7 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        runners = Runners(mend_trials(arguments), None, _dynamic_trials(arguments))
+        runners = Runners(fix_trials(arguments), None, _dynamic_trials(arguments))
         return ExplorerApp(
             session=session, config=config, runners=runners, trial_worker=trial_worker, trusts_sessions=arguments.trust
         )
@@ -116,21 +116,21 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,
-        runners=Runners(mend_trials(arguments), _measuring(arguments), _dynamic_trials(arguments)),
+        runners=Runners(fix_trials(arguments), _measuring(arguments), _dynamic_trials(arguments)),
         trial_worker=trial_worker,
         trusts_sessions=arguments.trust,
     )
 
 
-def mend_trials(arguments: argparse.Namespace) -> TryMend:
-    """How the app tries a mend: in the interpreter that captures."""
+def fix_trials(arguments: argparse.Namespace) -> TryFix:
+    """How the app tries a fix: in the interpreter that captures."""
 
-    async def try_mend(request: CaptureRequest, mend: Mend, before: Figures) -> Trial:
-        from fx_explorer.mending import marking
+    async def try_fix(request: CaptureRequest, fix: Fix, before: Figures) -> Trial:
+        from fx_explorer.fixing import marking
 
-        return await marking.try_any(request, mend, before, arguments.python, arguments.timeout or marking.TIMEOUT_S)
+        return await marking.try_any(request, fix, before, arguments.python, arguments.timeout or marking.TIMEOUT_S)
 
-    return try_mend
+    return try_fix
 
 
 def _measuring(arguments: argparse.Namespace) -> MeasureBreaks:

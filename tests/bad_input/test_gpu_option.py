@@ -15,7 +15,7 @@ CAPTURING = (
     ["kernel"],
     ["report"],
     ["check", "--max-recompiles", "0"],
-    ["mend"],
+    ["fix"],
     ["dynamic"],
     ["options"],
     ["diff", "--gpu", "h100"],

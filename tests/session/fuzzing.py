@@ -65,8 +65,8 @@ RECURSIVE = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SEL
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("report",),
     ("check", "--max-graph-breaks", "0", "--max-guards", "3", "--no-skipped-frames", "--expect-graphs", "1"),
-    ("mend",),
-    ("mend", "--diff", "1"),
+    ("fix",),
+    ("fix", "--diff", "1"),
     ("options",),
     ("kernel",),
     ("explore",),
@@ -249,7 +249,7 @@ def _insane(words: tuple[str, ...], code: int, out: str, err: str) -> str:
             json.loads(out, parse_constant=lambda name: json.loads("x"))
         except ValueError:
             return f"writes what is no JSON: {out[:300]!r}"
-    may = {"check": (0, 1, 3, 4, 130), "mend": (0, 2), "options": (0, 2), "kernel": (0, 2)}.get(words[0], (0,))
+    may = {"check": (0, 1, 3, 4, 130), "fix": (0, 2), "options": (0, 2), "kernel": (0, 2)}.get(words[0], (0,))
     return "" if code in may else f"ends with {code}: {err[:500]!r}"
 
 

@@ -18,9 +18,9 @@ from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.screens.fixes import FixScreen
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
-from fx_explorer.tui.screens.mends import MendScreen
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
 from fx_explorer.tui.widgets.find_bar import FindBar
@@ -39,7 +39,7 @@ OWNERS = [
     Ask,
     CompareScreen,
     SourceEditScreen,
-    MendScreen,
+    FixScreen,
     StepScreen,
     SettingsDialog,
 ]
@@ -49,7 +49,7 @@ CLASSES = {
     "lines": LineView,
     "dialog": Chooser,
     "compare": CompareScreen,
-    "mends": MendScreen,
+    "fixes": FixScreen,
     "steps": StepScreen,
     "settings": SettingsDialog,
 }

@@ -77,7 +77,7 @@ async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
     chance = random.Random(seed)
     seen: set[str] = set()
     pressed = 0
-    options = {"try_mend": _refuse, "measure_breaks": _refuse, "try_dynamic": _refuse_all, "config": Config()}
+    options = {"try_fix": _refuse, "measure_breaks": _refuse, "try_dynamic": _refuse_all, "config": Config()}
     async with open_app(session, size=SIZES[seed % len(SIZES)], **options) as driver:
         while pressed < KEYS_OF_A_RUN:
             burst = chance.choices(KEYS, k=chance.randint(1, LONGEST_BURST))

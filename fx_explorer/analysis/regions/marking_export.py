@@ -83,7 +83,7 @@ def _parsed(source: str, path: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UsageError(f"{path} cannot be parsed ({error}): mend it first.") from None
+        raise UsageError(f"{path} cannot be parsed ({error}): fix it first.") from None
 
 
 # which statements

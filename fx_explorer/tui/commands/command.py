@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Scope = Literal["app", "explorer", "lines", "dialog", "compare", "mends", "steps", "settings"]
+Scope = Literal["app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings"]
 """Who carries the command out: the app, the main screen, whatever list or text has the focus, what is open on top with a line
-to type in, the comparison of two ways, the mends of a break, the recorded steps of the bytecode, or the
+to type in, the comparison of two ways, the fixes of a break, the recorded steps of the bytecode, or the
 options."""
 
-ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "mends", "steps", "settings")
+ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings")
 """Scopes of what opens above the main screen: their keys hold only there, and mean something else below."""
 
 Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application"]

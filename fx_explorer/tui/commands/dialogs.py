@@ -19,22 +19,22 @@ _COMPARISON: tuple[Entry, ...] = (
     ("compare.other", "tab", "other_list", "other list", "In a comparison, go from the figures to the difference, and back."),
 )
 
-_MENDS: tuple[Entry, ...] = (
+_FIXES: tuple[Entry, ...] = (
     (
-        "mends.try",
+        "fixes.try",
         "t",
-        "try_mend",
+        "try_fix",
         "try",
-        "Among mends, run the program with the one under the cursor, and compare the results.",
+        "Among fixes, run the program with the one under the cursor, and compare the results.",
     ),
     (
-        "mends.accept",
+        "fixes.accept",
         "a",
         "accept",
         "accept",
-        "Among mends, write the one under the cursor to your file, after a trial and asking.",
+        "Among fixes, write the one under the cursor to your file, after a trial and asking.",
     ),
-    ("mends.other", "tab", "other_list", "diff", "Among mends, go from the list to the diff, and back."),
+    ("fixes.other", "tab", "other_list", "diff", "Among fixes, go from the list to the diff, and back."),
 )
 
 _STEPS: tuple[Entry, ...] = (
@@ -90,7 +90,7 @@ _SETTINGS: tuple[Entry, ...] = (
 DIALOG_COMMANDS = (
     *declared("dialog", "Dialogs", *_DIALOG),
     *declared("compare", "Dialogs", *_COMPARISON),
-    *declared("mends", "Dialogs", *_MENDS),
+    *declared("fixes", "Dialogs", *_FIXES),
     *declared("steps", "Dialogs", *_STEPS),
     *declared("settings", "Dialogs", *_SETTINGS),
 )

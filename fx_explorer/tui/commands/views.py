@@ -87,11 +87,11 @@ _FILTER = (
     "Show only the guards with the words you type.",
 )
 
-_MENDS = (
-    "breaks.mend",
+_FIXES = (
+    "breaks.fix",
     "E",
     "fixes.show",
-    "mends",
+    "fixes",
     "Show edits and options that may take the graph break under the cursor away; try them, write them.",
 )
 
@@ -106,5 +106,5 @@ _DYNAMIC = (
 VIEW_COMMANDS = (
     *_of_views(),
     *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER),
-    *declared("app", "Views", _PASSES, _BENCH, _MENDS, _DYNAMIC),
+    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _DYNAMIC),
 )

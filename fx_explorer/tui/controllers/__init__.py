@@ -21,7 +21,7 @@ from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.controllers.trials import Trials
 
 if TYPE_CHECKING:
-    from fx_explorer.mending import TryMend
+    from fx_explorer.fixing import TryFix
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
 
@@ -32,7 +32,7 @@ __all__ = ["Controllers", "Runners", "Services"]
 class Runners:
     """What runs the program again for a trial; None: a worker in the interpreter that the app itself runs in."""
 
-    try_mend: TryMend | None = None
+    try_fix: TryFix | None = None
     measure_breaks: MeasureBreaks | None = None
     try_dynamic: TryDynamic | None = None
 
@@ -45,7 +45,7 @@ class Controllers:
         self.stepping = Stepping(services)
         self.capturing = Capturing(services, self.stepping, show)
         self.edits = Edits(services, self.stepping)
-        self.fixes = Fixes(services, runners.try_mend)
+        self.fixes = Fixes(services, runners.try_fix)
         self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
         self.bytecode = BytecodeSteps(services, self.stepping)
         self.kernel_builds = KernelBuilds(services)

@@ -121,8 +121,8 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    mending = " E shows what may take one away, T how long each takes." if breaks else " E shows what may avoid one."
-    return f"{' · '.join(parts)}. Enter goes to your line.{mending}" if parts else ""
+    offered = " E shows what may take one away, T how long each takes." if breaks else " E shows what may avoid one."
+    return f"{' · '.join(parts)}. Enter goes to your line.{offered}" if parts else ""
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -1,0 +1,1 @@
+"""What ``fx-explorer fix`` says and does: one fix, all of them together, and recompiles."""

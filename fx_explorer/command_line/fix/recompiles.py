@@ -1,0 +1,50 @@
+"""The recompiles in ``fx-explorer fix``: what caused each, what avoids it, and, with ``--try``, what came of it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.analysis.overview.checks import relative_path
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
+from fx_explorer.analysis.totals import totals
+from fx_explorer.command_line.trusting import check_program
+from fx_explorer.fixing.marking import TIMEOUT_S, Mark, instruction, marks, try_marks
+from fx_explorer.highlight import printable
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiles:
+    """What a session offers, kept when it is closed."""
+
+    causes: list[ExplainedRecompile]
+    marks: list[Mark]
+    compilations: int
+
+
+def recompiles_of(reader: SessionReader) -> Recompiles:
+    return Recompiles(causes(reader), marks(reader), totals(reader).compilations)
+
+
+async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace) -> None:
+    """``request`` None: the session does not say how it was captured, so nothing is tried."""
+    for cause in found.causes:
+        where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}" if cause.file else f"[{cause.compilation}]"
+        print(printable(f"{where}  compiled again: {cause.in_words}"))
+        if cause.remedy:
+            print(f"       {printable(cause.remedy)}")
+        for mark in found.marks:
+            if mark.cause == cause and arguments.trying and request:
+                await _try([mark], mark.instruction, found.compilations, request, arguments)
+    if len(found.marks) > 1 and arguments.trying and request:
+        print("all that vary")
+        await _try(found.marks, instruction(found.marks), found.compilations, request, arguments)
+
+
+async def _try(wanted: list[Mark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace) -> None:
+    check_program(arguments)
+    trial = await try_marks(request, wanted, compilations, arguments.python, arguments.timeout or TIMEOUT_S)
+    print(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)", flush=True)

@@ -1,0 +1,60 @@
+"""All good fixes at once in ``fx-explorer fix``: ``--try --all`` says what they come to, ``--apply all`` writes them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from fx_explorer.command_line.fix.trying import Found, apply, told, trial, written
+from fx_explorer.highlight import printable, printable_text
+
+if TYPE_CHECKING:
+    from fx_explorer.fixing import Together
+
+ALL = 0
+"""``--apply all``; fixes are numbered from 1."""
+
+TOO_FEW = "there are no two good fixes, of different breaks, that go with each other: nothing to do together"
+
+
+async def list_together(found: Found, arguments: argparse.Namespace) -> None:
+    """After each has been tried."""
+    whole = _together(found)
+    print("all good fixes together")
+    if whole is None:
+        print(f"       {TOO_FEW}")
+        return
+    print(f"       {printable(whole.fix.why)}")
+    print(f"       {told(await trial(found, whole.fix, arguments))}", flush=True)
+    print("       write them: --apply all")
+
+
+async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
+    """Tries what decides which of them are good, then all of these; a single good one is written alone.
+
+    1 when nothing is written.
+    """
+    from fx_explorer.fixing import next_to_try
+
+    breaks = [fixes for _, fixes, _ in found.breaks]
+    while fix := next_to_try(breaks, found.trials):
+        print(printable(f"{fix.title} (line {fix.line})"))
+        print(f"       {told(await trial(found, fix, arguments))}", flush=True)
+    whole = _together(found)
+    good = [one for one in found.trials if one.is_good]
+    if whole is None and len(good) == 1:
+        print("one fix is good:")
+        sys.stdout.write(printable_text(good[0].fix.diff))
+        return written(good[0].fix, good[0])
+    if whole is None:
+        print(TOO_FEW)
+        return 1
+    sys.stdout.write(printable_text(f"{whole.fix.why}\n"))
+    return await apply(found, whole.fix, arguments)
+
+
+def _together(found: Found) -> Together | None:
+    from fx_explorer.fixing import together
+
+    return together([fixes for _, fixes, _ in found.breaks], found.trials)

@@ -1,0 +1,125 @@
+"""One fix in ``fx-explorer fix``: tried, told, and written after asking."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fx_explorer.command_line.fix.recompiles import Recompiles
+from fx_explorer.command_line.trusting import check_program
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.model import CaptureRequest
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.breaks.grouped import DistinctBreak
+    from fx_explorer.fixing import Figures, Fix, Trial
+
+
+@dataclass
+class Found:
+    """What a session offers, kept when it is closed."""
+
+    request: CaptureRequest | None = None
+    before: Figures | None = None
+    why_not_tried: str = ""
+    """What is in the way of a trial; empty when nothing is known to be."""
+    stopped: str = ""
+    """What kept the program from its end."""
+    recompiles: Recompiles | None = None
+    breaks: list[tuple[DistinctBreak, list[Fix], str]] = field(default_factory=list)
+    """A break, its fixes, and why it has none that edits the source."""
+    trials: list[Trial] = field(default_factory=list)
+
+    def fix(self, number: int) -> Fix:
+        """As they are numbered in the list, from 1. Raises UsageError when there is no such fix."""
+        fixes = [fix for _, some, _ in self.breaks for fix in some]
+        if not 1 <= number <= len(fixes):
+            raise UsageError(
+                f"there is no fix {number}: the list has {len(fixes)}. See it with fx-explorer fix, without --apply"
+            )
+        return fixes[number - 1]
+
+
+async def trial(found: Found, fix: Fix, arguments: argparse.Namespace) -> Trial:
+    from fx_explorer.fixing.trial import TIMEOUT_S, try_fix
+
+    if found.request is None or found.before is None or found.why_not_tried:
+        raise UsageError(f"{arguments.target}: {found.why_not_tried}")
+    check_program(arguments)
+    tried = await try_fix(found.request, fix, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
+    found.trials.append(tried)
+    return tried
+
+
+def told(trial: Trial) -> str:
+    seconds = ""
+    if trial.after:
+        seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
+    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
+
+
+async def apply(found: Found, fix: Fix, arguments: argparse.Namespace) -> int:
+    """1 when it is not written."""
+    if not fix.path:
+        return _set_by_hand(fix)
+    if _cannot_be_written(fix):  # before a trial of minutes
+        return 1
+    sys.stdout.write(printable_text(fix.diff))
+    tried = await trial(found, fix, arguments)
+    print(told(tried))
+    return written(fix, tried)
+
+
+def written(fix: Fix, tried: Trial) -> int:
+    """After asking; 1 when it is not."""
+    if not fix.path:
+        return _set_by_hand(fix)
+    from fx_explorer.fixing import accept_all
+    from fx_explorer.fixing.fix import relative
+
+    if tried.verdict == "refused":
+        print("not written: a fix that fails or changes results is not applied (--diff N prints it)")
+        return 1
+    if _cannot_be_written(fix):
+        return 1
+    files = ", ".join(place(edit.path, edit.line) if edit.line else str(relative(edit.path)) for edit in fix.edits)
+    if not _agreed(f"Write this to {files}? [y/N] "):
+        print("not written")
+        return 1
+    for backup in accept_all(fix):
+        print(f"written; the file as it was: {printable(str(backup))}")
+    if fix.settings:
+        print(f"set this in your program too:\n{fix.instruction}")
+    return 0
+
+
+def _cannot_be_written(fix: Fix) -> bool:
+    """Says why, when it is so."""
+    from fx_explorer.fixing import why_not_accepted
+
+    reason = why_not_accepted(fix)
+    if reason:
+        print(f"not written: {printable(reason)}")
+    return bool(reason)
+
+
+def _set_by_hand(fix: Fix) -> int:
+    print(f"this fix changes no file; set it in your program:\n{fix.instruction}")
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(printable(question)).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def place(file: str, line: int) -> str:
+    from fx_explorer.fixing.fix import relative
+
+    return f"{relative(file)}:{line}"

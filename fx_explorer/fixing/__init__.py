@@ -1,0 +1,38 @@
+"""Fixes of graph breaks: concrete changes of the user's source or of torch's options, tried before they are offered as good.
+
+``proposals`` lists them for a break, ``try_fix`` has a worker try one, ``accept`` writes one to the user's file; ``offer`` is
+all that a session has for one break. Source is read and changed by its syntax tree (libcst); nothing of the user's, and no
+torch, is imported here.
+"""
+
+from fx_explorer.fixing.accepting import accept, accept_all, why_not_accepted
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.marking import try_any
+from fx_explorer.fixing.offers import Offer, TryFix, all_proposals, offer
+from fx_explorer.fixing.proposals import proposals, why_none
+from fx_explorer.fixing.together import Together, is_whole, next_to_try, together, unknown_yet
+from fx_explorer.fixing.trial import Figures, Trial, Verdict, figures, try_fix
+
+__all__ = [
+    "Figures",
+    "Fix",
+    "Offer",
+    "Together",
+    "Trial",
+    "TryFix",
+    "Verdict",
+    "accept",
+    "accept_all",
+    "all_proposals",
+    "figures",
+    "is_whole",
+    "next_to_try",
+    "offer",
+    "proposals",
+    "together",
+    "try_any",
+    "try_fix",
+    "unknown_yet",
+    "why_none",
+    "why_not_accepted",
+]

@@ -1,0 +1,52 @@
+"""One file a cause of graph breaks, with the fixes for it. Each looks at the source itself: torch's ids for breaks change
+between releases, and one id (a builtin that acts outside the graph) has many causes."""
+
+from collections.abc import Callable, Iterator
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.causes import (
+    asked_for,
+    backward,
+    branches,
+    conditionals,
+    constants,
+    contexts,
+    custom_ops,
+    exceptions,
+    iterating,
+    loops,
+    numpy_calls,
+    outward,
+    printing,
+    printing_later,
+    scalars,
+    side_effects,
+    sizes,
+)
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.sites import Site
+from fx_explorer.session import SessionReader
+
+Cause = Callable[[SessionReader, DistinctBreak, list[Site]], Iterator[Fix]]
+"""Given the break and the frames it was in, innermost first; there may be none."""
+
+CAUSES: tuple[Cause, ...] = (
+    asked_for.fixes,
+    printing.fixes,
+    printing_later.fixes,
+    scalars.fixes,
+    branches.fixes,
+    conditionals.fixes,
+    loops.fixes,
+    sizes.fixes,
+    backward.fixes,
+    numpy_calls.fixes,
+    constants.fixes,
+    custom_ops.fixes,
+    contexts.fixes,
+    side_effects.fixes,
+    exceptions.fixes,
+    iterating.fixes,
+    outward.fixes,
+)
+"""In the order their fixes are offered in."""

@@ -1,0 +1,201 @@
+"""A way on that depends on a tensor's value: ``if``, the conditional expression, ``assert``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.code import Code, Splice
+from fx_explorer.fixing.edits import imports, replaced
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.names import is_pure, new_name, read
+from fx_explorer.fixing.sites import Site
+from fx_explorer.session import SessionReader
+
+BOTH_SIDES = "Both sides are computed now. One that fails or gives NaN in the other's case can spoil gradients."
+
+_WHERE = "choose with torch.where"
+
+_ASKS = frozenset(["any", "all", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "logical_not", "eq", "gt", "lt"])
+"""Calls that give a tensor of truth values."""
+
+Values = dict[str, str]
+"""What a branch assigns: target → expression, as written."""
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:1]:
+        for statement in site.statements:
+            if isinstance(statement, cst.If):
+                yield from _chosen(site, statement)
+            if isinstance(statement, cst.Assert) and statement.msg:
+                yield _silent(site, statement, statement.msg)
+            for choice in site.code.find(statement, cst.IfExp):
+                if is_pure(choice):
+                    yield _where(site, replaced(site.code, choice, _where_text(site.code, choice)))
+
+
+def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
+    last: cst.CSTNode = statement
+    text = _assigned(site.code, statement)
+    if not text:
+        text, last = _returned(site.code, statement)
+    if text and site.code.line_of(statement) is not None and is_pure(statement.test):
+        start = site.code.line_start(site.code.lines(statement)[0])
+        stop = site.code.line_start(site.code.lines(last)[1] + 1)
+        indent = site.code.indent(statement)
+        yield _where(site, Splice(start, stop, "".join(f"{indent}{line}\n" for line in text.split("\n"))))
+
+
+def _where(site: Site, splice: Splice) -> Fix:
+    why = "torch.where computes both sides and picks by the condition, so one graph does for both."
+    return site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
+
+
+def _where_text(code: Code, choice: cst.IfExp) -> str:
+    return f"torch.where({condition(code, choice.test)}, {code.source(choice.body)}, {code.source(choice.orelse)})"
+
+
+def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> Fix:
+    return site.edit(
+        "assert without the text",
+        "The text is made from the tensor's value. Without it torch puts the check into the graph.",
+        [replaced(site.code, statement, f"assert {site.code.source(statement.test)}")],
+        f"A failed check no longer says {site.code.source(message)}.",
+    )
+
+
+# what the branches give
+
+
+def _assigned(code: Code, statement: cst.If) -> str:
+    """The statement as assignments; empty when a branch does anything else."""
+    branches = branches_of(statement)
+    values = [_values(code, body) for _, body in branches]
+    if any(value is None for value in values):
+        return ""
+    given = [value or {} for value in values]
+    targets = list(dict.fromkeys(target for value in given for target in value))
+    if not targets or _depends(targets, given):
+        return ""
+    tests = [test for test, _ in branches if test is not None]
+    name = new_name(code, "condition") if len(targets) > 1 else ""
+    lines = [f"{name} = {condition(code, tests[0])}"] if name and len(tests) == 1 else []
+    if name and len(tests) > 1:
+        return ""  # each condition would have to be kept before the first assignment
+    for target in targets:
+        choices = [value.get(target, target) for value in given]
+        lines.append(f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}")
+    return "\n".join(lines)
+
+
+def _nested(conditions: list[str], choices: list[str]) -> str:
+    """``torch.where(a, 1, torch.where(b, 2, 3))``."""
+    if not conditions:
+        return choices[0]
+    return f"torch.where({conditions[0]}, {choices[0]}, {_nested(conditions[1:], choices[1:])})"
+
+
+def _depends(targets: list[str], given: list[Values]) -> bool:
+    """Whether an expression reads what an assignment before it changes."""
+    return any(
+        earlier in read(cst.parse_expression(expression))
+        for value in given
+        for later, expression in value.items()
+        for earlier in targets[: targets.index(later)]
+    )
+
+
+def _returned(code: Code, statement: cst.If) -> tuple[str, cst.CSTNode]:
+    """(one ``return``, the last statement it stands for): an ``if`` whose branches all return, the last one maybe behind it."""
+    branches = branches_of(statement)
+    last: cst.CSTNode = statement
+    bodies = [body for _, body in branches]
+    if branches[-1][1] is None:
+        siblings = list(code.siblings(statement))
+        behind = siblings[siblings.index(statement) + 1 :][:1] if statement in siblings else []
+        if not behind or not isinstance(behind[0], cst.SimpleStatementLine):
+            return "", last
+        bodies[-1] = last = behind[0]
+    values = [_return_value(code, body) for body in bodies]
+    if not all(values):
+        return "", last
+    return f"return {_nested([condition(code, test) for test, _ in branches if test is not None], values)}", last
+
+
+def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.CSTNode | None]]:
+    """(condition, body) of ``if``, every ``elif`` and ``else``; a missing ``else`` is (None, None)."""
+    found: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [(statement.test, statement.body)]
+    following = statement.orelse
+    while isinstance(following, cst.If):
+        found.append((following.test, following.body))
+        following = following.orelse
+    return [*found, (None, following.body if following else None)]
+
+
+def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] | None:
+    """The statements of a branch; none for one that is not there; None when a compound statement is among them."""
+    if body is None:
+        return []
+    if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        return list(body.body)
+    lines = body.body if isinstance(body, cst.IndentedBlock) else ()
+    found = [small_statements(line) if isinstance(line, cst.SimpleStatementLine) else None for line in lines]
+    return None if any(one is None for one in found) else [small for one in found for small in one or ()]
+
+
+def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
+    """None when the branch does anything but assign what it computes."""
+    statements = small_statements(body)
+    if statements is None:
+        return None
+    values: Values = {}
+    for statement in statements:
+        if isinstance(statement, cst.Pass):
+            continue
+        pair = assignment(code, statement)
+        if pair is None or pair[0] in values:
+            return None
+        values[pair[0]] = pair[1]
+    return values
+
+
+def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str] | None:
+    """(target, expression) of ``a = b`` and ``a += b``; None for anything else, or what does more than compute."""
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target, value = statement.targets[0].target, code.source(statement.value)
+    elif isinstance(statement, cst.AugAssign):
+        target = statement.target
+        operator = code.source(statement.operator).rstrip("=")
+        value = f"{code.source(target)} {operator} ({code.source(statement.value)})"
+    else:
+        return None
+    simple = isinstance(target, cst.Name | cst.Attribute) and is_pure(statement.value)
+    return (code.source(target), value) if simple else None
+
+
+def _return_value(code: Code, body: cst.CSTNode | None) -> str:
+    statements = small_statements(body) or []
+    if len(statements) != 1 or not isinstance(statements[0], cst.Return) or statements[0].value is None:
+        return ""
+    value = statements[0].value
+    return code.source(value) if is_pure(value) and not isinstance(value, cst.Tuple) else ""
+
+
+def condition(code: Code, test: cst.BaseExpression) -> str:
+    """The condition as a tensor of truth values."""
+    if isinstance(test, cst.BooleanOperation):
+        name = "logical_and" if isinstance(test.operator, cst.And) else "logical_or"
+        return f"torch.{name}({condition(code, test.left)}, {condition(code, test.right)})"
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return f"torch.logical_not({condition(code, test.expression)})"
+    if isinstance(test, cst.Call) and code.name_of(test.func) == "bool" and test.args:
+        return condition(code, test.args[0].value)
+    text = re.sub(r"\.item\(\)", "", code.source(test))
+    asks = isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value in _ASKS
+    if asks or isinstance(test, cst.Comparison) or text != code.source(test):
+        return text
+    return f"({text}).bool()"

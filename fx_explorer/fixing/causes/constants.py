@@ -1,0 +1,78 @@
+"""A call that Dynamo cannot look into, but whose result does not depend on tensors: it can be computed once."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.edits import at_module_level, imports, replaced
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.names import is_declared_plain, locals_read, new_name
+from fx_explorer.fixing.opaque import REACH, OpaqueCall, isolated, opaque_calls
+from fx_explorer.fixing.sites import Site
+from fx_explorer.session import SessionReader
+
+_ONCE = "It is taken to give the same every time."
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:REACH]:
+        for opaque in opaque_calls(site):
+            if (
+                isinstance(opaque.statement, cst.Expr | cst.With)
+                or hasattr(builtins, opaque.name)
+                or _is_on_tensors(site, opaque)
+            ):
+                continue  # called for what it does, or no constant
+            given = locals_read(site.code, opaque.call)
+            if given and (site.depth == 0 or all(is_declared_plain(site.code, opaque.call, name) for name in given)):
+                yield from _assumed(site, opaque)
+            elif not given:
+                yield _hoisted(site, opaque)
+
+
+def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:
+    return re.search(r"\.(?:detach|numpy|cpu)\(\)", site.code.source(opaque.call)) is not None
+
+
+def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
+    name = new_name(site.code, opaque.short_name.upper().strip("_") or "CONSTANT")
+    line = f"{name} = {_kept(opaque, site.code.source(opaque.call))}"
+    return site.edit(
+        f"call {opaque.written}() once, when the file is imported",
+        "Nothing it is given comes from the function, so it can be called outside and its result used as a constant.",
+        [at_module_level(site.code, opaque.call, line), replaced(site.code, opaque.call, name)],
+        _ONCE,
+    )
+
+
+def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
+    parts = isolated(site.code, opaque.call)
+    if parts is None:
+        return
+    name = new_name(site.code, f"constant_{opaque.short_name.strip('_')}")
+    lines = [
+        "@torch.compiler.assume_constant_result",
+        f"def {name}({', '.join(parts.parameters)}):",
+        f"{site.code.unit}return {_kept(opaque, parts.text)}",
+    ]
+    yield site.edit(
+        f"call {opaque.written}() while compiling, and keep its result",
+        "torch.compiler.assume_constant_result calls it once for each compilation and puts the result into the graph.",
+        [
+            *imports(site.code, "torch"),
+            at_module_level(site.code, opaque.call, "\n".join(lines)),
+            replaced(site.code, opaque.call, f"{name}({', '.join(parts.arguments)})"),
+        ],
+        f"{_ONCE} It must not be given tensors.",
+    )
+
+
+def _kept(opaque: OpaqueCall, text: str) -> str:
+    """What a loop goes through is made a list: an iterator would be used up after the first call."""
+    loop = opaque.statement
+    return f"list({text})" if isinstance(loop, cst.For) and loop.iter is opaque.call else text

@@ -1,0 +1,58 @@
+"""NumPy functions that Dynamo does not know, where torch has the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.code import Code
+from fx_explorer.fixing.edits import imports, replaced
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.opaque import OpaqueCall, opaque_calls, tensor_around
+from fx_explorer.fixing.sites import Site
+from fx_explorer.session import SessionReader
+
+_EQUIVALENT: dict[str, str] = {
+    "nanmean": "torch.nanmean({0})",
+    "nansum": "torch.nansum({0})",
+    "nanmedian": "torch.nanmedian({0})",
+    "digitize": "torch.bucketize({0}, torch.as_tensor({1}), right=True)",
+    "nanmax": "torch.where(torch.isnan({0}), -torch.inf, {0}).max()",
+    "nanmin": "torch.where(torch.isnan({0}), torch.inf, {0}).min()",
+    "ptp": "({0}.max() - {0}.min())",
+    "ediff1d": "torch.diff({0}.flatten())",
+    "trapezoid": "torch.trapezoid({0})",
+}
+"""``numpy.NAME`` → the same in torch, of its arguments as tensors."""
+
+_TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:1]:
+        for opaque in opaque_calls(site):
+            text = _in_torch(site.code, opaque)
+            if text:
+                yield site.edit(
+                    f"compute {opaque.written}() with torch",
+                    "torch has the same, which becomes part of the graph and needs no way out to NumPy and back.",
+                    [*imports(site.code, "torch"), replaced(site.code, tensor_around(site.code, opaque.call), text)],
+                )
+
+
+def _in_torch(code: Code, opaque: OpaqueCall) -> str:
+    """Empty when there is no equivalent, or it is called in another way than the table knows."""
+    module, _, name = opaque.name.rpartition(".")
+    pattern = _EQUIVALENT.get(name, "") if module == "numpy" else ""
+    values = [arg.value for arg in opaque.call.args if arg.keyword is None and not arg.star]
+    wanted = 1 + max(map(int, re.findall(r"\{(\d)\}", pattern)), default=0)
+    if not pattern or len(values) != wanted or len(values) != len(opaque.call.args):
+        return ""
+    return pattern.format(*(_as_tensor(code, value) for value in values))
+
+
+def _as_tensor(code: Code, value: cst.BaseExpression) -> str:
+    return _TO_NUMPY.sub("", code.source(value))

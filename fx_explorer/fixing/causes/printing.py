@@ -1,0 +1,74 @@
+"""``print``, logging and warnings: what they write is for people, so it may come later, or not at all while compiled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.code import Code, Splice, Statement
+from fx_explorer.fixing.edits import after_imports, imports, removed, replaced, wrapped
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.sites import Site
+from fx_explorer.session import SessionReader
+
+_LEVELS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"])
+_FUNCTIONS = frozenset(["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"])
+
+_PLAIN = re.compile(r"\.(shape|dtype|device|size\(\))$")
+"""What a tensor tells of itself, and no tensor."""
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:1]:
+        for statement, call, name in site.calls():
+            what = _what(call, name)
+            if what and isinstance(statement, cst.Expr) and statement.value is call:
+                yield from _kept(site, call, name, what)
+                yield from _out(site, statement, what)
+
+
+def _what(call: cst.Call, name: str) -> str:
+    """In words; empty for a call that writes nothing."""
+    if name in _FUNCTIONS:
+        return {"print": "print", "warnings.warn": "warning"}.get(name, "output")
+    is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS
+    return "log message" if is_method and "torch" not in name.split(".") else ""
+
+
+def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
+    """torch calls these after the graph (torch/_dynamo/config.py, ``reorderable_logging_functions``): plain functions only."""
+    if name in ("print", "warnings.warn") or name.startswith("logging."):
+        written = site.code.source(call.func)
+        line = f"torch._dynamo.config.reorderable_logging_functions.add({written})"
+        yield site.edit(
+            f"let torch do the {what} after the graph",
+            f"torch then keeps {written} out of the graph and calls it once the graph has run.",
+            [*imports(site.code, "torch._dynamo"), after_imports(site.code, line), *_as_text(site.code, call)],
+            "What is written comes later than before, after the graph it stands in.",
+        )
+
+
+def _as_text(code: Code, call: cst.Call) -> list[Splice]:
+    """Arguments may be tensors, constants and formatted text only, which a shape is not."""
+    values = [arg.value for arg in call.args if not arg.star and arg.keyword is None]
+    return [replaced(code, value, f"str({code.source(value)})") for value in values if _PLAIN.search(code.source(value))]
+
+
+def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
+    line = site.code.line_of(statement)
+    if line is not None:
+        yield site.edit(
+            f"do the {what} only when not compiled",
+            "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
+            [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
+            "Compiled, nothing is written.",
+        )
+    yield site.edit(
+        f"take the {what} out of the compiled code",
+        "Writing is a side effect that a graph cannot hold.",
+        [removed(site.code, statement)],
+        "Nothing is written any more.",
+    )

@@ -1,0 +1,86 @@
+"""What is done beside computing: globals and other objects changed, calls made for their effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.code import Code, Statement
+from fx_explorer.fixing.edits import imports, removed, rewritten, wrapped
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.names import locals_of
+from fx_explorer.fixing.opaque import is_explained
+from fx_explorer.fixing.sites import Site
+from fx_explorer.session import SessionReader
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:1]:
+        for statement in site.statements:
+            yield from _as_global(site, statement)
+            if _is_effect(site, statement):
+                yield from _skipped(site, statement)
+
+
+def _is_effect(site: Site, statement: Statement) -> bool:
+    """A call whose result nobody uses, or an assignment to what is not the function's own."""
+    if isinstance(statement, cst.Expr):
+        return isinstance(statement.value, cst.Call) and not is_explained(site)
+    if isinstance(statement, cst.Assign):
+        return all(_is_elsewhere(site.code, target.target) for target in statement.targets)
+    return isinstance(statement, cst.AugAssign) and _is_elsewhere(site.code, statement.target)
+
+
+def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
+    """``os.environ["A"]``, ``module.flag``, ``globals()["X"]``; not a name, nor anything of a local object."""
+    node: cst.CSTNode = target
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        node = node.value
+    function = code.function(target)
+    if node is target or function is None:
+        return False
+    return isinstance(node, cst.Call) or (isinstance(node, cst.Name) and node.value not in locals_of(function))
+
+
+def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
+    line = site.code.line_of(statement)
+    if line is not None:
+        yield site.edit(
+            "do this only when not compiled",
+            "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
+            [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
+            "Compiled, the line does nothing.",
+        )
+    yield site.edit(
+        "take the line out of the compiled code",
+        "It computes nothing that is used later. Do it before or after calling the compiled code.",
+        [removed(site.code, statement)],
+        "What the line does no longer happens.",
+    )
+
+
+def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
+    """``globals()["X"] = value`` → ``global X``, an assignment that Dynamo keeps track of."""
+    name = _set_by_name(site.code, statement)
+    line = site.code.line_of(statement)
+    if name and line is not None and isinstance(statement, cst.Assign):
+        yield site.edit(
+            f"assign the global {name} by its name",
+            "torch follows an assignment to a global and makes it after the graph has run.",
+            [rewritten(site.code, line, f"global {name}\n{name} = {site.code.source(statement.value)}")],
+        )
+
+
+def _set_by_name(code: Code, statement: Statement) -> str:
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Call) or len(target.slice) != 1:
+        return ""
+    index = target.slice[0].slice
+    text = index.value if isinstance(index, cst.Index) else None
+    if not isinstance(text, cst.SimpleString) or code.name_of(target.value.func) != "globals":
+        return ""
+    name = str(text.evaluated_value)
+    function = code.function(statement)
+    return name if name.isidentifier() and function and name not in locals_of(function) else ""

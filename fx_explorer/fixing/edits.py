@@ -1,0 +1,133 @@
+"""Edits of a file's text: a statement is removed, wrapped or written anew, a line is put before it, an import is added."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fx_explorer.fixing.code import Code, Splice, Statement
+
+
+def replaced(code: Code, node: cst.CSTNode, text: str) -> Splice:
+    return Splice(*code.span(node), text)
+
+
+def removed(code: Code, statement: Statement) -> Splice:
+    """Whole lines when the statement has them for itself; ``pass`` where its block would be empty."""
+    line = code.line_of(statement)
+    if line is None:
+        return _removed_from_line(code, statement)
+    if len(code.siblings(line)) == 1 and not isinstance(code.parent(line), cst.Module):
+        return replaced(code, statement, "pass")
+    return Splice(*_whole_lines(code, line), "")
+
+
+def _removed_from_line(code: Code, statement: Statement) -> Splice:
+    """``a; b`` → ``a``."""
+    line = code.parent(statement)
+    if not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite) or len(line.body) == 1:
+        return replaced(code, statement, "pass")
+    position = list(line.body).index(statement)  # type: ignore[arg-type]
+    start, stop = code.span(statement)
+    if position + 1 < len(line.body):
+        return Splice(start, code.span(line.body[position + 1])[0], "")
+    return Splice(code.span(line.body[position - 1])[1], stop, "")
+
+
+def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
+    """A whole statement as ``text``, whose lines are indented as they are to stand within its block."""
+    indent = code.indent(line)
+    start, stop = _whole_lines(code, line)
+    return Splice(start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n")))
+
+
+def wrapped(code: Code, line: cst.CSTNode, header: str) -> list[Splice]:
+    """The statement one level deeper, under ``header``."""
+    first, last = _first_line(code, line), code.lines(line)[1]
+    splices = [Splice(code.line_start(first), code.line_start(first), f"{code.indent(line)}{header}\n")]
+    return splices + shifted(code, line, first, last)
+
+
+def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice]:
+    """These lines one level deeper; not those that begin in a string."""
+    fixed = _lines_in_strings(code, node)
+    lines = [line for line in range(first, last + 1) if line not in fixed and _text(code, line).strip()]
+    return [Splice(code.line_start(line), code.line_start(line), code.unit) for line in lines]
+
+
+def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
+    """The text of ``body`` as it stands one level higher, in place of the compound statement; empty when it cannot."""
+    if not isinstance(body, cst.IndentedBlock) or not body.body:
+        return ""
+    outer, inner = code.indent(compound), code.indent(body.body[0])
+    fixed = _lines_in_strings(code, body)
+    comments = getattr(body.body[0], "leading_lines", ())
+    first, last = _first_line(code, body.body[0]) - len(comments), code.lines(body.body[-1])[1]
+    lines = []
+    for line in range(first, last + 1):
+        text = _text(code, line)
+        lines.append(text if line in fixed or not text.startswith(inner) else outer + text[len(inner) :])
+    return "\n".join(lines) + "\n"
+
+
+def in_place_of(code: Code, line: cst.CSTNode, text: str) -> Splice:
+    """Lines as they are, in place of those of a statement."""
+    return Splice(*_whole_lines(code, line), text)
+
+
+def at_module_level(code: Code, node: cst.CSTNode, text: str) -> Splice:
+    """``text`` before the function or class of the module that holds the node."""
+    top = code.top_statement(node)
+    start = code.line_start(_first_line(code, top))
+    return Splice(start, start, f"{text}\n\n\n")
+
+
+def after_imports(code: Code, text: str) -> Splice:
+    """``text`` as a line below the imports at the head of the file."""
+    offset = code.line_start(_import_line(code) + 1)
+    newline = "" if offset == 0 or code.text[offset - 1] == "\n" else "\n"
+    return Splice(offset, offset, f"{newline}\n{text}\n")
+
+
+def imports(code: Code, *modules: str) -> list[Splice]:
+    """What is missing of ``import MODULE``."""
+    missing = [name for name in modules if code.imported_always.get(name) != name]
+    if not missing:
+        return []
+    offset = code.line_start(_import_line(code) + 1)
+    newline = "" if offset == 0 or code.text[offset - 1] == "\n" else "\n"
+    return [Splice(offset, offset, newline + "".join(f"import {name}\n" for name in missing))]
+
+
+def _import_line(code: Code) -> int:
+    """The last line of the docstring and the imports that follow each other at the head of the file."""
+    line = 0
+    for position, statement in enumerate(code.module.body):
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        is_docstring = position == 0 and isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString)
+        if not is_docstring and not isinstance(small, cst.Import | cst.ImportFrom):
+            break
+        line = code.lines(statement)[1]
+    return line
+
+
+def _first_line(code: Code, line: cst.CSTNode) -> int:
+    """Decorators included."""
+    decorators = line.decorators if isinstance(line, cst.FunctionDef | cst.ClassDef) else ()
+    return min([code.lines(line)[0], *(code.lines(one)[0] for one in decorators)])
+
+
+def _whole_lines(code: Code, line: cst.CSTNode) -> tuple[int, int]:
+    return code.line_start(_first_line(code, line)), code.line_start(code.lines(line)[1] + 1)
+
+
+def _text(code: Code, line: int) -> str:
+    return code.text[code.line_start(line) : code.line_start(line + 1)].rstrip("\n")
+
+
+def _lines_in_strings(code: Code, node: cst.CSTNode) -> set[int]:
+    strings = [one for one in _all_in(node) if isinstance(one, cst.SimpleString | cst.FormattedString)]
+    return {line for one in strings for line in range(code.lines(one)[0] + 1, code.lines(one)[1] + 1)}
+
+
+def _all_in(node: cst.CSTNode) -> list[cst.CSTNode]:
+    return [node, *(inner for child in node.children for inner in _all_in(child))]

@@ -1,0 +1,168 @@
+"""Trying what avoids a recompile: a size or number that varies is marked as dynamic in a worker of its own, and compilations
+are counted anew.
+
+No source is changed for it: torch takes the marks from an environment variable (``torch.compiler.config.dynamic_sources``).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.words import counted
+from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.trial import Figures, Trial, Verdict, try_fix
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
+
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One size or number to be taken for variable from the first compilation on."""
+
+    source: str
+    """As the environment variable takes it: ``L['x']:0``, ``L['k']``."""
+    cause: ExplainedRecompile
+    """The first recompile it may avoid."""
+
+    @property
+    def title(self) -> str:
+        """``mark size 0 of x as dynamic``."""
+        change = self.cause.change
+        which = "all sizes" if self.is_whole else f"size {change.index}"
+        return f"mark {change.name if change.index is None else f'{which} of {change.name}'} as dynamic"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it marks all sizes of the tensor, where one varies: older releases of torch take no single one."""
+        return self.cause.change.index is not None and not re.search(r":\d+$", self.source)
+
+    @property
+    def instruction(self) -> str:
+        """How it is done: a line of the program where there is one for it, and the way without an edit."""
+        change = self.cause.change
+        line = "" if change.index is None else f"torch._dynamo.mark_dynamic({change.name}, {change.index}), or "
+        return f"{line}{instruction([self])}"
+
+
+def instruction(marks: Sequence[Mark]) -> str:
+    """Without an edit."""
+    return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTrial:
+    before: int
+    """Compilations."""
+    after: int | None
+    """None when the program could not be captured to its end."""
+    problem: str
+    """Why it could not."""
+    took_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.after is not None and self.after < self.before
+
+    @property
+    def in_words(self) -> str:
+        """``tried, 3 compilations → 1``."""
+        if self.after is None:
+            return f"tried, and the program did not get through: {self.problem}"
+        return f"tried, {counted(self.before, 'compilation')} → {self.after}"
+
+
+def marks(reader: SessionReader) -> list[Mark]:
+    """One for each size or number that made torch compile again, in the order of the recompiles."""
+    found: dict[str, Mark] = {}
+    one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
+    for cause in causes(reader):
+        source = _source(cause, one_size=one_size)
+        if source:
+            found.setdefault(source, Mark(source, cause))
+    return list(found.values())
+
+
+def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
+    """``one_size``: whether the release of the session takes ``L['x']:0``.
+
+    Empty for what a mark does not help: sizes 0 and 1, and Python's floats, are compiled apart.
+    """
+    change = cause.change
+    if change.kind == "size" and change.index is not None and not {change.old, change.new} & {"0", "1"}:
+        return f"{_named(change.name)}:{change.index}" if one_size else _named(change.name)
+    if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
+        return _named(change.name)
+    return ""
+
+
+def _named(name: str) -> str:
+    """``batch['ids']`` → ``L['batch']['ids']``."""
+    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
+
+
+def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Fix]:
+    """Marks as fixes: the one that avoids this recompile, and all together; all of them without a cause."""
+    found = marks(reader)
+    chosen = [mark for mark in found if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source]
+    fixes = [
+        Fix(mark.title, mark.cause.remedy, line=mark.cause.line, marks=(mark.source,), by_hand=_by_hand([mark]))
+        for mark in chosen
+    ]
+    if len(found) > 1 and chosen:
+        why = f"All that vary in this session: {', '.join(mark.source for mark in found)}."
+        sources = tuple(mark.source for mark in found)
+        fixes.append(
+            Fix("mark all that vary as dynamic", why, line=chosen[0].cause.line, marks=sources, by_hand=_by_hand(found))
+        )
+    return fixes
+
+
+def _by_hand(wanted: Sequence[Mark]) -> str:
+    """Lines of the program, then the way without an edit."""
+    changes = [mark.cause.change for mark in wanted]
+    lines = [f"torch._dynamo.mark_dynamic({change.name}, {change.index})" for change in changes if change.index is not None]
+    return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
+
+
+async def try_any(
+    request: CaptureRequest, fix: Fix, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> Trial:
+    """``try_fix``, also for marks: those change what is compiled and nothing that is computed, so results are not compared."""
+    if not fix.marks:
+        return await try_fix(request, fix, before, python, timeout)
+    tried = await try_sources(request, fix.marks, before.compilations, python, timeout)
+    verdict: Verdict = "good" if tried.is_good else "refused"
+    return Trial(fix, verdict, f"{tried.in_words}; results were not compared", before, None, None, tried.took_s)
+
+
+async def try_marks(
+    request: CaptureRequest, wanted: Sequence[Mark], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> MarkTrial:
+    """``request`` is what the session was captured with, ``before`` the compilations in it. Never raises for what the user's
+    program does."""
+    return await try_sources(request, [mark.source for mark in wanted], before, python, timeout)
+
+
+async def try_sources(
+    request: CaptureRequest, sources: Sequence[str], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> MarkTrial:
+    began = time.monotonic()
+    again = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
+    async with passing_capture(again, python, timeout, {VARIABLE: ",".join(sources)}) as capture:
+        outcome = await capture.wait()
+        with SessionReader(capture.session_path) as reader:
+            after = totals(reader).compilations
+    finished = outcome.kind == "finished"
+    problem = "" if finished else outcome.message or outcome.kind
+    return MarkTrial(before, after if finished else None, problem, time.monotonic() - began)

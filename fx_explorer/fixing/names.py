@@ -1,0 +1,165 @@
+"""What an expression or a function does with names: which it reads, which it binds, whether it only computes."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from fx_explorer.fixing.code import Code
+
+_CHANGING = frozenset(
+    [
+        *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "add", "discard", "setdefault"),
+        *("sort", "reverse", "write", "writelines", "backward", "step"),
+    ]
+)
+"""Methods that change what they are called on."""
+
+_ACTING = frozenset(["print", "open", "input", "exec", "eval", "setattr", "delattr", "next", "globals", "breakpoint"])
+
+
+def is_pure(expression: cst.CSTNode) -> bool:
+    """Whether it only computes, as far as its text tells: such an expression may be computed in vain."""
+    return not any(_acts(node) for node in walk(expression))
+
+
+def _acts(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.NamedExpr | cst.Yield | cst.Await):
+        return True
+    if not isinstance(node, cst.Call):
+        return False
+    name = (get_full_name_for_node(node.func) or "").rpartition(".")[2]
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    return is_in_place or name in _ACTING or (isinstance(node.func, cst.Attribute) and name in _CHANGING)
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def read(node: cst.CSTNode) -> list[str]:
+    """Names that the expression reads, each once, in order; not attributes, keywords, nor what it binds itself."""
+    bound = {target for one in walk(node) if isinstance(one, cst.CompFor) for target in bound_by(one.target)}
+    for one in walk(node):
+        if isinstance(one, cst.Lambda):
+            bound |= {param.name.value for param in one.params.params}
+    return list(dict.fromkeys(name for name in _read(node) if name not in bound))
+
+
+def _read(node: cst.CSTNode) -> Iterator[str]:
+    return (name.value for name in _names_read(node))
+
+
+def _names_read(node: cst.CSTNode) -> Iterator[cst.Name]:
+    if isinstance(node, cst.Name):
+        yield node
+    elif isinstance(node, cst.Attribute | cst.Arg):
+        yield from _names_read(node.value)
+    elif not (isinstance(node, cst.AssignTarget) and bound_by(node.target)):
+        for child in node.children:
+            yield from _names_read(child)
+
+
+def bound_by(target: cst.CSTNode) -> set[str]:
+    """Names that an assignment to ``target`` binds."""
+    if isinstance(target, cst.Name):
+        return {target.value}
+    if isinstance(target, cst.Tuple | cst.List):
+        return {name for element in target.elements for name in bound_by(element.value)}
+    return set()
+
+
+def locals_of(function: cst.FunctionDef) -> set[str]:
+    """Parameters, and every name bound in its body."""
+    names = set(parameters(function))
+    declared = {item.name.value for one in walk(function.body) if isinstance(one, cst.Global) for item in one.names}
+    for one in walk(function.body):
+        names |= _bound_here(one)
+    return names - declared
+
+
+def _bound_here(node: cst.CSTNode) -> set[str]:
+    if isinstance(node, cst.Assign):
+        return {name for target in node.targets for name in bound_by(target.target)}
+    if isinstance(node, cst.AugAssign | cst.AnnAssign | cst.For | cst.NamedExpr):
+        return bound_by(node.target)
+    if isinstance(node, cst.AsName):
+        return bound_by(node.name)
+    if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+        return {alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in node.names}
+    return {node.name.value} if isinstance(node, cst.FunctionDef | cst.ClassDef) else set()
+
+
+def bound_in(node: cst.CSTNode) -> list[str]:
+    """Names that the statements inside bind, each once, in the order in which they first do."""
+    return list(dict.fromkeys(name for one in walk(node) for name in sorted(_bound_here(one))))
+
+
+def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
+    """Names that the function around the statement reads in the lines behind it; in a loop around it also in those before."""
+    function = code.function(statement)
+    first, last = code.lines(statement)
+    around = code.around(statement, cst.For) or code.around(statement, cst.While)
+    begin = code.lines(around)[0] if around else last
+    names = _names_read(function.body) if function else iter(())
+    return {name.value for name in names if begin <= code.lines(name)[0] and not first <= code.lines(name)[0] <= last}
+
+
+def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:
+    """Those names of the function around the expression that it reads."""
+    function = code.function(expression)
+    known = locals_of(function) if function else set()
+    return [name for name in read(expression) if name in known]
+
+
+def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
+    """``int``, ``float``, ``bool`` or ``str`` where the parameter of the function around it says so."""
+    function = code.function(expression)
+    params = function.params.params if function else ()
+    for param in params:
+        if param.name.value == name and param.annotation and isinstance(param.annotation.annotation, cst.Name):
+            declared = param.annotation.annotation.value
+            return declared if declared in ("int", "float", "bool", "str") else ""
+    return ""
+
+
+def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
+    """Whether the parameter of this name is a number or text, by its annotation or its default."""
+    function = code.function(expression)
+    defaults = {param.name.value: param.default for param in function.params.params} if function else {}
+    return bool(annotation_of(code, expression, name)) or isinstance(defaults.get(name), cst.BaseNumber | cst.BaseString)
+
+
+def new_name(code: Code, wanted: str) -> str:
+    """``wanted``, or with a number behind it, that the file does not use yet."""
+    used = {node.value for node in code.all(cst.Name)} | set(dir(builtins))
+    name, number = wanted, 1
+    while name in used:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
+    """Names of the function around the statement that have a value when it is reached, as far as the order of lines tells."""
+    function = code.function(statement)
+    if function is None:
+        return set()
+    line = code.lines(statement)[0]
+    bound = {name for one in walk(function.body) if _ends_before(code, one, line) for name in _bound_here(one)}
+    return bound | set(parameters(function))
+
+
+def _ends_before(code: Code, node: cst.CSTNode, line: int) -> bool:
+    return isinstance(node, cst.BaseSmallStatement | cst.For) and code.lines(node)[0] < line
+
+
+def parameters(function: cst.FunctionDef) -> list[str]:
+    params = function.params
+    named = [*params.posonly_params, *params.params, *params.kwonly_params, params.star_arg, params.star_kwarg]
+    return [param.name.value for param in named if isinstance(param, cst.Param)]

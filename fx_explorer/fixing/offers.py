@@ -1,0 +1,117 @@
+"""What a session offers for one break: its fixes, or why it has none; and whether they can be tried, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, LeftToPython
+from fx_explorer.analysis.recompiles.causes import ExplainedRecompile
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.marking import mark_fixes
+from fx_explorer.fixing.proposals import proposals, why_none
+from fx_explorer.fixing.trial import Figures, Trial, figures
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+TryFix = Callable[[CaptureRequest, Fix, Figures], Awaitable[Trial]]
+"""``try_fix``, or what stands in for it."""
+
+
+Subject = DistinctBreak | LeftToPython | ExplainedRecompile
+"""What is to be fixed: a row of the list of breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    session: Path
+    broken: Subject
+    fixes: tuple[Fix, ...]
+    why_none: str
+    """Empty when there are fixes."""
+    request: CaptureRequest | None
+    before: Figures
+    why_not_tried: str
+    """What is in the way of a trial; empty when nothing is known to be."""
+
+
+def offer(path: Path, broken: Subject) -> Offer:
+    """Opens the session anew, so that it can be called in a thread: parsing a large file takes up to seconds."""
+    with SessionReader(path) as reader:
+        fixes = tuple(fixes_for(reader, broken))
+        request = reader.request()
+        return Offer(
+            path,
+            broken,
+            fixes,
+            "" if fixes else _why_none(reader, broken),
+            request,
+            figures(reader),
+            why_not_tried(reader, request),
+        )
+
+
+def all_proposals(path: Path) -> list[list[Fix]]:
+    """The fixes of each break of a session, the costliest break first. As ``offer`` to be called in a thread."""
+    with SessionReader(path) as reader:
+        return [proposals(reader, one) for one in distinct_breaks(reader)]
+
+
+def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
+    """Edits and options for a break or a function left to Python, marks for a recompile or one that was compiled too often."""
+    if isinstance(subject, ExplainedRecompile):
+        return mark_fixes(reader, subject)
+    if isinstance(subject, DistinctBreak):
+        return proposals(reader, subject)
+    return mark_fixes(reader) if subject.kind == "limit" else proposals(reader, as_break(subject))
+
+
+def as_break(left: LeftToPython) -> DistinctBreak:
+    """A function that was left to Python, as if it had broken where it begins."""
+    return DistinctBreak(
+        registry_id=left.registry_id,
+        reason=left.reason,
+        explanation=left.explanation,
+        hints=left.hints,
+        file=left.file,
+        line=left.line,
+        code=left.function,
+        count=left.count,
+        compilations=(),
+        place=left.place,
+        stack=left.stack,
+        text=0,
+    )
+
+
+def _why_none(reader: SessionReader, subject: Subject) -> str:
+    if isinstance(subject, ExplainedRecompile):
+        return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
+    if isinstance(subject, LeftToPython) and subject.is_made_by_python:
+        return f"{MADE_BY_PYTHON}."
+    broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
+    known = "No fix is known for this." + (f" torch suggests: {broken.hints[0]}" if broken.hints else "")
+    return why_none(reader, broken) or known
+
+
+def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
+    """A trial is held against the figures of the session, which must be those of one complete capture."""
+    if request is None:
+        return "The session does not say how it was captured, so nothing can be tried. Open its target: fx-explorer TARGET."
+    if reader.meta("outcome") is None:
+        return "The capture has not ended, so its breaks are not all counted. Let it go on to the end, then try."
+    if any(one.branch_of for one in reader.rows(model.Compilation)):
+        return "The session has other ways too, whose breaks count twice. Capture again, then try before taking another way."
+    file = target_file(request.target)
+    if file and not file.is_file():
+        return f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and try it where the file is."
+    return ""
+
+
+def target_file(target: str) -> Path | None:
+    """The file that a target names; None for ``package.module:object``."""
+    named = next((name for name in (target, target.rpartition(":")[0]) if name.endswith(".py")), "")
+    return Path(named) if named else None

@@ -1,0 +1,65 @@
+"""The user's file as it is on disk now: whether it is still the text a fix was made for, and how that text is encoded."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.errors import UsageError
+from fx_explorer.fixing.fix import Fix
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOnDisk:
+    encoding: str
+    """As its first lines declare it; ``utf-8-sig`` with a byte order mark."""
+    lines: tuple[str, ...]
+    """With the ends they have."""
+
+    @property
+    def text(self) -> str:
+        r"""As torch and the session read it: ``\n`` at the end of every line."""
+        return "".join(re.sub(r"[\r\n]+\Z", "", line) + "\n" for line in self.lines)
+
+
+def read(path: str) -> SourceOnDisk:
+    """Raises UsageError when the file cannot be read or decoded."""
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise UsageError(f"{path} is no file any more. Copy the diff and apply it where the file is.")
+        content = Path(path).read_bytes()
+        encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+        return SourceOnDisk(encoding, tuple(_LINE.findall(content.decode(encoding))))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror or error}. Copy the diff and apply it where the file is."
+        ) from error
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise UsageError(
+            f"{path} cannot be decoded ({error}). Say its encoding in its first line, and capture again."
+        ) from error
+
+
+def changed_on_disk(fix: Fix, path: str = "") -> str:
+    """What is in the way of using the edit, in words; empty when the file is as it was captured."""
+    if not fix.path:
+        return ""
+    try:
+        now = read(path or fix.path).text
+    except UsageError as error:
+        return str(error)
+    if now == _ended(fix.before):
+        return ""
+    pairs = zip(fix.before.split("\n"), now.split("\n"), strict=False)
+    line = next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
+    where = path or fix.path
+    return f"{where} has changed since it was captured, first in line {line}: capture again, and fix the file as it is now."
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

@@ -1,0 +1,37 @@
+"""All fixes that are known for a break, the most promising first. Pure: nothing is run, nothing is written."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.causes import CAUSES, loops
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.sites import obstacle, sites
+from fx_explorer.session import SessionReader
+
+
+def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
+    """Each fix once. None for a cause that nobody knows a fix for; ``why_none`` says what is in the way."""
+    stack = sites(reader, one_break)
+    return _distinct([fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)])
+
+
+def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
+    """What is in the way of an edit, where that is known; empty when nothing is."""
+    return obstacle(reader, one_break) or loops.why_not(sites(reader, one_break))
+
+
+def _can_be_tried(fix: Fix) -> bool:
+    """An edit can go wrong in a layout that nobody thought of: better none than one that does not parse."""
+    if fix.settings:
+        return True
+    try:
+        cst.parse_module(fix.after)
+    except cst.ParserSyntaxError:
+        return False
+    return fix.after != fix.before
+
+
+def _distinct(fixes: list[Fix]) -> list[Fix]:
+    return list({(fix.path, fix.after, str(fix.settings)): fix for fix in reversed(fixes)}.values())[::-1]

@@ -1,0 +1,236 @@
+"""Trying a fix: a worker of its own runs the changed program, captures it, and compares it with the original.
+
+The user's file is not touched. A fix that loops, crashes or raises costs that worker, and is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.totals import operations_captured, totals
+from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
+from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.on_disk import changed_on_disk
+from fx_explorer.model import CaptureRequest, Outcome, Verification
+from fx_explorer.session import SessionReader
+
+TIMEOUT_S = 300.0
+
+Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]
+"""``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
+printed or logged, or for the text of an exception; whether that is wanted only the user knows. ``partly compared``: what could
+be compared is equal, and the program does something that could not be. ``refused``: it fails, changes results, or gains
+nothing. ``not compared``: it gains something, but no results could be compared (a script whose calls return nothing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a capture cost."""
+
+    sites: int
+    hits: int
+    skipped: int
+    """Functions that Dynamo left to Python as a whole."""
+    graphs: int
+    operations: int
+    """Call nodes of the graphs that Dynamo made."""
+    compile_s: float
+    compilations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    fix: Fix
+    verdict: Verdict
+    reason: str
+    """Why, in a sentence."""
+    before: Figures
+    after: Figures | None
+    """None when the changed program could not be captured to its end."""
+    verification: Verification | None
+    took_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.verdict == "good"
+
+
+def figures(reader: SessionReader) -> Figures:
+    counted = totals(reader)
+    return Figures(
+        sites=len(distinct_breaks(reader)),
+        hits=counted.graph_break_hits,
+        skipped=reader.count(model.Compilation, status="skipped"),
+        graphs=counted.graphs,
+        operations=operations_captured(reader),
+        compile_s=counted.compile_s,
+        compilations=counted.compilations,
+    )
+
+
+async def try_fix(
+    request: CaptureRequest, fix: Fix, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
+) -> Trial:
+    """``request`` is what the session of the break was captured with, ``before`` its figures. Raises
+    SessionWriteError when there is no room for a session, and nothing for what the fix or the user's program does."""
+    began = time.monotonic()
+    change = next(filter(None, map(changed_on_disk, fix.edits)), "")
+    if change:
+        return Trial(fix, "refused", change, before, None, None, 0.0)
+    async with passing_capture(request_to_try(request, fix), python, timeout) as capture:
+        outcome = await capture.wait()
+        after, verification, failures = await asyncio.to_thread(_found, capture.session_path)
+    verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)
+    ended = _got_through(outcome, verification)
+    return Trial(fix, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
+
+
+def _found(path: Path) -> tuple[Figures, Verification | None, Sequence[model.Failure]]:
+    """In a thread: of a large session the figures take a while, and whoever waits may have a screen to paint."""
+    with SessionReader(path) as reader:
+        verifications = [with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)]
+        return figures(reader), next(iter(verifications), None), reader.rows(model.Failure, where="compiler")
+
+
+def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
+    """``verification`` with what the graphs leave open, whatever the calls came to, among what was not compared."""
+    places = [f"{Path(file).name}:{line}" for file, line in squeezed_unknown_sizes(reader)]
+    unsure = [f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places]
+    return replace(verification, not_compared=(*verification.not_compared, *unsure))
+
+
+def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
+    return replace(
+        request,
+        session="",
+        pause="",
+        stay=False,
+        measure_breaks=False,
+        record_bytecode=False,
+        verify=True,
+        settings={**request.settings, **fix.settings},
+        original_settings=request.settings,
+        overlay={**request.overlay, **{edit.path: edit.after for edit in fix.edits}},
+    )
+
+
+def judge(
+    outcome: Outcome,
+    before: Figures,
+    after: Figures,
+    verification: Verification | None,
+    failures: Sequence[model.Failure] = (),
+    *,
+    keeps_prints: bool = False,
+) -> tuple[Verdict, str]:
+    """(verdict, why)."""
+    if not _got_through(outcome, verification):
+        return "refused", f"the changed program did not get through: {outcome.message or outcome.kind}"
+    if verification and verification.problem:
+        return "refused", f"{verification.problem}, so there is nothing to compare with"
+    if verification and not verification.is_equal:
+        return "refused", f"results differ: {verification.differences[0]}"
+    if before.operations and not after.operations:
+        return "refused", "nothing is compiled any more"
+    if keeps_prints and verification and _printed(verification):
+        return "refused", f"what is printed changes: {_printed(verification)}"
+    if not _gains(before, after):
+        return "refused", "the break stays" if after.sites == before.sites else "other breaks come in its place"
+    if failures:
+        return "refused", f"the compiler fails: {failures[0].message}"
+    if after.operations < before.operations and after.graphs >= before.graphs:
+        return "refused", f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs"
+    fewer = _fewer(before, after)
+    if verification is None:
+        return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
+    if _said(verification):
+        return "prints differ", f"{fewer}; results are equal, but {_said(verification)}{_left_out(verification)}"
+    equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
+    if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
+        return "not compared", f"{equal}; no results were, so look at them yourself"
+    return ("partly compared" if verification.not_compared else "good"), equal
+
+
+def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
+    """A script may leave with sys.exit, as the original did: its status has been compared."""
+    return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
+
+
+_RESULTS = ("output", "state", "gradient", "global")
+
+_OF_A_SCRIPT = {
+    "output": ("value that compiled calls return", "values that compiled calls return"),
+    "state": ("parameter", "parameters and buffers"),
+    "gradient": ("gradient", "gradients"),
+    "global": ("global tensor", "global tensors"),
+    "printed line": ("printed line", "printed lines"),
+}
+"""Kind of value → one of it, several of it."""
+
+
+def _compared(verification: Verification) -> str:
+    """``equal in 7 calls``; of a script what its two runs have in common."""
+    if verification.calls:
+        return (
+            f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
+        )
+    counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
+    parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
+    return f"equal: {', '.join(['exit status', *parts])}"
+
+
+def _gains(before: Figures, after: Figures) -> bool:
+    """Fewer breaks, or functions left to Python; or as many that cut less: one graph that does what two did."""
+    counts, others = ((one.sites, one.skipped, one.hits) for one in (before, after))
+    return others < counts or (others == counts and after.graphs < before.graphs and after.operations >= before.operations)
+
+
+def _fewer(before: Figures, after: Figures) -> str:
+    if after.sites < before.sites:
+        return f"{_times(before.sites, 'break')} → {after.sites}"
+    if after.skipped < before.skipped:
+        return f"{_times(before.skipped, 'function')} left to Python → {after.skipped}"
+    if after.hits < before.hits:
+        return f"{_times(before.sites, 'break')}, hit {before.hits} times → {after.hits}"
+    return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"
+
+
+def _printed(verification: Verification) -> str:
+    """How it differs, in words; empty when it does not."""
+    if verification.lost_lines:
+        return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
+    if verification.new_lines:
+        return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
+    return f"this is printed or logged earlier: {verification.moved_line!r}" if verification.moved_line else ""
+
+
+def _said(verification: Verification) -> str:
+    """The same, and for the texts of exceptions too."""
+    messages = verification.other_messages
+    return _printed(verification) or (f"an exception has another text: {messages[0]}" if messages else "")
+
+
+_MOST_TOLD = 4
+
+
+def _left_out(verification: Verification) -> str:
+    parts = (("not compared", verification.not_compared), ("not tried", verification.not_tried))
+    return "".join(f"; {words}: {_first_of(some)}" for words, some in parts if some)
+
+
+def _first_of(some: Sequence[str]) -> str:
+    more = f" and {len(some) - _MOST_TOLD} more" if len(some) > _MOST_TOLD else ""
+    return f"{', '.join(some[:_MOST_TOLD])}{more}"
+
+
+def _times(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,225 @@
+"""What may take a break away: each fix with its diff, tried on demand, and written to the user's file after asking."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Label
+from textual.worker import Worker
+
+from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.fixing import (
+    Fix,
+    Offer,
+    Trial,
+    TryFix,
+    accept_all,
+    all_proposals,
+    is_whole,
+    next_to_try,
+    together,
+    unknown_yet,
+    why_not_accepted,
+)
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.tui.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.unreadable import TellsUnreadable
+from fx_explorer.tui.views.fixes import COLUMNS, fix_row, question, shown, title_of, told, why_not_written
+from fx_explorer.tui.widgets.diff_view import DiffView
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
+
+MOST_ROWS = 6
+
+READ_S = 15
+"""Why something was not done is read in peace."""
+
+_HINTED = ("fixes.try", "fixes.accept", "place.copy", "fixes.other", "dialog.close")
+
+_COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-success", "warning": "$text-warning"}
+
+
+class FixScreen(TellsUnreadable, Dialog[None]):
+    """Above, the fixes of one break; below, why the one under the cursor, what came of trying it, and its diff."""
+
+    DEFAULT_CSS = """
+    FixScreen { align: center middle; }
+    FixScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    FixScreen RowList { background: $surface; }
+    FixScreen Label { width: 1fr; padding: 0 1; margin: 1 0; max-height: 8; }
+    FixScreen DiffView { height: 1fr; background: $surface; }
+    FixScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *priority_bindings("fixes"),
+        *reused_bindings("place.copy"),
+    ]
+
+    def __init__(self, offer: Offer, try_fix: TryFix, trials: list[Trial], keymap: Keymap) -> None:
+        """``trials``: what was tried before; the screen adds to it, so that a verdict outlives it."""
+        super().__init__()
+        self._offer = offer
+        self._try_fix = try_fix
+        self._keymap = keymap
+        self._trials = trials
+        self._trying: int | None = None
+        self._trial: Worker[None] | None = None
+        self._rows: list[Row] = []
+        self._list = RowList(COLUMNS, header=False)
+        self._words = Label("", markup=False)
+        self._diff = DiffView("")
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(title_of(self._offer))
+            yield self._list
+            yield self._words
+            yield self._diff
+            yield self._hint
+
+    def on_mount(self) -> None:
+        self._list.styles.height = min(MOST_ROWS, len(self._fixes))
+        self._list.load(Rows(self._rows))
+        self._show_state()
+        self._diff.show(shown(self._fix))
+        self._list.focus()
+
+    @property
+    def _fixes(self) -> list[Fix]:
+        """Those of the break, and one that stands for all breaks when there are several."""
+        if self._offer.before.sites < 2 or not isinstance(self._offer.broken, DistinctBreak):
+            return list(self._offer.fixes)
+        tried = (trial.fix for trial in reversed(self._trials) if is_whole(trial.fix))
+        return [*self._offer.fixes, next(tried, unknown_yet(self._offer.before.sites))]
+
+    @property
+    def _fix(self) -> Fix:
+        return self._fixes[self._list.cursor]
+
+    def _trial_of(self, fix: Fix) -> Trial | None:
+        return next((trial for trial in reversed(self._trials) if trial.fix == fix), None)
+
+    # what is shown
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.control is self._list:
+            self._show_words()
+            self._diff.show(shown(self._fix))
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Enter on a fix goes into its diff."""
+        event.stop()
+        if event.control is self._list:
+            self._diff.focus()
+
+    def _show_state(self) -> None:
+        """A trial has begun or ended: cursors stay where they are."""
+        self._rows[:] = [
+            fix_row(fix, self._trial_of(fix), is_being_tried=row == self._trying) for row, fix in enumerate(self._fixes)
+        ]
+        self._list.reload()
+        self._show_words()
+
+    def _show_words(self) -> None:
+        lines = told(self._fix, self._trial_of(self._fix))
+        words = (Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error")) for text, kind in lines)
+        self._words.update(Content("\n").join(words))
+        tries, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        ends = "stops the trial" if self._trial else "closes"
+        keys = f"{tries} tries it · {writes} writes it · {copies} copies · {other} diff · {closes} {ends}"
+        self._hint.show(Content(""), Content(keys))
+
+    # what can be asked
+
+    def action_other_list(self) -> None:
+        (self._list if self._diff.has_focus else self._diff).focus()
+
+    def action_copy(self) -> None:
+        self.app.post_message(Explorer.CopyWanted(self._fix.diff or self._fix.instruction))
+
+    def action_try_fix(self) -> None:
+        if self._offer.why_not_tried:
+            self.notify(self._offer.why_not_tried, severity="warning", timeout=READ_S)
+        elif is_under_way(self._trial):
+            self.notify("A fix is being tried: wait for it, or stop it first.")
+        else:
+            self._trial = self._run_trial(self._list.cursor)
+
+    @work(name="try fix", group="fix", description="run the program with a fix, and compare")
+    async def _run_trial(self, row: int) -> None:
+        """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
+        self._trying = row
+        self._show_state()
+        try:
+            await (self._try_whole() if is_whole(self._fixes[row]) else self._try_one(self._fixes[row]))
+        except FxExplorerError as error:
+            self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
+        finally:
+            self._trying = self._trial = None
+            if self.is_attached:
+                self._show_state()
+                self._diff.show(shown(self._fix))
+
+    async def _try_one(self, fix: Fix) -> None:
+        assert self._offer.request is not None
+        self._trials.append(await self._try_fix(self._offer.request, fix, self._offer.before))
+
+    async def _try_whole(self) -> None:
+        """What decides which fixes are good is tried first, break by break; verdicts are kept as they come."""
+        breaks = await asyncio.to_thread(all_proposals, self._offer.session)
+        while fix := next_to_try(breaks, self._trials):
+            self.notify(f"Trying first: {fix.title} (line {fix.line})")
+            await self._try_one(fix)
+            self._show_state()
+        whole = together(breaks, self._trials)
+        if whole:
+            await self._try_one(whole.fix)
+        else:
+            self.notify("Fewer than two fixes are good and go with each other: nothing to do together.", timeout=READ_S)
+
+    @conversation("write fix", "write a fix to the file")
+    async def action_accept(self) -> None:
+        fix = self._fix
+        trial = self._trial_of(fix)
+        reason = why_not_written(fix, trial) or why_not_accepted(fix)
+        if reason or trial is None:
+            self.notify(reason, severity="warning", timeout=READ_S)
+            return
+        answer = await ask(self.app, Ask(printable(question(fix, trial)), "", verb="answers"))
+        if answer.lower() in ("y", "yes"):
+            self._write(fix)
+        else:
+            self.notify("Not written.")
+
+    def _write(self, fix: Fix) -> None:
+        try:
+            backups = accept_all(fix)
+        except UsageError as error:
+            self.notify(str(error), title="not written", severity="error", timeout=READ_S)
+        else:
+            files, old = (", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups))
+            options = f" Set in your program too: {fix.instruction}" if fix.settings else ""
+            self.notify(f"Wrote {files}; the file as it was: {old}. Capture again to see it.{options}", timeout=READ_S)
+
+    def action_leave(self) -> None:
+        if is_under_way(self._trial):
+            self._trial.cancel()
+            self.notify("Stopped: the fix was not tried to its end.")
+        else:
+            self.dismiss(None)

@@ -1,0 +1,88 @@
+"""A break's fixes as rows, and what is told about the one under the cursor: why, what it changes, what came of trying it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from fx_explorer.fixing import Fix, Offer, Trial, Verdict
+from fx_explorer.tui.widgets.row_list import Column, Row
+
+COLUMNS = (
+    Column("", "text", min_width=30, max_width=70),
+    Column("", "muted", min_width=16),
+)
+
+SIGNS: dict[Verdict, tuple[str, str]] = {
+    "good": ("✓", "good"),
+    "prints differ": ("▲", "warning"),
+    "partly compared": ("▲", "warning"),
+    "refused": ("✗", "bad"),
+    "not compared": ("?", "warning"),
+}
+"""(sign, kind of highlight.py): colour is never alone."""
+
+_DOUBTS: dict[Verdict, str] = {
+    "prints differ": "Prints differ. ",
+    "partly compared": "Not everything could be compared. ",
+}
+"""What is asked about before it is written."""
+
+Told = tuple[str, str]
+"""A line and its kind."""
+
+
+def title_of(offer: Offer) -> str:
+    broken = offer.broken
+    return f"Fixes · {PurePath(broken.file).name}:{broken.line} · {broken.in_words}"
+
+
+def fix_row(fix: Fix, trial: Trial | None, *, is_being_tried: bool) -> Row:
+    if is_being_tried:
+        return (fix.title, ("… being tried", "warning"))
+    if trial is None:
+        return (fix.title, "not tried")
+    sign, kind = SIGNS[trial.verdict]
+    return (fix.title, (f"{sign} {trial.verdict}", kind))
+
+
+def told(fix: Fix, trial: Trial | None) -> list[Told]:
+    lines = [(fix.why, "text"), (f"▲ {fix.risk}" if fix.risk else "", "warning")]
+    if trial is not None:
+        sign, kind = SIGNS[trial.verdict]
+        lines += [(f"{sign} {trial.verdict}: {trial.reason}", kind), (measured(trial), "muted")]
+    return [(text, kind) for text, kind in lines if text]
+
+
+def measured(trial: Trial) -> str:
+    """What the trial cost and gained, before → after; only the time when the changed program did not get through."""
+    took = f"tried in {trial.took_s:.0f} s"
+    before, after = trial.before, trial.after
+    if after is None:
+        return took
+    compiling = f"compiling {before.compile_s:.2f} s → {after.compile_s:.2f} s"
+    return f"breaks {before.sites} → {after.sites} · graphs {before.graphs} → {after.graphs} · {compiling} · {took}"
+
+
+def shown(fix: Fix) -> str:
+    """The edit as a diff; options as the lines that are to be added to the program."""
+    options = "\n".join(f" {line}" if line.startswith("#") else f"+{line}" for line in fix.instruction.splitlines())
+    return f"{fix.diff}{options}"
+
+
+def why_not_written(fix: Fix, trial: Trial | None) -> str:
+    """Empty when the user may be asked whether to write it."""
+    if fix.marks:
+        return "This changes no file: mark it in your program, before the first call. The lines can be copied."
+    if fix.settings and not fix.path:
+        return "This fix changes no file: set the option in your program. The lines can be copied."
+    if trial is None:
+        return "It has not been tried: only what was tried is written to your file."
+    if trial.verdict in ("good", *_DOUBTS):
+        return ""
+    return f"Not written: {trial.verdict}, {trial.reason}. The diff can be copied."
+
+
+def question(fix: Fix, trial: Trial) -> str:
+    doubt = _DOUBTS.get(trial.verdict, "")
+    others = "".join(f", {PurePath(edit.path).name}" for edit in fix.also)
+    return f"{doubt}Write it to {PurePath(fix.path).name}:{fix.line}{others}, keeping a backup? y or yes"

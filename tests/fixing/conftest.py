@@ -1,0 +1,70 @@
+"""Breaks of one function, recorded in this process, and fixes tried by real workers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+
+import fx_explorer
+from fx_explorer import fixing
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+INPUTS = "torch.linspace(-1, 1.5, 16).view(4, 4).requires_grad_()"
+
+
+@dataclass
+class Case:
+    """One function with its breaks and the fixes for them."""
+
+    request: CaptureRequest
+    before: fixing.Figures
+    fixes: list[fixing.Fix]
+
+    def fix(self, title: str) -> fixing.Fix:
+        found = [fix for fix in self.fixes if fix.title == title]
+        assert found, f"there is no {title!r}, only {[fix.title for fix in self.fixes]}"
+        return found[0]
+
+    def tried(self, fix: fixing.Fix, timeout: float = 120) -> fixing.Trial:
+        return asyncio.run(fixing.try_fix(self.request, fix, self.before, timeout=timeout))
+
+
+@pytest.fixture
+def case(tmp_path: Path, warm_workers: None) -> Callable[[str], Case]:
+    """``case("values:item")`` → the case of that function of programs/values.py."""
+    return lambda name: make_case(name, tmp_path / "session.fxs")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without torch's warnings of what it does not trace, which is what these programs are about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with mock.patch.dict(os.environ):  # one of them sets a variable, which the workers must not inherit
+            yield
+
+
+def make_case(name: str, session: Path) -> Case:
+    module, _, function = name.partition(":")
+    program = importlib.import_module(f"tests.fixing.programs.{module}")
+    torch._dynamo.reset()
+    with fx_explorer.record(session, build=False), quiet():
+        torch.compile(getattr(program, function), backend="eager")(eval(INPUTS))
+    request = CaptureRequest(f"tests.fixing.programs.{module}:{function}", "", inputs=INPUTS, backend="eager")
+    with SessionReader(session) as reader:
+        fixes = [fix for one in distinct_breaks(reader) for fix in fixing.proposals(reader, one)]
+        return Case(request, fixing.figures(reader), fixes)

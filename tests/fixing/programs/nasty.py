@@ -1,0 +1,84 @@
+"""Functions whose obvious fix is wrong in a way that one result does not show; test_nasty.py has the truth of each."""
+
+
+class State:
+    def __init__(self):
+        self.total = 0
+        self._n = 0
+        self.__hidden = 0
+
+
+st = State()
+
+
+def total_on_an_object(x):
+    y = x * 2
+    st.total = st.total + y.sum().item()
+    return y
+
+
+def private_on_an_object(x):
+    y = x * 2
+    st._n = y.sum().item()
+    return y
+
+
+def kept_in_a_list(x, seen=[]):  # noqa: B006 - the form is the case
+    y = x * 2
+    seen.append(y.sum().item())
+    return y
+
+
+def float_for_the_state(x):
+    y = x * 2
+    st.scale = y.sum().item()
+    return y * st.scale
+
+
+def alias_or_copy(x):
+    if x.sum() > 0:  # noqa: SIM108 - the form is the case
+        y = x
+    else:
+        y = x * 2
+    return y
+
+
+def overflowing(n):
+    m = n.max().item()
+    return n * 0.5 + min(m * 4, 100)
+
+
+def computed_with_floats(n):
+    m = n.max().item()
+    return n * 0.5 + float(m * 4)
+
+
+def threshold(x):
+    if x.sum() > 12345.5:  # noqa: SIM108 - the form is the case
+        y = x * 2
+    else:
+        y = x + 1
+    return y
+
+
+def never(x):
+    if x.sum() == 12345.5:  # noqa: SIM108 - the form is the case
+        y = x * 2
+    else:
+        y = x + 1
+    return y
+
+
+def reads_the_clock(x):
+    import time
+
+    y = x * 2
+    time.time()
+    return y + 1
+
+
+def writes_a_file(x):
+    y = x * 2
+    with open("/dev/null", "w") as file:
+        file.write("a")
+    return y + 1

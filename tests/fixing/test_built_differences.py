@@ -1,0 +1,93 @@
+"""What differs in built code: whether the change makes it, or Inductor, which the original is built for to tell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer.gpus import find_gpu
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.verify.built import why_not_built
+from fx_explorer.worker.verify.comparing_calls import add_built, compared
+from fx_explorer.worker.verify.observed.outside import Outward
+from tests.fixing.observed import header, observed
+
+ORIGINAL = "def f(x): return x * 2"
+OTHER = "def f(x): return x * 3"
+THIRD = "def f(x): return x * 4"
+FAILED = {"failed": "it raises CppCompileError: no"}
+
+TOLD = [
+    (
+        OTHER,
+        OTHER,
+        "",
+        "what Inductor's own code changes, with the original too (the output, with the example inputs in the built",
+    ),
+    (
+        OTHER,
+        ORIGINAL,
+        "with the example inputs in the built code: differs by up to 2; that of the original does not",
+        "",
+    ),
+    (OTHER, THIRD, "differs by up to 2; that of the original differs too, in another way", ""),
+    (OTHER, {"problem": "no compiler"}, "(whether that of the original differs too is not known: no compiler)", ""),
+    (OTHER, FAILED, "is not known: it raises CppCompileError: no)", ""),
+    (FAILED, FAILED, "", "it raises CppCompileError: no, and so it does with the code of the original"),
+    (FAILED, ORIGINAL, "it raises CppCompileError: no, in the built code; that of the original does not", ""),
+    (
+        FAILED,
+        {"problem": "it took long"},
+        "(whether that of the original differs too is not known: it took",
+        "",
+    ),
+]
+
+
+def run(folder: Path, program: str | dict[str, str]) -> dict[str, Any]:
+    return dict(program) if isinstance(program, dict) else observed(folder / "program.py", header(program), "torch.arange(3.0)")
+
+
+@pytest.mark.parametrize(("built", "built_original", "different", "left_out"), TOLD)
+def test_a_difference_is_laid_to_the_change_where_the_original_does_not_have_it(
+    tmp_path: Path, built: str | dict[str, str], built_original: str | dict[str, str], different: str, left_out: str
+) -> None:
+    before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
+    comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
+    add_built(comparison, before, run(tmp_path, built), before["words"], lambda: run(tmp_path, built_original))
+    assert bool(comparison.differences) == bool(different)
+    assert different in "".join(comparison.differences[:1])
+    assert bool(comparison.not_compared) == bool(left_out)
+    assert left_out in "".join(comparison.not_compared[:1])
+    assert not (comparison.is_run_built and left_out), "it would be said to be equal"
+
+
+def test_the_original_is_built_only_where_there_is_a_difference(tmp_path: Path) -> None:
+    before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
+    comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
+    add_built(comparison, before, run(tmp_path, ORIGINAL), before["words"], lambda: pytest.fail("it was built"))
+    assert (comparison.differences, comparison.not_compared, comparison.is_run_built) == ([], [], True)
+
+
+def test_for_a_gpu_that_is_not_here_the_reason_names_it() -> None:
+    request = CaptureRequest("model.py", "", gpu=find_gpu("h100"))
+    assert why_not_built(request) == "it is for a GPU that is not here (NVIDIA H100 SXM 80 GB)"
+
+
+def test_bytecode_that_an_import_writes_is_not_the_programs_doing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imported_by_it.py").write_text("open(__file__ + '.txt', 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    found: list[str] = []
+    program = tmp_path / "program.py"
+    with Outward().heard(found):
+        exec(compile("import imported_by_it", str(program), "exec"), {})
+    sys.modules.pop("imported_by_it")
+    assert os.listdir(tmp_path / "__pycache__"), "there is nothing to be heard"
+    assert len(found) == 1, found
+    assert found[0].startswith("opens ")
+    assert "__pycache__" not in found[0]

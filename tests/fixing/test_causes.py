@@ -1,0 +1,151 @@
+"""For each cause of breaks, a fix that takes the break away and one that must be refused: each is tried by a real worker.
+
+The functions are in programs/. That results are equal is told by the worker, which runs the original without torch.compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fixing.conftest import Case
+
+IN_TENSOR = "keep the value in a tensor"
+NUMBER = "let the graph hold the number"
+WHERE = "choose with torch.where"
+COND = "choose with torch.cond"
+SIZE = "let the graph hold a size that is not known yet"
+ZEROS = "keep the size: put zeros where the mask is false"
+WHILE = "loop with torch.while_loop"
+OUTSIDE = "call backward() outside of what is compiled"
+BACKWARD = "let the graph hold the backward"
+AT_CALLER = "print where the compiled code is called"
+NOT_COMPILED = "do this only when not compiled"
+OUT = "take the line out of the compiled code"
+
+GOOD = [
+    ("calls:printed", "let torch do the print after the graph"),
+    ("calls:printed_by_a_compiled_one", AT_CALLER),
+    ("calls:trained", OUTSIDE),
+    ("calls:trained", BACKWARD),
+    ("calls:trained_elsewhere", OUTSIDE),
+    ("values:grown", WHILE),
+    ("calls:printed_with_a_shape", "let torch do the print after the graph"),
+    ("values:item", IN_TENSOR),
+    ("values:item", NUMBER),
+    ("values:as_float", IN_TENSOR),
+    ("values:branch", WHERE),
+    ("values:branch_that_returns", WHERE),
+    ("values:branch_of_more_steps", COND),
+    ("values:nonzero", SIZE),
+    ("values:unique", SIZE),
+    ("values:mask", ZEROS),
+    ("calls:asked_for", "remove the line that asks for the break"),
+    ("calls:calls_kept_out", "let kept_out() be compiled"),
+    ("calls:checksum", "call zlib.crc32() once, when the file is imported"),
+    ("calls:checksum_of", "call library.checksum() while compiling, and keep its result"),
+    ("calls:digitized", "compute np.digitize() with torch"),
+    ("calls:interpolated", "make np.interp() an operation of the graph that gives torch.float64"),
+    ("calls:third_party", "put the call of library.halved() into the graph as it stands"),
+    ("calls:third_party_in_numpy", "make library.smoothed() an operation of the graph"),
+    ("calls:slept", NOT_COMPILED),
+    ("calls:slept", OUT),
+    ("calls:named_global", "assign the global SEEN by its name"),
+    ("calls:locked", "enter lock only when not compiled"),
+    ("calls:timed", "leave Timed() out"),
+    ("calls:combined", "call itertools.combinations_with_replacement() once, when the file is imported"),
+    ("control:summed", "let two() return a list"),
+    ("control:calls_library", "keep twice_interrupted() out of compilation as a whole"),
+]
+
+PRINTS_DIFFER = [
+    ("calls:printed", "take the print out of the compiled code", "'the sum is tensor(20."),
+    ("calls:logged", "do the log message only when not compiled", "'WARNING program: hello'"),
+    ("calls:averaged", "compute np.nanmean() with torch", "'RuntimeWarning: Mean of empty slice'"),
+]
+
+REFUSED = [
+    ("calls:printed_while_changing", "take the print out of the compiled code", "results differ: the output"),
+    ("calls:printed_before_it_changes", AT_CALLER, "what is printed changes: this is no longer printed"),
+    ("calls:printed_among_others", "print at the end of the function", "this is printed or logged earlier: 'twice'"),
+    ("calls:trained_differently", OUTSIDE, "results differ: the output"),
+    ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
+    ("values:grown_with_the_input", WHILE, "results differ: input 1 after the call"),
+    ("values:grown_by_a_number", WHILE, "the changed program did not get through"),
+    ("values:checked", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
+    ("values:asserted", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
+    ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
+    ("values:item_that_decides", NUMBER, "the break stays"),
+    ("values:branch_of_two_dtypes", WHERE, "its dtype was torch.float32 and is torch.float64"),
+    ("values:branch_of_two_shapes", COND, "the changed program did not get through"),
+    ("values:size_that_decides", SIZE, "the break stays"),
+    ("values:mask_of_rows", ZEROS, "results differ: the output"),
+    ("calls:calls_one_that_tells", "let tells_where_it_runs() be compiled", "results differ: the output"),
+    ("calls:dice", "call random.random() once, when the file is imported", "results differ"),
+    ("calls:averaged_by_column", "make np.interp() an operation of the graph that gives torch.float64", "its shape was [4]"),
+    ("calls:third_party_with_gradient", "make Smooth.apply() an operation of the graph", "gradient"),
+    ("calls:third_party_with_side_effect", "put the call of library.counted() into the graph as it stands", "COUNT[0]"),
+    ("calls:environment", OUT, "os.environ['FIXING_SAW'] is missing"),
+    ("calls:named_global", OUT, "results differ: global SEEN"),
+    ("calls:counted_in_a_function", OUT, "counted_in_a_function.calls"),
+    ("calls:changed_on_entering", "leave doubled(y) out", "results differ: the output"),
+    ("calls:shuffled", "call random.sample() once, when the file is imported", "results differ"),
+    ("control:caught", "leave the try out", "did not get through"),
+    ("control:generated", "let numbers() return a list", "results differ"),
+]
+
+
+@pytest.mark.parametrize(("name", "title"), GOOD)
+def test_the_fix_takes_the_break_away_and_changes_nothing(case: Callable[[str], Case], name: str, title: str) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
+    assert trial.after is not None
+    before, after = ((one.sites, one.skipped, one.hits) for one in (trial.before, trial.after))
+    assert after < before
+    assert trial.verification is not None
+    assert trial.verification.compared["output"] > 0
+
+
+def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable[[str], Case]) -> None:
+    found = case("calls:printed")
+    trial = found.tried(found.fix("print at the end of the function"))
+    assert (trial.verdict, trial.reason) == ("good", "the break stays, but 2 graphs → 1; equal in 19 calls")
+
+
+def test_a_call_that_the_original_does_not_end_is_left_out_and_named(case: Callable[[str], Case]) -> None:
+    found = case("values:endless_for_zeros")
+    trial = found.tried(found.fix(WHILE))
+    assert trial.verdict == "good"
+    assert trial.verification is not None
+    left_out = [
+        f"a call with {inputs}, which the original did not end in time"
+        for inputs in ("the example inputs as zeros", "an empty batch")
+    ]
+    assert list(trial.verification.not_tried) == left_out
+    assert f"; not tried: {', '.join(left_out)}" in trial.reason
+    assert not {"the example inputs as zeros", "an empty batch"} & set(trial.verification.calls)
+
+
+@pytest.mark.parametrize(("name", "title", "line"), PRINTS_DIFFER)
+def test_output_that_is_lost_is_for_the_user_to_judge(case: Callable[[str], Case], name: str, title: str, line: str) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert (trial.verdict, trial.is_good) == ("prints differ", False), trial.reason
+    assert line in trial.reason
+
+
+def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(case: Callable[[str], Case]) -> None:
+    found = case("control:tried")
+    trial = found.tried(found.fix("leave the try out"))
+    assert (trial.verdict, trial.is_good) == ("partly compared", False), trial.reason
+    assert "line 15 of control.py, which no input reached" in trial.reason
+
+
+@pytest.mark.parametrize(("name", "title", "reason"), REFUSED)
+def test_the_fix_is_refused(case: Callable[[str], Case], name: str, title: str, reason: str) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert (trial.verdict, trial.is_good) == ("refused", False), trial.reason
+    assert reason in trial.reason

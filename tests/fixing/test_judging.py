@@ -1,0 +1,97 @@
+"""The verdict on a trial, from its figures and what was compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fx_explorer.fixing.trial import Figures, judge
+from fx_explorer.model import Failure, Outcome, Verification
+
+BEFORE = Figures(sites=2, hits=4, skipped=1, graphs=3, operations=10, compile_s=1.0)
+BETTER = replace(BEFORE, sites=1, hits=2, graphs=2)
+EQUAL = Verification(0, True, True, ("the example inputs", "others"), {"output": 2}, 0.0, "", (), (), ())
+FINISHED = Outcome("finished")
+
+
+def test_fewer_breaks_and_equal_results_are_good() -> None:
+    assert judge(FINISHED, BEFORE, BETTER, EQUAL) == ("good", "2 breaks → 1; equal in 2 calls")
+    fewer_hits = replace(BEFORE, hits=3)
+    not_skipped = replace(BEFORE, skipped=0, hits=5)
+    assert judge(FINISHED, BEFORE, not_skipped, EQUAL)[1].startswith("1 function left to Python → 0")
+    assert judge(FINISHED, BEFORE, fewer_hits, EQUAL) == ("good", "2 breaks, hit 4 times → 3; equal in 2 calls")
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (BEFORE, "the break stays"),
+        (replace(BEFORE, hits=5), "the break stays"),
+        (replace(BEFORE, sites=3, hits=3), "other breaks come in its place"),
+        (replace(BETTER, operations=0, graphs=0), "nothing is compiled any more"),
+        (replace(BETTER, operations=9, graphs=3), "less is compiled (10 operations → 9), in as many graphs"),
+    ],
+)
+def test_what_gains_nothing_is_refused(after: Figures, said: str) -> None:
+    assert judge(FINISHED, BEFORE, after, EQUAL) == ("refused", said)
+
+
+def test_one_cut_instead_of_several_is_good_though_less_is_compiled() -> None:
+    assert judge(FINISHED, BEFORE, replace(BETTER, operations=7), EQUAL)[0] == "good"
+
+
+def test_a_difference_is_refused_whatever_the_breaks() -> None:
+    differs = replace(EQUAL, is_equal=False, differences=("the output: differs by up to 1",))
+    assert judge(FINISHED, BEFORE, BETTER, differs) == ("refused", "results differ: the output: differs by up to 1")
+
+
+def test_nothing_to_compare_with_is_never_good() -> None:
+    assert judge(FINISHED, BEFORE, BETTER, None)[0] == "not compared"
+    problem = replace(EQUAL, is_equal=False, problem="the original program raises")
+    assert judge(FINISHED, BEFORE, BETTER, problem) == (
+        "refused",
+        "the original program raises, so there is nothing to compare with",
+    )
+
+
+def test_a_compiler_that_fails_is_refused() -> None:
+    failure = Failure(0, 1, "compiler", "post_grad", "LoweringException", "no lowering for it")
+    assert judge(FINISHED, BEFORE, BETTER, EQUAL, [failure]) == ("refused", "the compiler fails: no lowering for it")
+
+
+def test_a_program_that_did_not_get_through_is_refused() -> None:
+    assert judge(Outcome("killed", "ended by SIGSEGV"), BEFORE, BETTER, EQUAL) == (
+        "refused",
+        "the changed program did not get through: ended by SIGSEGV",
+    )
+
+
+def test_lines_that_are_lost_or_new_are_named() -> None:
+    lost = replace(EQUAL, prints_equal=False, lost_lines=("hello",))
+    new = replace(EQUAL, prints_equal=False, new_lines=("twice",))
+    assert judge(FINISHED, BEFORE, BETTER, lost)[1].endswith("this is no longer printed or logged: 'hello'")
+    assert judge(FINISHED, BEFORE, BETTER, new)[1].endswith("this is printed or logged in addition: 'twice'")
+
+
+def test_another_text_of_an_exception_is_not_called_printed() -> None:
+    other = replace(EQUAL, other_messages=("ValueError said 'a' and says 'b'",))
+    verdict, reason = judge(FINISHED, BEFORE, BETTER, other)
+    assert verdict == "prints differ"
+    assert reason.endswith("results are equal, but an exception has another text: ValueError said 'a' and says 'b'")
+
+
+def test_what_could_not_be_compared_is_never_called_good() -> None:
+    partly = replace(EQUAL, not_compared=("time.time(), which is something else in each run",))
+    assert judge(FINISHED, BEFORE, BETTER, partly) == (
+        "partly compared",
+        "2 breaks → 1; equal in 2 calls; not compared: time.time(), which is something else in each run",
+    )
+
+
+def test_what_was_not_tried_is_told_with_a_good_verdict() -> None:
+    verdict, reason = judge(FINISHED, BEFORE, BETTER, replace(EQUAL, not_tried=("zeros",), is_built=True))
+    assert (verdict, reason) == (
+        "good",
+        "2 breaks → 1; equal in 2 calls, with the code built too; not tried: zeros",
+    )

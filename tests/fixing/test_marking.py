@@ -1,0 +1,138 @@
+"""Marks tried by real workers; how often each program must compile can be read off it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.analysis.recompiles.causes import causes
+from fx_explorer.analysis.totals import totals
+from fx_explorer.capture.torch_compat.versions import marks_one_size
+from fx_explorer.commands.explore import fix_trials
+from fx_explorer.fixing import figures, offer
+from fx_explorer.fixing.marking import Mark, MarkTrial, instruction, marks, try_marks
+from fx_explorer.session import SessionReader
+
+Captured = Callable[..., Path]
+
+VARYING = """
+import os
+import torch
+
+@torch.compile(backend="eager")
+def scaled(x, k, flag):
+    return x * k if flag else x
+
+if {condition}:
+    raise SystemExit("no marks, please")
+for size, k, flag in [(4, 2, True), (6, 2, True), (6, 3, True), (8, 5, True), (8, 5, False)]:
+    scaled(torch.ones(size, 3), k, flag)
+"""
+COMPILED, WITH_SIZE, WITH_NUMBER, WITH_BOTH = 4, 3, 3, 2
+"""By torch alone: for size 4, for any size, for any number, and for the flag. A mark takes one of them away."""
+
+
+@pytest.fixture(scope="module")
+def varying(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("varying") / "varying.py"
+    path.write_text(VARYING.format(condition="False"))
+    return path
+
+
+def tried(session: Path, wanted: Callable[[list[Mark]], list[Mark]]) -> MarkTrial:
+    with SessionReader(session) as reader:
+        request = reader.request()
+        found, before = marks(reader), totals(reader).compilations
+    return asyncio.run(try_marks(request, wanted(found), before))
+
+
+def test_each_size_and_number_that_varied_can_be_marked(
+    captured: Captured, varying: Path, reader: Callable[[Path], SessionReader]
+) -> None:
+    found = marks(reader(captured(varying)))
+    x, which = ("L['x']:0", "size 0") if marks_one_size() else ("L['x']", "all sizes")
+    assert [mark.source for mark in found] == [x, "L['k']"]
+    assert [mark.title for mark in found] == [f"mark {which} of x as dynamic", "mark k as dynamic"]
+    assert found[0].instruction.startswith("torch._dynamo.mark_dynamic(x, 0), or ")
+    assert instruction(found) == f"TORCH_COMPILE_DYNAMIC_SOURCES=\"{x},L['k']\""
+
+
+@pytest.mark.parametrize(
+    ("which", "compilations"), [(slice(1), WITH_SIZE), (slice(1, 2), WITH_NUMBER), (slice(None), WITH_BOTH)]
+)
+def test_a_mark_that_is_tried_takes_its_recompile_away(
+    captured: Captured, varying: Path, which: slice, compilations: int
+) -> None:
+    trial = tried(captured(varying), lambda found: found[which])
+    assert (trial.before, trial.after, trial.is_good) == (COMPILED, compilations, True)
+    assert trial.in_words == f"tried, {COMPILED} compilations → {compilations}"
+
+
+def test_marks_that_change_nothing_are_not_called_good(captured: Captured, varying: Path) -> None:
+    trial = tried(captured(varying), lambda _: [])
+    assert (trial.after, trial.is_good) == (COMPILED, False)
+
+
+def test_a_program_that_does_not_get_through_with_marks_is_told(captured: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "touchy.py"
+    path.write_text(VARYING.format(condition="os.environ.get('TORCH_COMPILE_DYNAMIC_SOURCES')"))
+    trial = tried(captured(path), lambda found: found)
+    assert (trial.after, trial.is_good) == (None, False)
+    assert "did not get through" in trial.in_words
+
+
+def test_marks_are_offered_for_their_recompile_and_tried_as_fixes_are(captured: Captured, varying: Path) -> None:
+    session = captured(varying)
+    with SessionReader(session) as reader:
+        first, *_, flag = causes(reader)
+        before = figures(reader)
+    found = offer(session, first)
+    assert [fix.title.rpartition(" of ")[2] for fix in found.fixes] == ["x as dynamic", "mark all that vary as dynamic"]
+    assert found.fixes[1].instruction.startswith(
+        "torch._dynamo.mark_dynamic(x, 0)\n# or, without an edit: TORCH_COMPILE_DYNAMIC"
+    )
+    assert found.request is not None
+    as_the_app_does = fix_trials(argparse.Namespace(python=sys.executable, timeout=None))
+    trial = asyncio.run(as_the_app_does(found.request, found.fixes[1], before))
+    assert (trial.verdict, trial.reason) == (
+        "good",
+        f"tried, {COMPILED} compilations → {WITH_BOTH}; results were not compared",
+    )
+    assert offer(session, flag).fixes == ()
+    assert offer(session, flag).why_none.startswith("No mark avoids this recompile.")
+
+
+def test_what_a_mark_does_not_help_gets_none(
+    captured: Captured, tmp_path: Path, reader: Callable[[Path], SessionReader]
+) -> None:
+    path = tmp_path / "others.py"
+    path.write_text(
+        "import torch\n"
+        "scale = 2.0\n"
+        "@torch.compile(backend='eager')\n"
+        "def f(x, k=1.5):\n    return x * scale * k\n"
+        "f(torch.ones(4))\nf(torch.ones(1))\nf(torch.ones(4).double())\nf(torch.ones(4), 2.5)\n"
+        "scale = 3.0\nf(torch.ones(4))\n"
+    )
+    session = reader(captured(path))
+    assert totals(session).recompiles >= 3
+    assert marks(session) == []
+
+
+def test_the_command_lists_recompiles_and_tries_them(
+    captured: Captured, varying: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(varying.parent)
+    session = captured(varying)
+    assert cli.main(["fix", str(session)]) == 0
+    listed = capsys.readouterr().out
+    assert "varying.py:7  compiled again: size 0 of x was 4 and now is 6" in listed
+    assert "tried" not in listed
+    assert cli.main(["fix", str(session), "--try"]) == 0
+    assert f"tried, {COMPILED} compilations → {WITH_BOTH}: TORCH_COMPILE_DYNAMIC_SOURCES=" in capsys.readouterr().out

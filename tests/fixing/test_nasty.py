@@ -1,0 +1,55 @@
+"""Programs whose obvious fix is wrong in a way that one result does not show: the whole path, by real workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.fixing.conftest import Case
+
+OUT = "take the line out of the compiled code"
+NOT_COMPILED = "do this only when not compiled"
+NUMBER = "let the graph hold the number"
+WHERE = "choose with torch.where"
+
+WRONG = [
+    ("nasty:total_on_an_object", OUT, "refused", "global st.total, with the example inputs: was 8.0 and is 0"),
+    ("nasty:private_on_an_object", NOT_COMPILED, "refused", "global st._n"),
+    ("nasty:kept_in_a_list", "keep the value in a tensor", "refused", "kept_in_a_list's default of seen"),
+    ("nasty:float_for_the_state", "keep the value in a tensor", "refused", "global st.scale"),
+    ("nasty:alias_or_copy", WHERE, "refused", "input 1"),
+    ("nasty:threshold", WHERE, "good", "equal in 19 calls"),
+    ("nasty:never", WHERE, "partly compared", "which no input reached"),
+    ("nasty:reads_the_clock", OUT, "partly compared", "time.time(), which is something else in each run"),
+]
+
+
+@pytest.mark.parametrize(("name", "title", "verdict", "said"), WRONG)
+def test_what_is_lost_is_found_and_what_is_not_seen_is_named(
+    case: Callable[[str], Case], name: str, title: str, verdict: str, said: str
+) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert trial.verdict == verdict, trial.reason
+    assert said in trial.reason
+
+
+def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(case: Callable[[str], Case]) -> None:
+    found = case("nasty:overflowing")
+    integers = replace(found.request, inputs="torch.arange(6)")
+    assert replace(found, request=integers).tried(found.fix(NUMBER)).verdict == "good"  # with backend eager nothing is built
+    built = replace(found, request=replace(integers, backend="inductor")).tried(found.fix(NUMBER))
+    assert built.verdict == "partly compared", built.reason  # the number is one of 64 bits behind the break, too
+    where = "(the output, with the largest and smallest integers in the built code: differs by up to 104)"
+    assert f"not compared: what Inductor's own code changes, with the original too {where}" in built.reason
+    assert "with the code built too" not in built.reason
+
+
+def test_what_inductor_sets_in_its_own_process_is_no_difference(case: Callable[[str], Case]) -> None:
+    found = case("nasty:computed_with_floats")
+    integers = replace(found.request, inputs="torch.arange(6)", backend="inductor")
+    built = replace(found, request=integers).tried(found.fix(NUMBER))
+    assert built.verdict == "good", built.reason  # the kernel computes 4.0 * float(m), which cannot overflow
+    assert "with the code built too" in built.reason

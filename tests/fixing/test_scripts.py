@@ -1,0 +1,148 @@
+"""Fixes of scripts, tried by real workers: what two runs of a script have in common is compared, and said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import fixing
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.session import SessionReader
+from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
+from fx_explorer.worker.verify.observed.reachable import Reached
+from fx_explorer.worker.verify.verifying_script import compared
+
+OUT = "take the print out of the compiled code"
+AFTER = "let torch do the print after the graph"
+AT_CALLER = "print where the compiled code is called"
+
+TRAINING = """
+import sys
+import torch
+
+model = torch.nn.Linear(4, 4)
+
+@torch.compile(backend="eager")
+def loss_of(x):
+    y = model(x)
+    print("mean", y.mean())
+    return y.pow(2).sum()
+
+for _ in range(2):
+    loss = loss_of(torch.randn(3, 4))
+    loss.backward()
+sys.exit(3)
+"""
+
+IN_A_FUNCTION = """
+import torch
+
+@torch.compile(backend="eager")
+def f(x):
+    y = x + 1
+    print(y.{method}())
+    return y * 2
+
+def main():
+    {use}
+
+main()
+"""
+
+
+def tried(session: Path, title: str) -> fixing.Trial:
+    with SessionReader(session) as reader:
+        (one,) = distinct_breaks(reader)
+        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == title)
+        request, before = reader.request(), fixing.figures(reader)
+    assert request is not None
+    return asyncio.run(fixing.try_fix(request, fix, before))
+
+
+@pytest.fixture
+def script(tmp_path: Path, captured: Callable[..., Path]) -> Callable[..., Path]:
+    """``script(text)`` → the session of the script."""
+
+    def session_of(text: str, exit_code: int = 0) -> Path:
+        file = tmp_path / "script.py"
+        file.write_text(text)
+        return captured(file, exit_code=exit_code)
+
+    return session_of
+
+
+def test_what_two_runs_of_a_script_have_in_common_is_compared_and_said(script: Callable[..., Path]) -> None:
+    trial = tried(script(TRAINING, exit_code=3), AFTER)
+    assert trial.verdict == "good"
+    assert trial.reason == (
+        "1 break → 0; equal: exit status, 2 values that compiled calls return, 2 parameters and buffers, 2 gradients, "
+        "1 global tensor, 2 printed lines"
+    )
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., Path]) -> None:
+    trial = tried(script(TRAINING, exit_code=3), AT_CALLER)
+    assert trial.verdict == "partly compared"
+    assert trial.reason.endswith(
+        "not compared: calls of loss_of, which only the original has compiled, "
+        "calls of loss_of_graph, which only the changed script has compiled"
+    )
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_script_whose_compiled_calls_return_something_else_is_refused(script: Callable[..., Path]) -> None:
+    trial = tried(script(IN_A_FUNCTION.format(method="sin_", use="f(torch.ones(2))")), OUT)
+    assert trial.verdict == "refused"
+    assert trial.reason.startswith("results differ: the output of call 1 of f, with the script's own inputs: differs")
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_script_that_ends_otherwise_is_refused(script: Callable[..., Path]) -> None:
+    trial = tried(script(IN_A_FUNCTION.format(method="sin_", use="raise SystemExit(int(f(torch.ones(2))[0] > 3))")), OUT)
+    assert trial.verdict == "refused"
+    assert "the exit status, with the script's own inputs: was 0 and is 1" in str(trial.verification)
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_without_results_to_compare_it_is_not_called_good(script: Callable[..., Path]) -> None:
+    trial = tried(script(IN_A_FUNCTION.format(method="sin", use="f(torch.ones(2))")), AT_CALLER)
+    assert trial.verdict == "not compared"
+    assert trial.reason.startswith("1 break → 0; equal: exit status, 1 printed line; not compared: calls of f,")
+    assert trial.reason.endswith("no results were, so look at them yourself")
+
+
+def run(counts: dict[str, int], values: dict[str, object], problem: str = "") -> dict[str, object]:
+    returned = {name: {f"{name} {value}": value for value in [values.get(name)]} for name in counts}
+    return {
+        "call": "x",
+        **vars(Reached()),
+        "names": [],
+        "printed": [],
+        "errors": [],
+        "effects": [],
+        "hidden": [],
+        "not reached": [],
+        "raised": "",
+        "message": "",
+        "returned": returned,
+        "identities": {},
+        "counts": counts,
+        "problem": problem,
+    }
+
+
+def test_a_function_that_is_called_more_often_is_a_difference() -> None:
+    assert not compared(run({"f": 2}, {"f": 1}), run({"f": 2}, {"f": 1})).differences
+    found = compared(run({"f": 2}, {"f": 1}), run({"f": 3}, {"f": 1}))
+    assert found.differences == ["the number of calls of f, with x: was 2 and is 3"]
+
+
+def test_what_is_not_kept_is_said() -> None:
+    many = run({"f": MOST_CALLS + 1}, {"f": 1})
+    assert compared(many, many).not_compared == [f"compiled calls after the first {MOST_CALLS} of {MOST_CALLS + 1}"]
+    blind = run({}, {}, "torch 9 has no such part")
+    assert compared(blind, blind).not_compared == ["what compiled calls return (torch 9 has no such part)"]

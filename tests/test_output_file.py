@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.client.placing import is_a_session, place_session, session_file
+from fx_explorer.client.session_files import is_a_session, place_session, session_file
 from fx_explorer.command_line.outputs import of_this_rank
 from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.model import SourceFile

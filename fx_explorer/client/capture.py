@@ -18,9 +18,9 @@ from fx_explorer.client import leftovers
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
-from fx_explorer.client.judging import Remains, failure_of, judge, with_problem
-from fx_explorer.client.placing import files_of, place_session, session_file
+from fx_explorer.client.outcomes import Remains, failure_of, judge, with_problem
 from fx_explorer.client.process import GRACE_S, WorkerProcess
+from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Compilation, Notice, Outcome
@@ -218,10 +218,10 @@ class Capture:
         if notice.state == "end":
             if not self._took_s:
                 self._waited_s += time.monotonic() - self._held_since
-                self._worker.patience.go_on()
+                self._worker.time_limit.go_on()
             return
         self._held_since = time.monotonic()
-        self._worker.patience.hold()
+        self._worker.time_limit.hold()
         if notice.gate is None and not self._took_s:
             self._took_s = self._worked_s()
             with contextlib.suppress(SessionWriteError):  # it is written again at the end, which tells

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fx_explorer.client.children import without_mark
 from fx_explorer.client.descendants import MARK, Descendant, descendants, end_descendants
-from fx_explorer.client.judging import StopReason
-from fx_explorer.client.patience import Patience
+from fx_explorer.client.outcomes import StopReason
+from fx_explorer.client.time_limit import TimeLimit
 from fx_explorer.client.watchdog import watched
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
@@ -46,7 +46,7 @@ class WorkerProcess:
         self.left_the_group: list[Descendant] = []
         """Processes that the program started and that left its group. When the worker was stopped they were ended, otherwise
         they run on, as they would without us."""
-        self.patience = Patience(None, self._time_out)
+        self.time_limit = TimeLimit(None, self._time_out)
         """``--timeout``; held while the worker waits for the user."""
         self._process: asyncio.subprocess.Process | None = None
         self._commands: asyncio.WriteTransport | None = None
@@ -80,10 +80,10 @@ class WorkerProcess:
             tasks = [
                 asyncio.create_task(read(pipe)) for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
             ]
-            self.patience = Patience(timeout_s, self._time_out)
-            self.patience.go_on()
+            self.time_limit = TimeLimit(timeout_s, self._time_out)
+            self.time_limit.go_on()
             await process.wait()
-            self.patience.hold()
+            self.time_limit.hold()
             self._kill_group()
             self.left_the_group = await asyncio.to_thread(end_descendants if self.stopped else descendants, self._mark)
             await self._drain(tasks)

@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, triton_kernels
 from fx_explorer.analysis.kernels.unknown import NO_GPU
 from fx_explorer.client.kernels.kernel_builds import KernelBuilds
-from fx_explorer.client.placing import writable_session
+from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.trusting import COMPILES, add_trust_argument, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from fx_explorer.client import Capture, leftovers
-from fx_explorer.client.judging import exit_code
+from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.progress import Progress
 from fx_explorer.model import CaptureRequest, ChildProcess, Compilation, Outcome
 from fx_explorer.session import SessionReader

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fx_explorer.client.placing import files_of
+from fx_explorer.client.session_files import files_of
 from fx_explorer.output_file import OutputFile
 
 RANKS = (

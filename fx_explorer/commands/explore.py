@@ -18,7 +18,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.terminal.curtain import curtain
+from fx_explorer.tui.terminal.splash import splash
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     """The app. Its modules are imported here: textual costs 180 ms that nothing else needs."""
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
-    with curtain(f"fx-explorer  {arguments.target}  ▷ starting"):
+    with splash(f"fx-explorer  {arguments.target}  ▷ starting"):
         app = _make_app(arguments, session)
     app.run()
     left_behind = app.controllers.leaving.left_behind

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer.client.leftovers import Leftover, leftovers, note_told, remove
-from fx_explorer.client.placing import place_session, session_file
+from fx_explorer.client.session_files import place_session, session_file
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted
-from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Figures, Trial, Verdict, try_fix
 from fx_explorer.model import CaptureRequest
@@ -159,7 +159,7 @@ async def try_sources(
 ) -> MarkTrial:
     began = time.monotonic()
     again = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
-    async with passing_capture(again, python, timeout, {VARIABLE: ",".join(sources)}) as capture:
+    async with temporary_capture(again, python, timeout, {VARIABLE: ",".join(sources)}) as capture:
         outcome = await capture.wait()
         with SessionReader(capture.session_path) as reader:
             after = totals(reader).compilations

@@ -17,7 +17,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.totals import operations_captured, totals
 from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
-from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.on_disk import changed_on_disk
 from fx_explorer.model import CaptureRequest, Outcome, Verification
@@ -86,7 +86,7 @@ async def try_fix(
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
     if change:
         return Trial(fix, "refused", change, before, None, None, 0.0)
-    async with passing_capture(request_to_try(request, fix), python, timeout) as capture:
+    async with temporary_capture(request_to_try(request, fix), python, timeout) as capture:
         outcome = await capture.wait()
         after, verification, failures = await asyncio.to_thread(_found, capture.session_path)
     verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)

@@ -20,7 +20,7 @@ from fx_explorer.capture.torch_compat.versions import (
     dataclass_of,
     device_type_of,
     guards_of_file,
-    part,
+    require,
     runtime_env,
 )
 from fx_explorer.precompile import compilers
@@ -87,11 +87,11 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")
-        compiled = part(aot, "BundledAOTAutogradSerializableCallable")(compiled)
+        compiled = require(aot, "BundledAOTAutogradSerializableCallable")(compiled)
         hooks = Hooks(guard_filter_fn=_guards_to_save)
         with _without_gradients(captured.owner):
             checks = traced.build_guards(function.__code__, hooks=hooks, save=True, strict_error=True)
-    sources = part("torch._dynamo.package", "SourceInfo")(inlined_sources=set())
+    sources = require("torch._dynamo.package", "SourceInfo")(inlined_sources=set())
     for code in traced.traced_code:
         sources.add_code(code)
     artifacts = dataclass_of(
@@ -108,7 +108,7 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
         device_type=device_type_of(source.graph_module.graph),
         backend_name=compilers.name_of(compiled_fn.compiler),
     )
-    return part(_AOT_COMPILE, "AOTCompiledFunction")(artifacts, _extra_globals=function.__globals__)
+    return require(_AOT_COMPILE, "AOTCompiledFunction")(artifacts, _extra_globals=function.__globals__)
 
 
 def _runtime_env(traced: Any, backend_id: str) -> Any:
@@ -140,22 +140,22 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
     graph = compilers.copied(compiled_fn.graph)
     if compiler is None:
         return compilers.lower(None, graph, captured.inputs)
-    made = part("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
-    result = part("torch._inductor.output_code", "RegionalOutputCode")
+    made = require("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
+    result = require("torch._inductor.output_code", "RegionalOutputCode")
     watched = compilers.Watched(compiler)
     return compilers.aot_backend(made(result, watched), made(result, watched))(graph, captured.inputs)
 
 
 def _guards_to_save(entries: Sequence[Any]) -> Sequence[bool]:
     """All but those on globals and on the identity of objects, which mean nothing in another process."""
-    unsaved = part("torch._dynamo.guards", "CheckFunctionManager").UNSUPPORTED_SERIALIZATION_GUARD_TYPES
+    unsaved = require("torch._dynamo.guards", "CheckFunctionManager").UNSUPPORTED_SERIALIZATION_GUARD_TYPES
     return [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
 
 
 def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
     function = None if model is None else convert_frame.get_traced_fn(model)[0]
     try:
-        read = part(_AOT_COMPILE, "AOTCompiledFunction").deserialize
+        read = require(_AOT_COMPILE, "AOTCompiledFunction").deserialize
         loaded = read(path.read_bytes(), getattr(function, "__globals__", None))
     except OSError as error:
         raise SaveError(f"{path} cannot be read: {error}") from error

@@ -37,7 +37,7 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import pipeline
-from fx_explorer.tui.terminal import editing, hangup
+from fx_explorer.tui.terminal import editing, terminal_lost
 from fx_explorer.tui.terminal.clipboard import copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
@@ -189,7 +189,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def look(self) -> None:
         """Header and pipeline are always right; views are made again when the session has grown."""
-        if not self.is_headless and hangup.terminal_is_gone():
+        if not self.is_headless and terminal_lost.terminal_is_gone():
             self.controllers.leaving.leave_without_terminal()
             return
         self.controllers.stepping.tell_answers()

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path, PurePath
 
-from fx_explorer.client.placing import copy_session
+from fx_explorer.client.session_files import copy_session
 from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile, never_ours
 

@@ -87,7 +87,7 @@ def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
         yield found
     except Exception as error:
         traceback.print_exc()
-        from fx_explorer.capture.virtual_gpu.places import not_written
+        from fx_explorer.capture.virtual_gpu.cache_directories import not_written
 
         wrong = not_written(error) or str(error) or type(error).__name__
         say(name, False, f"{what}: {wrong}" if what else wrong)

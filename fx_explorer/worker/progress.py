@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 IMPORTING_TORCH = "importing torch"
-"""What the client knows a torch by that ends the process (client/judging.py)."""
+"""What the client knows a torch by that ends the process (client/outcomes.py)."""
 
 
 class Progress:

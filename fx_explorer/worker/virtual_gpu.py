@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.capture.virtual_gpu.emulation.choosing import insists_on_gpu, needs_fake
+from fx_explorer.capture.virtual_gpu.cache_directories import not_written
 from fx_explorer.capture.virtual_gpu.emulation.feeding import IN_WORDS, Feeding
+from fx_explorer.capture.virtual_gpu.emulation.needs_fake import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.emulation.not_possible import not_possible
 from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
-from fx_explorer.capture.virtual_gpu.places import not_written
 from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class VirtualGpu:
         if self._feeding and self._feeding.choices:
             self._progress.writer.set_meta("virtual_gpu_choices", self._feeding.choices)
         if self._feeding and self._feeding.kind == "transplant":
-            from fx_explorer.capture.virtual_gpu.emulation.questions import read_users_files
+            from fx_explorer.capture.virtual_gpu.emulation.device_queries import read_users_files
 
             read_users_files(self._feeding)
             for one in list(self._feeding.questions)[:1]:

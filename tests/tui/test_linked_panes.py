@@ -122,7 +122,7 @@ async def test_the_kernel_pane_turns_to_the_call_of_a_library_kernel(hand: Hand,
 async def test_panes_moved_by_the_app_do_not_answer_back(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j")
-        assert driver.explorer.arbiter.selection == driver.panes[1].place
+        assert driver.explorer.linked_selection.selection == driver.panes[1].place
 
 
 async def test_a_forward_node_lights_up_its_backward(hand: Hand, open_app: OpenApp) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.client.placing import is_a_session
+from fx_explorer.client.session_files import is_a_session
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Command, Notice, Outcome
 from fx_explorer.session import SessionWriter

@@ -83,7 +83,7 @@ async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(session:
         assert graph.place.line == inside[1].position
         assert source.body.marks == {inside[1].line - 1}
         with SessionReader(session) as reader:
-            assert driver.explorer.arbiter.selection == place_of_node(reader, inside[1])
+            assert driver.explorer.linked_selection.selection == place_of_node(reader, inside[1])
         assert graph.body.text_to_copy().startswith(inside[1].name)
         await driver.press("slash", *inside[-1].name, "enter")
         assert graph.place.line == inside[-1].position
@@ -110,7 +110,7 @@ async def test_going_to_a_hidden_node_shows_everything_again(session: Path, open
         await driver.press("g", *["j"] * first_call(session, "mlp").position, "ampersand")
         await driver.press("f", *"tanh", "enter")
         assert "Showing every node again: this one is not in mlp" in messages(driver)
-        assert driver.explorer.arbiter.region is None
+        assert driver.explorer.linked_selection.region is None
 
 
 async def test_links_into_what_is_hidden_are_counted(session: Path, open_app: OpenApp) -> None:
@@ -127,7 +127,7 @@ async def test_links_into_what_is_hidden_are_counted(session: Path, open_app: Op
 async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(session: Path, open_app: OpenApp) -> None:
     async with open_app(session) as driver:
         await driver.press("R", "j", "ampersand")
-        assert driver.explorer.arbiter.region == ("compile_with_inductor", "mlp")
+        assert driver.explorer.linked_selection.region == ("compile_with_inductor", "mlp")
         await driver.press("ampersand", "R", "enter")
         place = driver.explorer.place
         assert (place.document.stage, place.line) == ("dynamo", first_call(session, "mlp").position)
@@ -138,7 +138,7 @@ async def test_with_no_region_under_the_cursor_one_is_chosen(session: Path, open
         await driver.press("2", "g", "ampersand")
         assert "Show only the nodes of" in driver.screen
         await driver.press(*"mlp", "enter")
-        assert driver.explorer.arbiter.region == ("compile_with_inductor", "mlp")
+        assert driver.explorer.linked_selection.region == ("compile_with_inductor", "mlp")
 
 
 async def test_without_regions_it_is_said_how_to_have_some(captured: Captured, open_app: OpenApp) -> None:

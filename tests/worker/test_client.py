@@ -16,7 +16,7 @@ import pytest
 
 from fx_explorer import output_file
 from fx_explorer.client import Capture
-from fx_explorer.client.placing import place_session, session_file
+from fx_explorer.client.session_files import place_session, session_file
 from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.model import CaptureRequest, Command, ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fx_explorer.client.judging import Remains, exit_code, failure_of, judge, with_problem
+from fx_explorer.client.outcomes import Remains, exit_code, failure_of, judge, with_problem
 from fx_explorer.model import Outcome, OutcomeKind
 
 SEGFAULT_STACK = """Fatal Python error: Segmentation fault

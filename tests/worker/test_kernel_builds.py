@@ -16,7 +16,7 @@ import pytest
 
 from fx_explorer.client.kernels.kernel_builder import Builder, how_it_ended
 from fx_explorer.client.kernels.kernel_builds import KernelBuilds, rows_of
-from fx_explorer.client.placing import writable_session
+from fx_explorer.client.session_files import writable_session
 from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.model import BuildAnswer, BuildRequest, KernelBuild

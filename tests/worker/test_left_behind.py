@@ -15,7 +15,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.client import Capture, leftovers
-from fx_explorer.client.placing import is_a_session
+from fx_explorer.client.session_files import is_a_session
 from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.capturing import capture, processes_with

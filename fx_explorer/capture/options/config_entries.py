@@ -17,7 +17,7 @@ import torch._functorch.config
 import torch._inductor.config
 
 from fx_explorer.capture.options.setting_help import Entry, entries_of
-from fx_explorer.capture.torch_compat.versions import override_of, part
+from fx_explorer.capture.torch_compat.versions import override_of, require
 from fx_explorer.model import SettingGroup
 
 MODULES: dict[SettingGroup, Any] = {
@@ -67,7 +67,7 @@ def value_of(group: SettingGroup, name: str) -> object:
 def value_set_by_user(group: SettingGroup, name: str) -> bool:
     """Whether something has set it since torch was imported: not the environment, which torch reads as it is imported."""
     module, name = _resolved(group, name)
-    return override_of(module._config[name]) is not part("torch.utils._config_module", "_UNSET_SENTINEL")
+    return override_of(module._config[name]) is not require("torch.utils._config_module", "_UNSET_SENTINEL")
 
 
 def variable_of(group: SettingGroup, name: str) -> str:

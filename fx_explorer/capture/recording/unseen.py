@@ -16,7 +16,7 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._dynamo import trace_rules
 
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import MissingInTorch, part
+from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 
 _OURS = Path(__file__).parents[2]
 
@@ -95,4 +95,4 @@ def traced_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> 
 def _known_to_dynamo() -> Iterator[dict[Any, Any]]:
     yield trace_rules.get_torch_obj_rule_map()
     with contextlib.suppress(MissingInTorch):
-        yield part("torch._dynamo.variables.torch", "TorchInGraphFunctionVariable")._get_handlers()
+        yield require("torch._dynamo.variables.torch", "TorchInGraphFunctionVariable")._get_handlers()

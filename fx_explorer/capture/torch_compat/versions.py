@@ -25,7 +25,7 @@ class MissingInTorch(Exception):
     """This torch has no such part; the message names part and release."""
 
 
-def part(module: str, name: str) -> Any:
+def require(module: str, name: str) -> Any:
     """``module.name`` of the installed torch; raises MissingInTorch where it has none."""
     try:
         return getattr(importlib.import_module(module), name)
@@ -33,13 +33,13 @@ def part(module: str, name: str) -> Any:
         raise MissingInTorch(f"torch {torch.__version__} has no {module}.{name}") from None
 
 
-def has_part(module: str, name: str) -> bool:
+def has(module: str, name: str) -> bool:
     return hasattr(importlib.import_module(module), name)
 
 
 def dataclass_of(module: str, name: str, **values: object) -> Any:
     """A dataclass of torch's with those of ``values`` that this release has fields for."""
-    wanted = part(module, name)
+    wanted = require(module, name)
     known = {field.name for field in dataclasses.fields(wanted)}
     return wanted(**{key: value for key, value in values.items() if key in known})
 
@@ -56,7 +56,7 @@ def options_there(config: Any, *names: str) -> list[str]:
 def marks_one_size() -> bool:
     """Whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``). 2.11 knows whole tensors only, and
     takes such an entry for the name of another one."""
-    return "dim" in inspect.signature(part("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
+    return "dim" in inspect.signature(require("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
 
 
 # what is logged (torch/_functorch/_aot_autograd/graph_compile.py)
@@ -65,7 +65,7 @@ def marks_one_size() -> bool:
 def prints_subclasses_it_compiles() -> bool:
     """Whether AOTAutograd turns what it knows of a graph into text for a log that nobody reads, fake tensors of the program's
     classes included: what a ``__repr__`` raises ends the compilation. 2.11 does, 2.13 leaves it to the log."""
-    return "str" in part("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
+    return "str" in require("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
 
 
 # guards (torch/_dynamo/guards.py)
@@ -103,10 +103,10 @@ def runtime_env(traced: Any) -> Any:
 def device_type_of(graph: torch.fx.Graph) -> str:
     """The kind of device that a saved function needs: up to 2.14 that of the first tensor, in 2.15 one of all in the graph."""
     module = "torch._dynamo.graph_utils"
-    if has_part(module, "_graph_device_type"):
-        return str(part(module, "_graph_device_type")(graph))
-    types = part(module, "_graph_device_types")(graph)
-    return str(part("torch._dynamo.package", "_collapse_device_types")(types))
+    if has(module, "_graph_device_type"):
+        return str(require(module, "_graph_device_type")(graph))
+    types = require(module, "_graph_device_types")(graph)
+    return str(require("torch._dynamo.package", "_collapse_device_types")(types))
 
 
 def guards_of_file(function: Any) -> tuple[Any, Any]:
@@ -115,9 +115,9 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
     They are built once more: the manager that torch has built does not give away the state it compares with.
     """
     package, artifacts = "torch._dynamo.package", function._artifacts
-    state = part(package, "load_guards_state")(artifacts.guards_state)
+    state = require(package, "load_guards_state")(artifacts.guards_state)
     with every_guard_checked():
-        manager = part(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
+        manager = require(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
     return manager, state.output_graph.global_state_guard
 
 
@@ -170,8 +170,8 @@ def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
 def stances() -> tuple[str, ...]:
     """What ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring says so."""
     module = "torch._dynamo.eval_frame"
-    if has_part(module, "StanceStr"):
-        return tuple(map(str, get_args(part(module, "StanceStr"))))
+    if has(module, "StanceStr"):
+        return tuple(map(str, get_args(require(module, "StanceStr"))))
     return tuple(re.findall(r'^\s*- "(\w+)":', torch.compiler.set_stance.__doc__ or "", re.MULTILINE))
 
 
@@ -185,8 +185,8 @@ def compile_parameters() -> dict[str, object]:
     """Keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default backend, 2.13 writes None for it."""
     named = inspect.signature(torch.compile).parameters.items()
     defaults = {name: parameter.default for name, parameter in named if parameter.kind is parameter.KEYWORD_ONLY}
-    if defaults.get("backend") is None and has_part("torch._dynamo.backends.registry", "get_default_backend"):
-        defaults["backend"] = str(part("torch._dynamo.backends.registry", "get_default_backend")())
+    if defaults.get("backend") is None and has("torch._dynamo.backends.registry", "get_default_backend"):
+        defaults["backend"] = str(require("torch._dynamo.backends.registry", "get_default_backend")())
     return defaults
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fx_explorer.capture.virtual_gpu import shim
-from fx_explorer.capture.virtual_gpu.places import keep_apart
+from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
@@ -51,12 +51,12 @@ def install(gpu: Gpu) -> Feeding:
 def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
     """What is hooked into, in words, and how."""
     from fx_explorer.capture.virtual_gpu.emulation import (
-        choices,
+        autotune_candidates,
         constants,
         convolutions,
+        device_queries,
         fake_feeding,
         operators,
-        questions,
         streams,
         torch_cuda,
         transplant,
@@ -77,20 +77,20 @@ def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
         ("convolutions of the CPU", lambda: convolutions.ask_no_library(feeding)),
         ("CUDA graphs", record_no_cuda_graphs),
         ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
-        ("choices that are not timed", lambda: choices.note_choices(feeding)),
-        ("questions about the device", lambda: questions.listen_to_dynamo(feeding)),
+        ("choices that are not timed", lambda: autotune_candidates.note_choices(feeding)),
+        ("questions about the device", lambda: device_queries.listen_to_dynamo(feeding)),
         ("answers inside compiled functions", torch_cuda.keep_dynamo_rules),
     ]
 
 
 def leave_device_alone() -> None:
     """FakeTensorMode must not initialise a device that it believes to be there (torch/_subclasses/fake_tensor.py)."""
-    from fx_explorer.capture.torch_compat.versions import part
+    from fx_explorer.capture.torch_compat.versions import require
 
-    mode = part("torch._subclasses.fake_tensor", "FakeTensorMode")
+    mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
     assert hasattr(mode, "avoid_device_init"), "FakeTensorMode.avoid_device_init"
     mode.avoid_device_init = property(lambda self: True)
-    part("torch._subclasses.fake_tensor", "init_gpu_context")
+    require("torch._subclasses.fake_tensor", "init_gpu_context")
     sys.modules["torch._subclasses.fake_tensor"].init_gpu_context = lambda *args, **kwargs: None  # type: ignore[attr-defined]
 
 

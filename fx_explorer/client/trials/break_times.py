@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak
 from fx_explorer.session import SessionReader, SessionWriter
@@ -45,7 +45,7 @@ async def measure_breaks(
     if problem:
         raise UsageError(problem)
     again = replace(request, session="", pause="", stay=False, verify=False, build=True, measure_breaks=True)
-    async with passing_capture(again, python, timeout_s) as capture:
+    async with temporary_capture(again, python, timeout_s) as capture:
         async for notice in capture.notices():
             if notice.kind == "worker":
                 tell(notice.text)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.client.capture import Capture
-from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.session import SessionReader
@@ -95,7 +95,7 @@ def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
 
 
 async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, python: str, timeout_s: float) -> DynamicTrial:
-    async with passing_capture(request, python, timeout_s) as capture:
+    async with temporary_capture(request, python, timeout_s) as capture:
         said = await _asked(capture, others, lambda activity: tell(way, activity))
         outcome = await capture.cancel()
         return await asyncio.to_thread(_read, capture.session_path, way, outcome, said)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fx_explorer.client.passing_capture import passing_capture
+from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
 
@@ -58,7 +58,7 @@ def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> 
 
 
 async def _captured(request: CaptureRequest, look: Look[FoundT], python: str, timeout_s: float) -> tuple[Outcome, FoundT]:
-    async with passing_capture(request, python, timeout_s) as capture:
+    async with temporary_capture(request, python, timeout_s) as capture:
         outcome = await capture.wait()
         return outcome, await asyncio.to_thread(_looked_at, capture.session_path, look)
 

@@ -108,12 +108,12 @@ class Configurations:
         kernel = explorer.kernel_here()
         if kernel is None or explorer.reader is None:
             return
-        explorer.arbiter.levels.choose(kernel, explorer.candidate_here())
-        build = explorer.arbiter.levels.build(explorer.reader)
+        explorer.linked_selection.levels.choose(kernel, explorer.candidate_here())
+        build = explorer.linked_selection.levels.build(explorer.reader)
         if gpu_of(explorer.reader) is None and not (build and build.passes):
             self._services.notify(NOT_BUILT)
             return
-        position = explorer.arbiter.levels.position(explorer.reader)
+        position = explorer.linked_selection.levels.position(explorer.reader)
 
         async def dump() -> str:
             return await self._dump(kernel, position)

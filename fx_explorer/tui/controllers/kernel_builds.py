@@ -113,13 +113,13 @@ class KernelBuilds:
                 reader = self._services.explorer.reader
                 if self._wanted is wanted or trouble:
                     self._wanted = None
-                levels = self._services.explorer.arbiter.levels
+                levels = self._services.explorer.linked_selection.levels
                 if trouble or (reader and levels.still_lacks(reader, wanted)):
                     levels.give_up(wanted.kernel, wanted.position, trouble)
                 if reader and not trouble:
-                    self._services.explorer.arbiter.refresh_levels()
+                    self._services.explorer.linked_selection.refresh_levels()
                     self._services.explorer.show_inspector()
-                self._services.explorer.arbiter.tell("")
+                self._services.explorer.linked_selection.tell("")
         finally:
             self._wanted = None
 
@@ -166,7 +166,7 @@ class KernelBuilds:
             while not asked.done():
                 took = time.monotonic() - began
                 now = f"{doing} for {gpu.title if gpu else 'the GPU'}" if self._is_warm.is_set() else STARTING
-                self._services.explorer.arbiter.tell(f"{now} … {took:.0f} s\n\nesc cancels it.")
+                self._services.explorer.linked_selection.tell(f"{now} … {took:.0f} s\n\nesc cancels it.")
                 await asyncio.wait({asked}, timeout=TELL_S)
             return asked.result()
         finally:
@@ -181,7 +181,7 @@ class KernelBuilds:
         """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on.
 
         ``consequence``: what is about to be done; a stranger's session is asked about first. Raises UsageError."""
-        from fx_explorer.client.placing import writable_session
+        from fx_explorer.client.session_files import writable_session
 
         reader = self._services.explorer.reader
         assert reader is not None

@@ -15,7 +15,7 @@ from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.quitting import Quitting
 from fx_explorer.tui.saving import save_session, suggested_name
-from fx_explorer.tui.terminal import hangup
+from fx_explorer.tui.terminal import terminal_lost
 
 TERMINATED = 128 + signal.SIGTERM
 
@@ -111,4 +111,4 @@ class Leaving:
     async def _leave_without_terminal(self) -> None:
         await self._kernel_builds.close()
         await self._services.captures.stop_and_tidy(keep_unsaved=True)
-        hangup.leave_at_once()
+        terminal_lost.leave_at_once()

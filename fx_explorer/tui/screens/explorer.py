@@ -71,7 +71,7 @@ class Explorer(ExplorerFrame):
     async def action_preset(self, name: str) -> None:
         self.remember()
         await self.show_view("source")
-        await self.arbiter.show_preset(name)
+        await self.linked_selection.show_preset(name)
         self.show_outline()
         if self.linked.panes:
             self.linked.activate(self.linked.panes[0])
@@ -88,8 +88,8 @@ class Explorer(ExplorerFrame):
         if kernel is None:
             return
         self.remember()
-        self.arbiter.levels.choose(kernel)
-        self.arbiter.levels.listed = kernel
+        self.linked_selection.levels.choose(kernel)
+        self.linked_selection.levels.listed = kernel
         self.progress = ""
         await self.show_view("candidates")
         self.app.post_message(CandidatesWanted(kernel))
@@ -99,11 +99,11 @@ class Explorer(ExplorerFrame):
     async def show_below(self) -> None:
         """Below the kernel of what the cursor is on; of a configuration in their view, that one."""
         chosen = self.candidate_here()
-        kernel = self.kernel_below() if chosen is None else self.arbiter.levels.listed
+        kernel = self.kernel_below() if chosen is None else self.linked_selection.levels.listed
         if self.reader is None or kernel is None:
             return
-        place = self.place or self.arbiter.selection
-        self.arbiter.levels.choose(kernel, chosen)
+        place = self.place or self.linked_selection.selection
+        self.linked_selection.levels.choose(kernel, chosen)
         own = self._source_below(self.reader, kernel, place)
         if own is None:
             self.notify(INSIDE_A_LIBRARY)
@@ -111,13 +111,14 @@ class Explorer(ExplorerFrame):
         self.remember()
         gpu = gpu_of(self.reader)
         await self.show_view("source")
-        self.arbiter.selection = own  # what was selected before may be in the kernel's own code, and mean its own configuration
-        await self.arbiter.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
-        pane = await self.arbiter.go(own)
+        # What was selected before may be in the kernel's own code, and mean its own configuration.
+        self.linked_selection.selection = own
+        await self.linked_selection.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
+        pane = await self.linked_selection.go(own)
         self.show_outline()
         if pane:
             self.linked.begin_with(pane)
-        build = self.arbiter.levels.build(self.reader)
+        build = self.linked_selection.levels.build(self.reader)
         if build and build.source and not build.source_artifact:
             self.notify(OTHER_SOURCE)
         self.show_inspector()
@@ -125,7 +126,7 @@ class Explorer(ExplorerFrame):
 
     def _source_below(self, reader: SessionReader, kernel: model.Kernel, place: Place | None) -> Place | None:
         """Where the cursor goes in the Triton source of the configuration; None for a library call."""
-        build = self.arbiter.levels.build(reader)
+        build = self.linked_selection.levels.build(reader)
         if is_of_a_library(kernel, build):
             return None
         document = (source_here(reader, build) if build else None) or kernel_document(reader, kernel)
@@ -133,16 +134,16 @@ class Explorer(ExplorerFrame):
 
     def library_here(self) -> model.Kernel | None:
         """The library call that the cursor is on, unless a Triton kernel belongs there too."""
-        place = self.place or self.arbiter.selection
+        place = self.place or self.linked_selection.selection
         if self.reader is None or place is None:
             return None
         library = library_at(self.reader, place)
-        return library if library and (is_call_of(library, place) or self.arbiter.kernel_at(place) is None) else None
+        return library if library and (is_call_of(library, place) or self.linked_selection.kernel_at(place) is None) else None
 
     def kernel_below(self) -> model.Kernel | None:
         """As ``kernel_here``; where nothing selected says which, the first one of the session, and the user is told so."""
-        place = self.place or self.arbiter.selection
-        if self.reader is None or (place and self.arbiter.kernel_at(place)):
+        place = self.place or self.linked_selection.selection
+        if self.reader is None or (place and self.linked_selection.kernel_at(place)):
             return self.kernel_here()
         from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
 
@@ -152,10 +153,10 @@ class Explorer(ExplorerFrame):
 
     def kernel_here(self) -> model.Kernel | None:
         """The Triton kernel of what the cursor is on; where there is none, the user is told."""
-        place = self.place or self.arbiter.selection
+        place = self.place or self.linked_selection.selection
         if self.reader is None:
             return None
-        kernel = self.library_here() or (self.arbiter.kernel_at(place) if place else None)
+        kernel = self.library_here() or (self.linked_selection.kernel_at(place) if place else None)
         if kernel is None:
             self.notify(NO_KERNEL)
         elif kernel.language != "triton":
@@ -173,9 +174,9 @@ class Explorer(ExplorerFrame):
         document = await ask(self.app, Chooser("Show in this pane", matching(choices)))
         if pane and document:
             if isinstance(document, Document):
-                self.arbiter.show_document(pane, document)
+                self.linked_selection.show_document(pane, document)
             else:
-                self.arbiter.show_level(pane, document)
+                self.linked_selection.show_level(pane, document)
             self.linked.activate(pane)
             self.show_inspector()
 
@@ -194,8 +195,8 @@ class Explorer(ExplorerFrame):
     async def action_filter_region(self) -> None:
         if self.reader is None:
             return
-        if self.arbiter.region:
-            self.arbiter.narrow(None)
+        if self.linked_selection.region:
+            self.linked_selection.narrow(None)
             self.show_inspector()
             return
         region = await self._choose_region(self.reader)
@@ -203,7 +204,7 @@ class Explorer(ExplorerFrame):
             return
         was_elsewhere = self.view != "source"
         await self.show_view("source")
-        self.arbiter.narrow(region)
+        self.linked_selection.narrow(region)
         graphs = [pane for pane in self.linked.panes if pane.document and pane.document.kind == "graph"]
         first = first_place(self.reader, region)
         if first and all(pane.place is None for pane in graphs):  # another compilation, or another way, has it
@@ -322,7 +323,7 @@ class Explorer(ExplorerFrame):
             return
         await self.show_view(stop.view)
         if stop.place:
-            pane = await self.arbiter.go(stop.place)
+            pane = await self.linked_selection.go(stop.place)
             if pane:
                 self.linked.activate(pane)
         self.show_inspector()
@@ -366,7 +367,7 @@ class Explorer(ExplorerFrame):
 
     @conversation("inspect", "show all facts of the selection")
     async def action_inspect(self) -> None:
-        place = self.place or self.arbiter.selection
+        place = self.place or self.linked_selection.selection
         if self.reader is None or place is None:
             self.notify("Nothing is selected: go to a line of source, a node or a line of a kernel first.")
             return
@@ -387,7 +388,7 @@ class Explorer(ExplorerFrame):
     def action_edit(self) -> None:
         if self.reader is None:
             return
-        place = self.place or self.arbiter.selection
+        place = self.place or self.linked_selection.selection
         found = inspect.user_line(self.reader, place) if place else None
         if found is None:
             self.notify("No line of your source is known for this.", severity="warning")

@@ -1,7 +1,7 @@
 """The frame of the main screen: header, pipeline bar, outline, one of nine views, inspector line, footer.
 
-It is the one place where a selection goes through: panes and lists tell it, it tells the arbiter, the inspector line and the
-history. What the user can ask of it stands in explorer.py; capturing is the app's business.
+It is the one place where a selection goes through: panes and lists tell it, it tells the linked selection, the inspector line
+and the history. What the user can ask of it stands in explorer.py; capturing is the app's business.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap, sentence_of
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.inspector.kernel_documents import builds_here
-from fx_explorer.tui.panes.arbiter import Arbiter
 from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
@@ -40,9 +40,9 @@ from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.turns import Turn, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.widgets.cached import Cached
 from fx_explorer.tui.widgets.find_bar import FindBar
 from fx_explorer.tui.widgets.footer_line import FooterLine
-from fx_explorer.tui.widgets.kept import Kept
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.outline import Outline
@@ -54,7 +54,7 @@ COMFORTABLE_PANE_CELLS = 34
 """Linked panes need the room more than the outline does."""
 
 
-class Views(Kept, Vertical):
+class Views(Cached, Vertical):
     """Where the views are, beside the outline."""
 
 
@@ -94,7 +94,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.find_bar = FindBar()
         self.linked = LinkedPanes()
         self.facts = FactList()
-        self.arbiter = Arbiter(self.linked)
+        self.linked_selection = LinkedSelection(self.linked)
         self.progress = ""
         """How far the configurations of a kernel are compiled."""
 
@@ -122,7 +122,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             if isinstance(widget, TablePane):
                 widget.forget()
         with self.explained():
-            self.arbiter.open(reader)
+            self.linked_selection.open(reader)
         self.refresh_session()
         if old is not None:
             self.history = History()
@@ -145,7 +145,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
             is_over = self.reader.meta("outcome") is not None
             self.outline.placeholder = "Nothing was compiled." if is_over else "Nothing has been compiled yet."
             self.outline.show(outline(self.reader))
-            self.arbiter.refresh()
+            self.linked_selection.refresh()
         self._refresh_view()
         self.show_inspector()
 
@@ -178,7 +178,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.view = name
         widget.display = True
         if name == "source" and not self.linked.panes:
-            await self.arbiter.show_preset("source")
+            await self.linked_selection.show_preset("source")
         # Before the others are hidden: when the focused widget disappears, Textual looks for another by itself.
         self.set_focus(self.body, scroll_visible=False)
         for other in self._view_widgets.values():
@@ -267,7 +267,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """Show a place in the linked panes, and remember where we were."""
         self.remember()
         await self.show_view("source")
-        pane = await self.arbiter.go(place)
+        pane = await self.linked_selection.go(place)
         if pane:
             self.linked.activate(pane)
         self.remember()
@@ -284,7 +284,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     @on(Pane.Moved)
     def pane_moved(self, event: Pane.Moved) -> None:
         with self.explained():
-            self.arbiter.user_selected(event.place, event.pane)
+            self.linked_selection.user_selected(event.place, event.pane)
         self.linked.refresh_tabs()
         self.show_inspector()
 
@@ -292,7 +292,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         """The configurations of the kernel that was asked for."""
         from fx_explorer.tui.views.candidates import candidates_table  # not needed for the first paint
 
-        return candidates_table(reader, self.arbiter.levels.listed, self.progress)
+        return candidates_table(reader, self.linked_selection.levels.listed, self.progress)
 
     def show_progress(self, words: str) -> None:
         """How far the configurations are compiled."""
@@ -306,7 +306,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         table = self._view_widgets.get("candidates")
         if self.view != "candidates" or not isinstance(table, TablePane) or self.outline.has_focus:
             return None
-        kernel, reader = self.arbiter.levels.listed, self.reader
+        kernel, reader = self.linked_selection.levels.listed, self.reader
         rows = builds_here(reader, kernel) if kernel and reader else []
         return rows[table.rows.cursor].position if table.rows.cursor < len(rows) else None
 
@@ -356,7 +356,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         elif isinstance(self._view_widgets.get(self.view), FactList) and self.facts.fact:
             lead = leads_to(self.facts.fact)
             self._inspector.show(Content(f"⏎ {lead}" if lead else sentence_of(self.view)))
-        elif place and (selection := self.arbiter.selected_at(place)):
+        elif place and (selection := self.linked_selection.selected_at(place)):
             with self.explained():
                 self._inspector.show(inspector_content(inspect.summary(selection)))
         else:

@@ -11,13 +11,13 @@ from textual.style import Style
 
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import VIEWS, Command, Keymap, by_id, of_scope
-from fx_explorer.tui.widgets.kept import Kept
+from fx_explorer.tui.widgets.cached import Cached
 
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
 
 
-class FooterLine(Kept):
+class FooterLine(Cached):
     """``1 overview 2 source … │ / find ⏎ follow y copy ? help``; on a narrow terminal in two rows."""
 
     DEFAULT_CSS = """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from fx_explorer.tui.widgets.kept import Kept
+from fx_explorer.tui.widgets.cached import Cached
 
 GAP = 2
 
 
-class OneLine(Kept):
+class OneLine(Cached):
     """A row: ``left`` is cut with an ellipsis where ``right`` needs the room."""
 
     DEFAULT_CSS = """

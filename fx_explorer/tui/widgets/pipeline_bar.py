@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from fx_explorer.tui.status.pipeline import COLOURS, GLYPHS, StepState, bar_for
-from fx_explorer.tui.widgets.kept import Kept
+from fx_explorer.tui.widgets.cached import Cached
 
 
-class PipelineBar(Kept):
+class PipelineBar(Cached):
     """``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
 
     DEFAULT_CSS = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Argument
 
@@ -57,7 +57,7 @@ def _made(argument: Argument, device: str) -> Any:
         return argument["value"]
     if "dtype" not in argument:
         raise UsageError(f"its argument {argument['name']} is a {argument.get('type')}, which cannot be made up.")
-    strided = part("torch._dynamo.testing", "rand_strided")
+    strided = require("torch._dynamo.testing", "rand_strided")
     on_cpu = argument.get("device") == "cpu"
     dtype = getattr(torch, str(argument["dtype"]))
     return strided(argument["shape"], argument["stride"], dtype, "cpu" if on_cpu else device)
@@ -77,7 +77,7 @@ def as_options(configuration: Any) -> dict[str, object]:
 
 
 def _loaded(name: str, source: str) -> Any:
-    return getattr(part("torch._inductor.codecache", "PyCodeCache").load(QUOTED + source), name)
+    return getattr(require("torch._inductor.codecache", "PyCodeCache").load(QUOTED + source), name)
 
 
 def _give_scratch_memory() -> None:

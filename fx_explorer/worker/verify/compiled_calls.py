@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import MissingInTorch, part
+from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.worker.verify.observed.reachable import Walk
 
 MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
@@ -41,7 +41,7 @@ class CompiledCalls:
     def watched(self) -> Iterator[None]:
         """What is compiled inside the block is watched for good."""
         try:
-            context, skip = (part("torch._dynamo.eval_frame", name) for name in ("OptimizeContext", "skip_code"))
+            context, skip = (require("torch._dynamo.eval_frame", name) for name in ("OptimizeContext", "skip_code"))
         except MissingInTorch as missing:
             self.problem = str(missing)
             yield

@@ -22,7 +22,7 @@ from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.links.selection import ancestors, of_stage
-from fx_explorer.capture.virtual_gpu.emulation.choosing import needs_fake
+from fx_explorer.capture.virtual_gpu.emulation.needs_fake import needs_fake
 from fx_explorer.client.kernels.kernel_builds import KernelBuilds
 from fx_explorer.gpus import find_gpu
 from fx_explorer.report.json_report import json_report

@@ -19,8 +19,8 @@ import torch
 from fx_explorer import cli
 from fx_explorer.capture.torch_compat.versions import fitting_triton
 from fx_explorer.capture.virtual_gpu import shim
+from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart, not_written
 from fx_explorer.capture.virtual_gpu.installing import other_triton
-from fx_explorer.capture.virtual_gpu.places import keep_apart, not_written
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
 from tests.capture.virtual_gpu.conftest import ForGpu, needs_triton

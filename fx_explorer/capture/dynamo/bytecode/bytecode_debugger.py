@@ -12,9 +12,9 @@ from typing import Any
 
 from fx_explorer.capture.dynamo.bytecode.step_recorder import StepRecorder
 from fx_explorer.capture.recording.made_code import SetOfCode
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 
-_DebugContext: Any = part("torch._dynamo.bytecode_debugger", "_DebugContext")
+_DebugContext: Any = require("torch._dynamo.bytecode_debugger", "_DebugContext")
 
 
 class BytecodeDebugger(_DebugContext):

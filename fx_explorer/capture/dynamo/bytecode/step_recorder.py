@@ -19,7 +19,7 @@ from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.made_code import KnownCode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.values import in_short, version_of
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import BytecodeStep
 
 MAX_STEPS = 10_000
@@ -71,8 +71,8 @@ class StepRecorder:
         self._rows: list[BytecodeStep] = []
         self._calls: dict[types.FrameType, _Call] = {}
         self._calls_begun = 0
-        self._read_stack = part("torch._C._dynamo.eval_frame", "_get_frame_value_stack_with_depth")
-        self._null = part("torch._C._dynamo.eval_frame", "NULL_STACK_VALUE")
+        self._read_stack = require("torch._C._dynamo.eval_frame", "_get_frame_value_stack_with_depth")
+        self._null = require("torch._C._dynamo.eval_frame", "NULL_STACK_VALUE")
 
     # what it is told
 

@@ -15,7 +15,7 @@ import torch
 
 from fx_explorer.capture.inductor.autotuning.template_choices import keep_timed
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 
 
 class _Lowered:
@@ -55,8 +55,8 @@ def choices_hook(recording: Recording) -> Iterator[None]:
 @contextlib.contextmanager
 def noting_choices(recording: Recording) -> Iterator[None]:
     module = "torch._inductor.select_algorithm"
-    hear_candidates, hear_times = part(module, "add_preprocessing_fn"), part(module, "add_feedback_saver")
-    cache = part(module, "get_algorithm_selector_cache")()
+    hear_candidates, hear_times = require(module, "add_preprocessing_fn"), require(module, "add_feedback_saver")
+    cache = require(module, "get_algorithm_selector_cache")()
     lowered = _Lowered(recording)
     hear_candidates(lowered.remember)
     hear_times(lowered.timed)

@@ -22,7 +22,7 @@ from fx_explorer.capture.inductor.launches.launch_notes import NotedBuild, Noted
 from fx_explorer.capture.inductor.launches.launch_rows import add_launch_rows
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import BuildOrigin
 from fx_explorer.model.rows.kernel_build import NOT_KNOWN
 
@@ -124,7 +124,7 @@ def launch_hook(recording: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noting_launches(notes: KernelNotes) -> Iterator[None]:
-    autotuner = part("torch._inductor.runtime.triton_heuristics", "CachingAutotuner")
+    autotuner = require("torch._inductor.runtime.triton_heuristics", "CachingAutotuner")
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(autotuner, "precompile", lambda original: _precompile(notes, original)))
         stack.enter_context(patched(autotuner, "bench", lambda original: _bench(notes, original)))
@@ -175,7 +175,7 @@ def _known(number: object, factor: int = 1) -> int:
 
 def _cache_folder(device: int) -> Path:
     """Asked at once: a program may have another one for each compile."""
-    return Path(part("torch._inductor.runtime.cache_dir_utils", "triton_cache_dir")(device))
+    return Path(require("torch._inductor.runtime.cache_dir_utils", "triton_cache_dir")(device))
 
 
 def _is_from_cache(autotuner: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import Argument
 
 
@@ -20,7 +20,7 @@ def described(autotuner: Any, arguments: tuple[Any, ...]) -> tuple[Argument, ...
 
 def argument_names(autotuner: Any) -> Iterator[str]:
     """Those that are no ``tl.constexpr``: these are part of the configuration and not passed."""
-    constants = part("torch._inductor.runtime.triton_helpers", "get_constexprs")(autotuner.fn)
+    constants = require("torch._inductor.runtime.triton_helpers", "get_constexprs")(autotuner.fn)
     return (name for position, name in enumerate(autotuner.fn.arg_names) if position not in constants)
 
 
@@ -41,6 +41,6 @@ def _described(name: str, value: object, autotuner: Any) -> Argument:
 
 def grid_of(autotuner: Any, config: Any, arguments: tuple[Any, ...]) -> tuple[int, ...]:
     """As the launcher computes it (``GridExpr``, torch/_inductor/runtime/triton_heuristics.py)."""
-    expression = part("torch._inductor.runtime.triton_heuristics", "GridExpr").from_meta(autotuner.inductor_meta, config)
+    expression = require("torch._inductor.runtime.triton_heuristics", "GridExpr").from_meta(autotuner.inductor_meta, config)
     names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
     return tuple(int(size) for size in expression.eval_slow(dict(zip(names, arguments, strict=False))))

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 
 
 class OnCpu(TorchDispatchMode):
@@ -29,7 +29,7 @@ def _cpu(argument: Any) -> Any:
 
 
 def fold_on_cpu() -> None:
-    folder = part("torch._inductor.fx_passes.joint_graph", "UniformValueConstantFolder")
+    folder = require("torch._inductor.fx_passes.joint_graph", "UniformValueConstantFolder")
     folder.__init__, folder.run = _on_cpu(folder.__init__), _on_cpu(folder.run)
 
 

@@ -12,13 +12,13 @@ import torch
 import torch.backends.mkldnn
 import torch.backends.nnpack
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 
 
 def ask_no_library(feeding: Feeding) -> None:
     """Hook: ``torch._C._select_conv_backend``, which the fake convolution asks (torch/_subclasses/fake_impls.py)."""
-    original = part("torch._C", "_select_conv_backend")
+    original = require("torch._C", "_select_conv_backend")
 
     @functools.wraps(original)
     def select(*args: Any, **kwargs: Any) -> Any:

@@ -16,11 +16,11 @@ import torch
 from torch._guards import TracingContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.causes import chain
+from fx_explorer.capture.virtual_gpu.emulation.device_queries import is_users
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
-from fx_explorer.capture.virtual_gpu.emulation.questions import is_users
 
 NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
 """What torch raises when the content of a fake tensor is asked for (torch/_subclasses/fake_tensor.py)."""
@@ -32,7 +32,7 @@ def allow_cuda_tensors(feeding: Feeding) -> None:
     """From now on in this thread (for the simplest ways of making a tensor: in all) the program can use the device ``cuda``."""
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    fake_tensor_mode = part("torch._subclasses.fake_tensor", "FakeTensorMode")
+    fake_tensor_mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
     maker = Maker(feeding, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", maker.empty, "CUDA")
@@ -40,8 +40,8 @@ def allow_cuda_tensors(feeding: Feeding) -> None:
     library.impl("copy_", maker.copy_, "CUDA")
     mode = CudaIsFake(maker)
     mode.__enter__()
-    torch.utils.swap_tensors = _swapping_referenced(part("torch.utils", "swap_tensors"))
-    scaler = part("torch.amp.grad_scaler", "GradScaler")
+    torch.utils.swap_tensors = _swapping_referenced(require("torch.utils", "swap_tensors"))
+    scaler = require("torch.amp.grad_scaler", "GradScaler")
     scaler._maybe_opt_step = _stepping_always(scaler._maybe_opt_step)
     draw_nothing()
     _kept.extend((library, mode))
@@ -60,7 +60,7 @@ def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
-        if not isinstance(one, part("torch._subclasses.fake_tensor", "FakeTensor")):
+        if not isinstance(one, require("torch._subclasses.fake_tensor", "FakeTensor")):
             return original(one, other)
         before, torch.utils.weakref = torch.utils.weakref, _NoReferences
         try:
@@ -110,7 +110,7 @@ class Maker:
         return to
 
     def _fake(self, meta: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = part("torch._subclasses.fake_tensor", "FakeTensor")(self.mode, meta, torch.device("cuda", 0))
+        made: torch.Tensor = require("torch._subclasses.fake_tensor", "FakeTensor")(self.mode, meta, torch.device("cuda", 0))
         return made
 
 
@@ -153,7 +153,7 @@ def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
     """Higher-order operators know a FakeTensorMode, and not a fake tensor alone (a Triton kernel's does not in torch 2.11)."""
     if not isinstance(func, torch._ops.HigherOrderOperator):
         return False
-    fake = part("torch._subclasses.fake_tensor", "FakeTensor")
+    fake = require("torch._subclasses.fake_tensor", "FakeTensor")
     return any(isinstance(leaf, fake) for leaf in torch.utils._pytree.tree_leaves((args, kwargs)))
 
 

@@ -31,7 +31,7 @@ class Question:
 
 
 Choice = dict[str, object]
-"""What autotuning would have chosen from on the device (choices.py)."""
+"""What autotuning would have chosen from on the device (autotune_candidates.py)."""
 
 
 @dataclass

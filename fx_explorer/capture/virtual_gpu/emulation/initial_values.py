@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 
 
 def draw_nothing() -> None:
     """Hook: ``_no_grad_trunc_normal_`` (torch/nn/init.py)."""
-    original = part("torch.nn.init", "_no_grad_trunc_normal_")
+    original = require("torch.nn.init", "_no_grad_trunc_normal_")
 
     @functools.wraps(original)
     def trunc_normal(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        has_no_content = isinstance(tensor, part("torch._subclasses.fake_tensor", "FakeTensor"))
+        has_no_content = isinstance(tensor, require("torch._subclasses.fake_tensor", "FakeTensor"))
         drawn: torch.Tensor = tensor if has_no_content else original(tensor, *args, **kwargs)
         return drawn
 

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree
 from torch.utils._mode_utils import no_dispatch
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.emulation.attention import Attention
 from fx_explorer.model import Gpu
@@ -52,7 +52,7 @@ def _ask_the_cpu() -> None:
 
     Hook: ``run_fallback_kernel`` (torch/_subclasses/fake_tensor.py).
     """
-    original = part("torch._subclasses.fake_tensor", "run_fallback_kernel")
+    original = require("torch._subclasses.fake_tensor", "run_fallback_kernel")
 
     @functools.wraps(original)
     def run_fallback_kernel(mode: Any, func: Any, flat_args: Sequence[Any], spec: Any, error: Exception) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 
 
@@ -18,7 +18,7 @@ def prefer_foreach(feeding: Feeding) -> None:
     )
 
     name = "_get_foreach_kernels_supported_devices"
-    original, module = part("torch.optim.optimizer", name), sys.modules["torch.optim.optimizer"]
+    original, module = require("torch.optim.optimizer", name), sys.modules["torch.optim.optimizer"]
     devices: list[str] = ["cpu", *original()]
 
     def supported_devices() -> list[str]:  # Dynamo traces it: nothing but the list

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.capture.virtual_gpu.emulation.device_queries import asked_by_program
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
-from fx_explorer.capture.virtual_gpu.emulation.questions import asked_by_program
 from fx_explorer.model import Gpu
 
 CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
@@ -60,12 +60,12 @@ def answer(feeding: Feeding) -> None:
         "is_tf32_supported": gpu.vendor == "nvidia" and gpu.capability >= (8, 0),
     }
     for name, value in answers.items():
-        setattr(torch.cuda, name, _always(part("torch.cuda", name), value))
+        setattr(torch.cuda, name, _always(require("torch.cuda", name), value))
     for name in ("_record_memory_history", "_dump_snapshot"):
-        setattr(torch.cuda.memory, name, _always(part("torch.cuda.memory", name), None))
+        setattr(torch.cuda.memory, name, _always(require("torch.cuda.memory", name), None))
     torch.Generator = _Generator
     for name, there, absent in (("is_available", True, False), ("device_count", 1, 0)):
-        setattr(torch.cuda, name, _by_who_asks(feeding, part("torch.cuda", name), there, absent))
+        setattr(torch.cuda, name, _by_who_asks(feeding, require("torch.cuda", name), there, absent))
     _set_versions(gpu)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
 from fx_explorer.capture.virtual_gpu.emulation.optimizers import prefer_foreach
 
@@ -25,7 +25,7 @@ def transplant_graphs(feeding: Feeding) -> None:
     """From now on Inductor is given graphs on the GPU."""
     from torch._inductor import compile_fx as module
 
-    original = part("torch._inductor.compile_fx", "compile_fx")
+    original = require("torch._inductor.compile_fx", "compile_fx")
 
     @functools.wraps(original)
     def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -40,7 +40,7 @@ def transplant_graphs(feeding: Feeding) -> None:
 
 def _transplant_regions(feeding: Feeding) -> None:
     """The same for the backend ``regional_inductor``, which gives the whole graph to AOTAutograd and parts to Inductor."""
-    original = part("torch._dynamo.backends.common", "aot_autograd")
+    original = require("torch._dynamo.backends.common", "aot_autograd")
 
     @functools.wraps(original)
     def aot_autograd(**options: Any) -> Callable[..., Any]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fx_explorer.capture.inductor.launches.built_texts import TEXT_LEVELS, file_named_in
+from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild, why
 from fx_explorer.capture.virtual_gpu.kernels.machine_code import Used, disassembled, ptxas_version, used_on_amd, used_on_nvidia
 from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import TritonKernel
-from fx_explorer.capture.virtual_gpu.places import keep_apart
 from fx_explorer.model import Gpu, Level
 
 NOTHING = """module {

@@ -15,7 +15,7 @@ LOWER = "\x1b[?1049l"
 
 
 @contextlib.contextmanager
-def curtain(words: str) -> Iterator[None]:
+def splash(words: str) -> Iterator[None]:
     """Show ``words`` at once, and until the app paints over them; take them away when what is inside fails."""
     sys.stdout.write(f"{RAISE} \x1b[1m{printable(words)}\x1b[0m")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""The one who decides what the linked panes show and what lights up in them.
+"""Decides what the linked panes show and what lights up in them.
 
-A pane only tells where its cursor went. The arbiter turns the other panes to what belongs there and lights up the linked
-lines; panes moved by it do not answer back, so there is no loop.
+A pane only tells where its cursor went. The other panes are turned to what belongs there, and the linked lines light up;
+panes moved by it do not answer back, so there is no loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fx_explorer.tui.selection.presets import PRESETS, Material, Slot, bytecode_
 from fx_explorer.tui.selection.relocate import relocated
 
 
-class Arbiter:
+class LinkedSelection:
     """Decides for one row of panes, over one session at a time."""
 
     def __init__(self, linked: LinkedPanes) -> None:

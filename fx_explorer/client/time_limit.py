@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Patience:
+class TimeLimit:
     """Calls ``on_end`` once ``limit_s`` seconds have passed in which nobody held it; never, with None."""
 
     def __init__(self, limit_s: float | None, on_end: Callable[[], object]) -> None:

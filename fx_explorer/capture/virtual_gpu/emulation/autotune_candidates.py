@@ -7,7 +7,7 @@ from typing import Any
 from torch._guards import CompileContext
 
 from fx_explorer.capture.inductor.autotuning.template_choices import keep_choices
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Choice, Feeding
 
 
@@ -21,7 +21,7 @@ def note_choices(feeding: Feeding) -> None:
         keep_choices(ordered)
         return ordered[:1]
 
-    part("torch._inductor.select_algorithm", "get_algorithm_selector_cache")().preprocessing_fns.append(templates_first)
+    require("torch._inductor.select_algorithm", "get_algorithm_selector_cache")().preprocessing_fns.append(templates_first)
 
 
 def is_library(candidate: Any) -> bool:

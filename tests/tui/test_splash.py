@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.tui.terminal.curtain import LOWER, RAISE, curtain
+from fx_explorer.tui.terminal.splash import LOWER, RAISE, splash
 
 
 def test_the_first_words_are_shown_at_once_and_stay_for_the_app(capsys: pytest.CaptureFixture[str]) -> None:
-    with curtain("fx-explorer  mlp.py"):
+    with splash("fx-explorer  mlp.py"):
         shown = capsys.readouterr().out
     assert shown.startswith(RAISE)
     assert "fx-explorer  mlp.py" in shown
@@ -16,12 +16,12 @@ def test_the_first_words_are_shown_at_once_and_stay_for_the_app(capsys: pytest.C
 
 
 def test_a_failure_gives_the_screen_back_so_that_its_message_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="no such file"), curtain("fx-explorer"):
+    with pytest.raises(ValueError, match="no such file"), splash("fx-explorer"):
         raise ValueError("no such file")
     assert capsys.readouterr().out.endswith(LOWER)
 
 
 def test_a_target_with_escape_sequences_is_shown_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
-    with curtain("\x1b]0;owned\x07.py"):
+    with splash("\x1b]0;owned\x07.py"):
         pass
     assert "␛]0;owned␇.py" in capsys.readouterr().out

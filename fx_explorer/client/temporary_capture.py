@@ -10,7 +10,7 @@ from fx_explorer.model import CaptureRequest
 
 
 @contextlib.asynccontextmanager
-async def passing_capture(
+async def temporary_capture(
     request: CaptureRequest, python: str, timeout_s: float | None, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[Capture]:
     """Started; its session is there until the block is left, and its worker ends with a block that is cancelled or raises.

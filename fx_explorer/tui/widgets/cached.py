@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # in typing since Python 3.11
 
 
-class Kept(Widget):
+class Cached(Widget):
     """To inherit from, before a container.
 
     Textual asks every widget for its strips in each frame, whatever changed. Its own cache knows the lines, but asks the widget

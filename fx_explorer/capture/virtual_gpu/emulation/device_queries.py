@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.capture.torch_compat.versions import part
+from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding, Question
 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
@@ -58,11 +58,11 @@ def is_users(file: str) -> bool:
 def listen_to_dynamo(feeding: Feeding) -> None:
     """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py);
     ``ConstantVariable.const_getattr`` (constant.py), which is asked for the ``type`` of a device that was kept."""
-    variable = part("torch._dynamo.variables.tensor", "TensorVariable")
+    variable = require("torch._dynamo.variables.tensor", "TensorVariable")
     for attribute in ("is_cuda", "device"):
         name = f"method_attr_{attribute}"
         setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
-    constant = part("torch._dynamo.variables.constant", "ConstantVariable")
+    constant = require("torch._dynamo.variables.constant", "ConstantVariable")
     constant.const_getattr = _listening_to_devices(feeding, constant.const_getattr)
 
 

@@ -106,15 +106,19 @@ def test_a_descriptor_may_be_opened_which_has_no_name() -> None:
 
 
 def test_a_file_that_is_read_once_instead_of_in_each_call_is_named(tmp_path: Path) -> None:
-    (tmp_path / "scale.txt").write_text("2")
-    reading = f"float(open({str(tmp_path / 'scale.txt')!r}).read())"
+    file = tmp_path / ("a folder" * 10) / "scale.txt"
+    file.parent.mkdir()
+    file.write_text("2")
+    reading = f"float(open({str(file)!r}).read())"
     before = f"def f(x):\n    return x * {reading}\n"
     after = f"SCALE = {reading}\n\ndef f(x):\n    return x * SCALE\n"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         assert differences(tmp_path, before, before).not_compared == []
         found = differences(tmp_path, before, after)
-    assert found.not_compared == [f"what {tmp_path / 'scale.txt'} says later, which is no longer read in each call"]
+    (said,) = found.not_compared
+    assert said.startswith("what ")
+    assert said.endswith("scale.txt says later, which is no longer read in each call"), "a long path is cut in front"
 
 
 @pytest.mark.parametrize("pair", cases.EQUAL, ids=lambda pair: pair.name)

@@ -102,7 +102,9 @@ def _short(value: object) -> str:
     if not isinstance(value, str | bytes | int | float | bool | None | list | tuple | PurePath):
         return type(value).__name__
     text = os.fsdecode(value) if isinstance(value, bytes | PurePath) else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) <= 80:
+        return text
+    return f"…{text[-79:]}" if os.path.isabs(text) else f"{text[:79]}…"  # of a path the end says which file it is
 
 
 class Hidden:

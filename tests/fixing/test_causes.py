@@ -6,10 +6,13 @@ The functions are in programs/. That results are equal is told by the worker, wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
 
 from tests.fixing.conftest import Case
+from tests.fixing.programs import calls
 
 IN_TENSOR = "keep the value in a tensor"
 NUMBER = "let the graph hold the number"
@@ -106,6 +109,17 @@ def test_the_fix_takes_the_break_away_and_changes_nothing(case: Callable[[str], 
     assert after < before
     assert trial.verification is not None
     assert trial.verification.compared["output"] > 0
+
+
+def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_compile_too(case: Callable[[str], Case]) -> None:
+    found = case("calls:digitized_first")
+    fix = found.fix("compute np.digitize() with torch")
+    trial = found.tried(fix)
+    assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
+    program: dict[str, Any] = {"__name__": "tests.fixing.programs.calls", "__package__": "tests.fixing.programs"}
+    exec(compile(fix.after, "calls.py", "exec"), program)
+    x = torch.linspace(-2, 2, 12)
+    assert torch.equal(program["digitized_first"](x), calls.digitized_first(x))
 
 
 def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable[[str], Case]) -> None:

@@ -28,18 +28,23 @@ _EQUIVALENT: dict[str, str] = {
 }
 """``numpy.NAME`` → the same in torch, of its arguments as tensors."""
 
+_ARRAYS = ("digitize", "ediff1d")
+"""Those whose result is an array: where nothing makes a tensor of it, what follows is given an array again, or it would work
+inside compiled code only (``torch.from_numpy`` of a tensor does there)."""
+
 _TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for opaque in opaque_calls(site):
-            text = _in_torch(site.code, opaque)
+            text, place = _in_torch(site.code, opaque), tensor_around(site.code, opaque.call)
             if text:
+                is_array = place is opaque.call and opaque.name.rpartition(".")[2] in _ARRAYS
                 yield site.edit(
                     f"compute {opaque.written}() with torch",
                     "torch has the same, which becomes part of the graph and needs no way out to NumPy and back.",
-                    [*imports(site.code, "torch"), replaced(site.code, tensor_around(site.code, opaque.call), text)],
+                    [*imports(site.code, "torch"), replaced(site.code, place, f"{text}.numpy()" if is_array else text)],
                 )
 
 

@@ -157,6 +157,11 @@ def digitized(x):
     return x * torch.from_numpy(np.digitize(x.detach().numpy(), np.array([0.0, 1.0])))
 
 
+def digitized_first(x):
+    places = np.digitize(x.detach().numpy(), np.array([0.0, 1.0]))
+    return x * torch.from_numpy(places)
+
+
 def averaged(x):
     return x * torch.as_tensor(np.nanmean(x.detach().numpy()))
 

@@ -15,13 +15,32 @@ from fx_explorer.worker.target.place import Place
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def is_users_file(path: str) -> bool:
     """A file that does not exist (``<string>``) is taken for the user's: exec and notebooks make such functions."""
     if not path or path.startswith("<frozen"):
         return False
-    real = os.path.realpath(path)
+    real = _real(path)
     return not (_is_below(real, _OWN) or _is_installed(real) or _is_generated(real))
+
+
+def _real(path: str) -> str:
+    """The path without symbolic links. Its folder is resolved once: a process with torch has some 3,000 modules in 400 folders,
+    and each of them is asked for around every call that is compared."""
+    if not os.path.isabs(path) or os.path.islink(path):
+        return os.path.realpath(path)
+    return os.path.join(_real_folder(os.path.dirname(path)), os.path.basename(path))
+
+
+@functools.lru_cache(maxsize=16384)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+@functools.lru_cache(maxsize=16384)
+def _folder_of(path: str) -> str:
+    """The folder that a file lies in, without symbolic links. For absolute paths only, which no change of directory moves."""
+    return os.path.dirname(_real(path))
 
 
 def _is_generated(real: str) -> bool:
@@ -52,7 +71,10 @@ class UsersCode:
     folders: frozenset[str] = frozenset()
 
     def has(self, path: str) -> bool:
-        return is_users_file(path) or os.path.dirname(os.path.realpath(path)) in self.folders
+        if is_users_file(path):
+            return True
+        folder = _folder_of(path) if os.path.isabs(path) else os.path.dirname(os.path.realpath(path))
+        return folder in self.folders
 
     def modules(self) -> list[ModuleType]:
         """Those that are imported now, in the order in which they were."""

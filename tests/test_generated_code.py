@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +16,51 @@ from benchmarks.compare_code import difference, recorded_code, without_comments,
 
 CHEAP_MODELS = ["mlp", "convnet", "transformer", "llama1", "regions"]
 
+KERNEL_THAT_DOES_NOTHING = r"""
+#include <Python.h>
+static PyObject* kernel(PyObject*, PyObject*) { Py_RETURN_NONE; }
+static PyMethodDef methods[] = {{"kernel", kernel, METH_VARARGS, ""}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kernel", NULL, -1, methods};
+PyMODINIT_FUNC PyInit_kernel(void) { return PyModule_Create(&definition); }
+"""
+
+COMPILER = """#!/bin/sh
+# Answers as the compiler does when it is asked about itself, and gives the same library for every kernel.
+output=
+for argument in "$@"; do
+    [ "$before" = -o ] && output=$argument
+    before=$argument
+done
+[ -z "$output" ] && exec "{real}" "$@"
+exec cp "{library}" "$output"
+"""
+
+
+@pytest.fixture(scope="module")
+def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A C++ compiler whose kernels do nothing. The code that is compared has been written before a kernel of it is built, and
+    none of it depends on the values that kernels give: to build all of them would take minutes and show nothing more."""
+    real = shutil.which("g++") or shutil.which("clang++")
+    assert real, "Inductor needs a C++ compiler"
+    folder = tmp_path_factory.mktemp("compiler")
+    source, library, compiler = folder / "kernel.cpp", folder / "kernel.so", folder / Path(real).name
+    source.write_text(KERNEL_THAT_DOES_NOTHING)
+    flags = ["-shared", "-fPIC", f"-I{sysconfig.get_paths()['include']}"]
+    if sys.platform == "darwin":
+        flags += ["-undefined", "dynamic_lookup"]
+    subprocess.run([real, *flags, str(source), "-o", str(library)], check=True)
+    compiler.write_text(COMPILER.format(real=real, library=library))
+    compiler.chmod(0o755)
+    return compiler
+
 
 @pytest.mark.parametrize("model", CHEAP_MODELS)
 def test_the_code_of_a_bare_compile_is_the_code_in_the_session(
-    model: str, captured_model: Callable[..., Path], tmp_path: Path
+    model: str, captured_model: Callable[..., Path], tmp_path: Path, quick_compiler: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CXX", str(quick_compiler))
+    monkeypatch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # or it starts processes to build kernels in
     cold_compile(model, "bare", tmp_path)
     bare = written_code(tmp_path / "inductor")  # Inductor's own files, written with nothing of ours in the process
     assert len(bare) == 2, "a forward and a backward"

@@ -20,7 +20,7 @@ from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
 from fx_explorer.worker.recorded import Recorded
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.usable_torch import BrokenTorch, no_end_of_process
-from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun
+from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun, UncompiledScript
 
 
 class ScriptProgram:
@@ -35,6 +35,8 @@ class ScriptProgram:
         self._until = until
         self._original: OriginalScript | None = None
         """The script that this one is compared with."""
+        self._uncompiled: UncompiledScript | None = None
+        """This one once more, without torch.compile."""
         self._built: BuiltScript | None = None
         """This one once more, with its code built."""
         self._seen = ScriptRun()
@@ -42,6 +44,7 @@ class ScriptProgram:
     def begin(self) -> None:
         if self._request.verify:
             self._original = OriginalScript(self._progress.place, self._request)
+            self._uncompiled = UncompiledScript(self._progress.place, self._request)
             self._built = BuiltScript(self._progress.place, self._request)
         self._progress.watch_children()
         overlay.install(self._request.overlay)
@@ -114,8 +117,9 @@ class ScriptProgram:
             self._seen.begin(self._until)
 
     def _verify(self, original: OriginalScript, name: str, script: Callable[[], None]) -> None:
+        assert self._uncompiled is not None
         assert self._built is not None
-        with original, self._built:
+        with original, self._uncompiled, self._built:
             self._progress.say(f"running {name} as it is, without torch.compile")
             original.wait()
             self._progress.say(f"running {name}")
@@ -124,4 +128,4 @@ class ScriptProgram:
             finally:
                 has_code = self._progress.writer.count(Kernel) > 0
                 self._built.is_needed = has_code and not self._request.build
-                self._progress.writer.add(original.compared_with(self._seen, self._built))
+                self._progress.writer.add(original.compared_with(self._seen, self._uncompiled, self._built))

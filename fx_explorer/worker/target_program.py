@@ -16,8 +16,7 @@ from fx_explorer.worker.usable_torch import import_torch
 if TYPE_CHECKING:
     from fx_explorer.worker.target.other_inputs import CalledTarget
     from fx_explorer.worker.target.target import Target
-    from fx_explorer.worker.verify.built import BuiltProgram
-    from fx_explorer.worker.verify.verifying import Original
+    from fx_explorer.worker.verify.programs import OtherPrograms
 
 
 class TargetProgram:
@@ -27,17 +26,14 @@ class TargetProgram:
         self._progress = progress
         self._request = progress.request
         self._recorded = recorded
-        self._original: Original | None = None
-        """The program that this one is compared with."""
-        self._built: BuiltProgram | None = None
-        """This one once more, with its code built."""
-        self._built_original: BuiltProgram | None = None
+        self._others: OtherPrograms | None = None
+        """What this one is compared with."""
 
     def begin(self) -> None:
         # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
         self._progress.say(IMPORTING_TORCH)
         import_torch()
-        self._begin_original()
+        self._begin_others()
         self._progress.watch_children()
         overlay.install(self._request.overlay)
         self._recorded.begin()
@@ -47,8 +43,8 @@ class TargetProgram:
         from fx_explorer.worker.target.target import find_target
 
         self._progress.say(f"importing {self._progress.place.shown}")
-        if self._original:
-            self._original.seed()
+        if self._others:
+            self._others.original.seed()
         self._call(find_target(self._progress.place, self._request, self._progress.say))
 
     def offer_again(self) -> None:
@@ -57,15 +53,12 @@ class TargetProgram:
     def leave(self) -> None:
         """Nothing is waited for: no thread of the program can keep this process."""
 
-    def _begin_original(self) -> None:
+    def _begin_others(self) -> None:
         """Have the program as its files are run beside this one, for a comparison."""
         if self._request.verify:
-            from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
-            from fx_explorer.worker.verify.verifying import Original
+            from fx_explorer.worker.verify.programs import OtherPrograms
 
-            self._original = Original(self._progress.place, self._request)
-            self._built = BuiltProgram(self._progress.place, self._request, self._original)
-            self._built_original = BuiltProgram(self._progress.place, as_on_disk(self._request), self._original)
+            self._others = OtherPrograms(self._progress.place, self._request)
 
     def _call(self, target: Target) -> None:
         from fx_explorer.worker.target.calling import call_target
@@ -79,16 +72,13 @@ class TargetProgram:
 
             call_and_time(target, self._progress, recording, self._recorded.stop)
             return
-        if not self._original:
+        if not self._others:
             call_target(target, self._progress, lambda ready: self._before_call(called, ready))
             return
         from fx_explorer.worker.verify.verifying import call_and_verify
 
-        assert self._built is not None
-        assert self._built_original is not None
-        with self._original as original, self._built as built, self._built_original as built_original:
-            verification = call_and_verify(target, self._progress, original, built, built_original, self._recorded.stop)
-            self._progress.writer.add(verification)
+        with self._others as others:
+            self._progress.writer.add(call_and_verify(target, self._progress, others, self._recorded.stop))
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:
         """``ready``: the target as it is called."""

@@ -6,7 +6,10 @@ torch: torch/_dynamo/eval_frame.py, ``_callback_from_stance``.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 
@@ -26,7 +29,27 @@ def set_stance(stance: str) -> None:
     torch.compiler.set_stance(stance)
 
 
-def in_stance(stance: str) -> contextlib.AbstractContextManager[object]:
+def without_compiling() -> None:
+    """For good: what the program gives to torch.compile runs in Python. ``torch.cond`` and its like still do what they do in a
+    program that compiles nothing: they have Dynamo trace their branches, and lose their gradients where a stance forbids it.
+
+    Hook: ``torch._higher_order_ops.utils.setup_compilation_env``, which is around that tracing.
+    """
+    torch.compiler.set_stance("force_eager")
+    utils: Any = importlib.import_module("torch._higher_order_ops.utils")
+    original = getattr(utils, "setup_compilation_env", None)
+    if original is None:
+        return  # in this torch they do not use torch.compile
+
+    @contextlib.contextmanager
+    def in_operator() -> Iterator[object]:
+        with torch.compiler.set_stance("default"), original() as backend:
+            yield backend
+
+    utils.setup_compilation_env = in_operator
+
+
+def in_stance(stance: str) -> AbstractContextManager[object]:
     """Inside the block; the program's own for an empty one."""
     return torch.compiler.set_stance(stance) if stance else contextlib.nullcontext()
 

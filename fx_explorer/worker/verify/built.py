@@ -15,13 +15,16 @@ from fx_explorer.worker.target.fresh_inputs import calls
 from fx_explorer.worker.target.place import Place
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.observing import Observer, seed
 from fx_explorer.worker.verify.observed.ways_taken import text_on_disk
-from fx_explorer.worker.verify.original import ChildProgram
-from fx_explorer.worker.verify.verifying import Original, read_result, recompiling_often
+from fx_explorer.worker.verify.uncompiled import Original, read_result
 
 LONGEST_S = 200.0
 """What building may take, C++ compiler and all."""
+
+MOST_RECOMPILES = 64
+"""Calls with other inputs may each be compiled anew: behind the usual limit they would run without being compiled."""
 
 
 def as_on_disk(request: CaptureRequest) -> CaptureRequest:
@@ -109,6 +112,13 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
         apply(request.settings)
     until.enter_context(recompiling_often())
     until.enter_context(config.patch(fallback_random=True, compile_threads=1))
+
+
+def recompiling_often() -> contextlib.AbstractContextManager[object]:
+    from torch._dynamo import config
+
+    limit: Any = config.recompile_limit
+    return config.patch(recompile_limit=max(limit, MOST_RECOMPILES))
 
 
 def no_compiler() -> str:

@@ -34,7 +34,7 @@ one of 32 bits on its way. Other dtypes have to be equal."""
 BUILT_FACTOR = 20.0
 """Built kernels compute in another order than PyTorch's own operators."""
 
-IN_BUILT_CODE = " in the built code"
+IN_BUILT_CODE, WITHOUT_COMPILING = " in the built code", ", without torch.compile"
 
 _LEAST: dict[torch.dtype, float] = {
     torch.float32: 1e-7,
@@ -48,10 +48,12 @@ _LEAST: dict[torch.dtype, float] = {
 @dataclass
 class Comparison:
     """``is_built``: the changed program ran as code that was built, which computes in another order than PyTorch's own
-    operators, and raises errors of its own. ``ignored``: globals that only the changed program has, by the change itself.
+    operators, and raises errors of its own. ``is_uncompiled``: it ran without torch.compile. ``ignored``: globals that only
+    the changed program has, by the change itself.
     """
 
     is_built: bool = False
+    is_uncompiled: bool = False
     ignored: frozenset[str] = frozenset()
     known: frozenset[str] | None = None
     """Globals of the original, where that is known: what else the changed program has is the change's, or Dynamo's."""
@@ -72,7 +74,8 @@ class Comparison:
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
-        call = f"with {original['call']}{IN_BUILT_CODE if self.is_built else ''}"
+        how = IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
+        call = f"with {original['call']}{how}"
         self._add_lines(original["printed"], changed["printed"])
         self._add_errors(original, changed)
         self._add_effects(original["effects"], changed["effects"], call)
@@ -86,6 +89,17 @@ class Comparison:
         for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
             if not self._is_ignored(name):
                 self._leave_out(f"{what} of {name}")
+
+    def add_run_without_compiling(self, other: Comparison) -> None:
+        """``other``: the same calls of the changed program without torch.compile. What it prints in addition is told as a
+        difference, since the lines that are told apart are those of the compiled program."""
+        self.differences += other.differences
+        if not (self.lost or self.new):
+            self.differences += [f"it no longer prints {_short(line)}{WITHOUT_COMPILING}" for line in other.lost[:1]]
+            self.differences += [f"it prints {_short(line)} in addition{WITHOUT_COMPILING}" for line in other.new[:1]]
+        for what in other.not_compared:
+            self._leave_out(what)
+        self.other_messages += [told for told in other.other_messages if told not in self.other_messages]
 
     def _leave_out(self, what: str) -> None:
         if what not in self.not_compared:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, Comparison, told_of_hidden
+from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, WITHOUT_COMPILING, Comparison, told_of_hidden
 
 
 def compared(
@@ -17,13 +17,14 @@ def compared(
     names: Sequence[str],
     words: Sequence[str],
     *,
-    is_built: bool,
+    is_built: bool = False,
+    is_uncompiled: bool = False,
 ) -> Comparison:
     """``before``: the original's result; ``seen``: what the changed program did in the same calls, None where it was not
     called; ``names``: its globals at first; ``words``: what the calls are made with."""
     state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
     known = frozenset(before["names"])
-    comparison = Comparison(is_built, frozenset(names) - known, known, state)
+    comparison = Comparison(is_built, is_uncompiled, frozenset(names) - known, known, state)
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:
             comparison.add(one, other)
@@ -34,6 +35,20 @@ def compared(
             comparison.not_tried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
     comparison.not_compared += told_of_hidden(before)
     return comparison
+
+
+def add_uncompiled(comparison: Comparison, before: Mapping[str, Any], result: Mapping[str, Any], words: Sequence[str]) -> None:
+    """``result``: of the changed program without torch.compile (``Uncompiled.result``)."""
+    if "problem" in result:
+        comparison.not_compared.append(f"what the changed program does without torch.compile: {result['problem']}")
+    elif "failed" in result:
+        comparison.differences.append(f"{result['failed']}{WITHOUT_COMPILING}")
+    elif result:
+        other = compared(before, result["seen"], result["names"], words, is_uncompiled=True)
+        comparison.add_run_without_compiling(other)
+        for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
+            if one and not changed:
+                comparison.not_tried.append(f"a call with {words[position]}{WITHOUT_COMPILING}: it did not end in time")
 
 
 def add_built(

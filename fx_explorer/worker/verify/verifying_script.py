@@ -18,10 +18,10 @@ from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.target.place import Place
 from fx_explorer.worker.users_code import UsersCode, is_users_file
+from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.outside import Hidden, Outward
 from fx_explorer.worker.verify.observed.printed import Written, printed
 from fx_explorer.worker.verify.observed.ways_taken import WaysTaken, text_on_disk
-from fx_explorer.worker.verify.original import ChildProgram
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
@@ -89,9 +89,10 @@ class OriginalScript(ChildProgram):
     """The script as its file has it. To be waited for: two runs at a time could be in each other's way, in files say."""
 
     def __init__(self, place: Place, request: CaptureRequest) -> None:
+        self._request = request
         super().__init__(request, lambda: _original_result(place, request))
 
-    def compared_with(self, changed: ScriptRun, built: BuiltScript) -> Verification:
+    def compared_with(self, changed: ScriptRun, uncompiled: UncompiledScript, built: BuiltScript) -> Verification:
         import torch
 
         from fx_explorer.worker.verify.verifying import nothing_compared
@@ -102,16 +103,44 @@ class OriginalScript(ChildProgram):
             before = torch.load(self.file, weights_only=True)
         except Exception as error:  # noqa: BLE001 - ours; the changed script must not be blamed
             return nothing_compared(f"what the original script gave cannot be read: {error}")
-        comparison = compared(before, changed.plain(), built.new_names)
+        comparison = compared(before, changed.plain(), new_names(self._request.overlay))
+        uncompiled.compare(before, comparison)
         built.compare(before, comparison)
         return comparison.row(())
+
+
+class UncompiledScript(ChildProgram):
+    """The changed script once more, without torch.compile, when the captured one has ended."""
+
+    def __init__(self, place: Place, request: CaptureRequest) -> None:
+        self._request = request
+        super().__init__(request, lambda: _uncompiled_result(place, request), waits=True)
+
+    def compare(self, before: Mapping[str, Any], comparison: Comparison) -> None:
+        import torch
+
+        from fx_explorer.worker.verify.comparing import WITHOUT_COMPILING
+        from fx_explorer.worker.verify.uncompiled import LONGEST_S
+
+        if not self._request.overlay or comparison.differences:
+            return
+        self.begin()
+        if not self.wait_for(LONGEST_S):
+            comparison.not_compared.append(
+                f"what the changed script does{WITHOUT_COMPILING}: it took longer than {LONGEST_S:.0f} s"
+            )
+        elif self.status:
+            comparison.differences.append(f"the process ended with status {self.status}{WITHOUT_COMPILING}")
+        else:
+            result = torch.load(self.file, weights_only=True)
+            other = compared(before, result, new_names(self._request.overlay), is_uncompiled=True)
+            comparison.add_run_without_compiling(other)
 
 
 class BuiltScript(ChildProgram):
     """The changed script once more, with the code built that is generated for it, when the others have ended."""
 
     def __init__(self, place: Place, request: CaptureRequest) -> None:
-        self.new_names = frozenset(_new_names(request.overlay))
         self._request = request
         self.is_needed = False
         """Whether there is code that has not been run."""
@@ -139,15 +168,18 @@ class BuiltScript(ChildProgram):
             if result.get("unbuilt"):
                 comparison.not_compared.append(f"what the built code computes: {result['unbuilt']}")
                 return
-            built = compared(before, result, self.new_names, is_built=True)
+            built = compared(before, result, new_names(self._request.overlay), is_built=True)
             comparison.differences += [f"{told}{_NOT_TOLD}" for told in built.differences]
             comparison.is_run_built = True
 
 
-def _new_names(changes: Mapping[str, str]) -> Iterator[str]:
+def new_names(changes: Mapping[str, str]) -> frozenset[str]:
     """Globals that the changed files have by the change itself."""
-    for path, text in changes.items():
-        yield from (f"global {name}" for name in loading.names_bound(text) - loading.names_bound(text_on_disk(path)))
+    return frozenset(
+        f"global {name}"
+        for path, text in changes.items()
+        for name in loading.names_bound(text) - loading.names_bound(text_on_disk(path))
+    )
 
 
 def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
@@ -163,6 +195,15 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
         after_import("torch", lambda: _run_eagerly(seen, until))
         _run_to_its_end(seen, place, request)
     return {**seen.plain(), "hidden": list(hidden.found), "not reached": ways.not_taken()}
+
+
+def _uncompiled_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+    seen = ScriptRun()
+    overlay.install(request.overlay)
+    with contextlib.ExitStack() as until:
+        after_import("torch", lambda: _run_eagerly(seen, until))
+        _run_to_its_end(seen, place, request)
+    return {**seen.plain(), "hidden": [], "not reached": []}
 
 
 def _built_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
@@ -192,19 +233,24 @@ def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitS
 
 
 def _run_eagerly(seen: ScriptRun, until: contextlib.ExitStack) -> None:
-    import torch
+    from fx_explorer.worker.target.stances import without_compiling
 
-    torch.compiler.set_stance("force_eager")
+    without_compiling()
     seen.begin(until)
 
 
 def compared(
-    before: Mapping[str, Any], after: Mapping[str, Any], new_names: frozenset[str] = frozenset(), *, is_built: bool = False
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    new_names: frozenset[str] = frozenset(),
+    *,
+    is_built: bool = False,
+    is_uncompiled: bool = False,
 ) -> Comparison:
     """Calls of a function that only one of the two has are left out, and named. ``new_names``: globals of the change."""
     from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
 
-    comparison = Comparison(is_built, new_names, frozenset(before["names"]))
+    comparison = Comparison(is_built, is_uncompiled, new_names, frozenset(before["names"]))
     both = {name for name in before["counts"] if name in after["counts"]}
     one, other = (_with_outputs(run, both) for run in (before, after))
     one["values"]["called"], other["values"]["called"] = (

@@ -1,0 +1,37 @@
+"""The programs that a changed one is held against: children of the worker, in the state it has when they are made."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
+from fx_explorer.worker.verify.uncompiled import Original, Uncompiled
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class OtherPrograms:
+    """A context manager: none of them outlives it."""
+
+    def __init__(self, place: Place, request: CaptureRequest) -> None:
+        self.original = Original(place, request)
+        """Runs at once; the others when they are told to (``begin``)."""
+        self.uncompiled = Uncompiled(place, request, self.original)
+        """The changed program without torch.compile."""
+        self.built = BuiltProgram(place, request, self.original)
+        """The changed program with its code built."""
+        self.built_original = BuiltProgram(place, as_on_disk(request), self.original)
+        """The original with its code built: whether what differs there does so with the change alone."""
+        self._until = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        for program in (self.original, self.uncompiled, self.built, self.built_original):
+            self._until.enter_context(program)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._until.close()

@@ -1,0 +1,168 @@
+"""The programs of a comparison that run without torch.compile: the original, and the changed one, which must not need it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from fx_explorer.model import CaptureRequest
+from fx_explorer.worker.ending.explaining import one_line
+from fx_explorer.worker.target import calling, overlay
+from fx_explorer.worker.target.fresh_inputs import Call, calls
+from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.stances import without_compiling
+from fx_explorer.worker.target.target import Target, find_target
+from fx_explorer.worker.users_code import users_code
+from fx_explorer.worker.verify.child_program import ChildProgram
+from fx_explorer.worker.verify.observed.observing import Observation, Observer, seed
+from fx_explorer.worker.verify.observed.outside import Hidden
+from fx_explorer.worker.verify.observed.ways_taken import WaysTaken
+
+LONGER, LONG_S = 10, 5.0
+"""A call may take this many times as long as the first one, and so many seconds."""
+
+LONGEST_S = 200.0
+"""What the calls of the changed program may take together."""
+
+
+class Original(ChildProgram):
+    """The target as its files have it."""
+
+    def __init__(self, place: Place, request: CaptureRequest) -> None:
+        super().__init__(request, lambda: _original_result(place, request))
+
+    def seed(self) -> None:
+        """Before the changed program is built: the original was, with the same random numbers."""
+        seed(0)
+
+    def result(self) -> dict[str, Any]:
+        """Waits for the child. ``problem`` says why there is nothing to compare with."""
+        status = self.wait()
+        if status:
+            return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
+        return read_result(self, "what the original program gave")
+
+
+class Uncompiled(ChildProgram):
+    """The changed program. Begins when the original has ended, beside the capture of the changed program."""
+
+    def __init__(self, place: Place, request: CaptureRequest, original: Original) -> None:
+        self._is_needed = bool(request.overlay)
+        super().__init__(request, lambda: _changed_result(place, request, read_result(original, "the original")), waits=True)
+
+    def begin(self) -> None:
+        if self._is_needed:
+            super().begin()
+
+    def result(self) -> dict[str, Any]:
+        """``failed``: how it failed; ``problem``: why nothing is known; else what was seen in each call. Empty where only
+        options of the compiler are changed."""
+        if not self._is_needed:
+            return {}
+        if not self.wait_for(LONGEST_S):
+            return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
+        if self.status:
+            return {"failed": f"the process ended with status {self.status}"}
+        return read_result(self, "what the changed program gave")
+
+
+def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = torch.load(child.file, weights_only=True)
+    except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
+        return {"problem": f"{what} cannot be read: {one_line(error)}"}
+    return result
+
+
+def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+    hidden, ways = Hidden(), WaysTaken(request.overlay)
+
+    @contextlib.contextmanager
+    def watched() -> Iterator[None]:
+        with hidden.watched(), ways.watched():
+            yield
+
+    try:
+        target, observer = _found(place, request, watched)
+        state = observer.state_at_first
+        seen = _called(target, observer)
+    except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
+        return {"problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"}
+    return {
+        "state": state,
+        "names": observer.names_at_first,
+        "seen": seen,
+        "hidden": list(hidden.found),
+        "not reached": ways.not_taken(),
+        "is_compiled": calling.is_compiled(target.callable),
+    }
+
+
+def _changed_result(place: Place, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+    if "problem" in before:
+        return before
+    overlay.install(request.overlay)
+    try:
+        target, observer = _found(place, request)
+        observer.set_state(before["state"])
+        return {"seen": _called(target, observer, before["seen"]), "names": observer.names_at_first}
+    except Exception as error:  # noqa: BLE001 - as above
+        return {"failed": f"it raises {one_line(error)}"}
+
+
+def _found(
+    place: Place, request: CaptureRequest, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+) -> tuple[Target, Observer]:
+    """``watch``: entered around each call."""
+    without_compiling()
+    seed(0)
+    target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
+    return target, Observer(target, train, request.train is not False, users_code(place, request), watch)
+
+
+def _called(target: Target, observer: Observer, before: list[Any] | None = None) -> list[dict[str, Any] | None]:
+    """What each call did; None for one that does not end, or that did not end in ``before``."""
+    first, *others = calls(target.arguments)
+    began = time.monotonic()
+    seen: list[dict[str, Any] | None] = [observer.first(target.callable, first.words, first.arguments).plain()]
+    limit_s = LONGER * (time.monotonic() - began) + LONG_S
+    for position, call in enumerate(others, 1):
+        if before and before[position] is None:
+            observer.leave_out()
+            seen.append(None)
+        else:
+            one = _unless_endless(observer, target, call, limit_s)
+            seen.append(one.plain() if one else None)
+    return seen
+
+
+def _unless_endless(observer: Observer, target: Target, call: Call, limit_s: float) -> Observation | None:
+    """None when it takes much longer than the example inputs did: a loop that waits for a value may wait for ever."""
+    with _stopped_after(limit_s):
+        return observer.again(target.callable, call.words, call.arguments, going_on=call.goes_on)
+    return None
+
+
+class _TooLong(BaseException):
+    """Not an Exception, so that the program does not catch it."""
+
+
+@contextlib.contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _TooLong
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with contextlib.suppress(_TooLong):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,87 @@
+"""A fixed program is a program: it does what the original does without torch.compile too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from fx_explorer import fixing
+from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.session import SessionReader
+from fx_explorer.worker.target.stances import without_compiling
+from tests.fixing.conftest import Case
+from tests.fixing.observed import in_a_child
+
+OUT = "take the print out of the compiled code"
+HEAD = "def printed(x):\n    x = x + 1\n"
+COMPILING = "torch.compiler.is_compiling()"
+
+SCRIPT = """
+import torch
+
+@torch.compile(backend="eager")
+def f(x):
+    print("mean", x.mean())
+    return x * 2
+
+f(torch.ones(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            f"{COMPILING} or x.astype(int)",
+            "it raises AttributeError: 'Tensor' object has no attribute 'astype', without torch.compile",
+        ),
+        (f"x = x if {COMPILING} else x + 1", "the output, with the example inputs, without torch.compile: differs by up to 2"),
+        (f"x = x if {COMPILING} else x.double()", "its dtype was torch.float32 and is torch.float64"),
+        (
+            f"x = x if {COMPILING} or x.sum() >= 0 else x * 2",
+            "with the example inputs negated, a million times as large, without torch.compile",
+        ),
+        (f"{COMPILING} or print('more')", "it prints 'more' in addition, without torch.compile"),
+    ],
+)
+def test_a_fix_that_only_compiled_code_understands_is_refused(case: Callable[[str], Case], line: str, said: str) -> None:
+    found = case("calls:printed")
+    fix = found.fix("let torch do the print after the graph")
+    assert HEAD in fix.after
+    changed = replace(fix, after=f"import torch\n{fix.after.replace(HEAD, f'{HEAD}    {line}{chr(10)}')}")
+    trial = found.tried(changed)
+    assert trial.verdict == "refused"
+    assert said in f"{trial.reason} {trial.verification}"
+
+
+def test_a_script_that_only_compiled_code_understands_is_refused(tmp_path: Path, captured: Callable[..., Path]) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    with SessionReader(captured(file)) as reader:
+        (one,) = distinct_breaks(reader)
+        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == "let torch do the print after the graph")
+        request, before = reader.request(), fixing.figures(reader)
+    assert request is not None
+    changed = replace(fix, after=fix.after.replace("return x * 2", f"return x * (2 if {COMPILING} else 3)"))
+    assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
+    trial = asyncio.run(fixing.try_fix(request, changed, before))
+    assert trial.verdict == "refused"
+    assert "the output of call 1 of f, with the script's own inputs, without torch.compile: differs by up to 1" in trial.reason
+
+
+def gradient_of_cond() -> list[str]:
+    without_compiling()
+    x = torch.ones(3, requires_grad=True)
+    made = torch.compile(lambda x: (str(torch.compiler.is_compiling()), x))(x)
+    torch.cond(x.sum() > 0, lambda x: x * 3, lambda x: x * 2, (x,)).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    return [made[0], str(x.grad.tolist())]
+
+
+def test_an_operator_that_traces_its_branches_keeps_its_gradient() -> None:
+    assert in_a_child(gradient_of_cond) == ["False", "[3.0, 3.0, 3.0]"]

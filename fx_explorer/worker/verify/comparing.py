@@ -213,7 +213,9 @@ class Comparison:
 
     def _tolerances(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, float]:
         """(relative, absolute): the absolute one is for elements that are small beside the others, not for all of a tensor."""
-        relative, absolute = _TOLERANCES.get(before.dtype, (0.0, 0.0))
+        if before.dtype not in _TOLERANCES:
+            return 0.0, 0.0
+        relative, absolute = _TOLERANCES[before.dtype]
         if self.is_built:
             return BUILT_FACTOR * relative, BUILT_FACTOR * absolute
         return relative, max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))

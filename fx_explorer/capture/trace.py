@@ -105,7 +105,7 @@ class _Records:
     def _start(self, name: str, content: dict[str, Any], _: object) -> None:
         recording = self._recording
         self._waited_before.setdefault(name, recording.waited_s)
-        known = recording.compilations.get(name)
+        known = recording.of(name).row if name else None
         if not name or (known is not None and known.status == "running" and known.function):
             return
         if known is not None and known.status != "running":
@@ -134,7 +134,7 @@ class _Records:
         if not name:
             return
         recording.compilation_id(name)
-        row = recording.compilations[name]
+        row = recording.row(name)
         status = self._status(name, content)
         error = row.error if status == "left" else one_line(content.get("fail_reason") or "")
         if status == "failed":
@@ -150,7 +150,7 @@ class _Records:
             error=error,
             attempts=1 + len(restarts),
             restart_reasons=restarts,
-            backend=recording.backends.get(name, row.backend),
+            backend=recording.of(name).backend or row.backend,
             duration_s=max(0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s),
             missing_stages=stages.missing(recording, name, status, error),
         )
@@ -159,7 +159,7 @@ class _Records:
     def _add_failure(self, name: str, content: dict[str, Any]) -> str:
         """Store what stopped the compilation, a backend's own exception where there was one; returns it in one line."""
         recording = self._recording
-        raised = recording.errors.pop(name, None)
+        raised = recording.take_error(name)
         if raised:
             message = one_line(f"{type(raised.error).__name__}: {raised.error}")
             text, stage = "".join(traceback.format_exception(raised.error)), raised.stage
@@ -175,13 +175,13 @@ class _Records:
         self._errors[name] = payload()
 
     def _status(self, name: str, content: dict[str, Any]) -> Status:
-        if self._recording.compilations[name].status == "left":
+        if self._recording.row(name).status == "left":
             return "left"
         if content.get("fail_type"):
             return "skipped" if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame") else "failed"
         if not content.get("has_guarded_code", True):
             return "skipped"
-        return "broke" if self._recording.broke.get(name) else "ok"
+        return "broke" if self._recording.of(name).has_broken else "ok"
 
     def _metrics(self, name: str, content: dict[str, Any], _: object) -> None:
         kept = {k: v for k, v in content.items() if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS}
@@ -191,7 +191,7 @@ class _Records:
     # what happened in them
 
     def _recompile(self, name: str, _: object, payload: Callable[[], Any]) -> None:
-        known = self._recording.compilations.get(name)
+        known = self._recording.of(name).row
         if known is not None and known.status != "running":
             self._recording.begin_again(name)
         add_recompiles(self._recording, name, payload)
@@ -221,7 +221,7 @@ class _Records:
                 writer.add(Artifact(0, compilation, "output_code", "output_code", "", title, "python", text, lines))
 
     def _cache_event(self, name: str, content: dict[str, Any], _: object) -> None:
-        self._recording.cache_events.setdefault(name, []).append(content["name"])
+        self._recording.of(name).cache_events.append(content["name"])
         row = Metric(0, self._recording.compilation_id(name), "cache_event", json.dumps(content["name"]))
         self._recording.writer.add(row)
 

@@ -94,13 +94,14 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
         yield
     except Exception as error:
         name = recording.compilation_name()
-        if name in recording.compilations and recording.compilations[name].status != "failed":
+        row = recording.of(name).row
+        if row is not None and row.status != "failed":
             with recording.noting("how a function that is compiled ahead ended"):
                 _failed(recording, name, error, backend)
         raise
     with recording.noting("how a function that is compiled ahead ended"):
         name = recording.compilation_name()
-        recording.backends[name] = backend
+        recording.of(name).backend = backend
         missing = stages.missing(recording, name, "ok")
         spent_s = time.perf_counter() - began_s
         recording.change_compilation(name, backend=backend, duration_s=spent_s, missing_stages=missing)
@@ -139,8 +140,8 @@ def _announce(recording: Recording, code: Any) -> None:
 
 def _begin(recording: Recording, backend: str) -> None:
     name = recording.compilation_name()
-    if backend and _LOWERED & recording.seen_stages.get(name, set()):  # the graph is compiled again, by another compiler
-        before, segment = recording.compilations[name], recording.segments.get(name)
+    if backend and _LOWERED & recording.of(name).seen_stages:  # the graph is compiled again, by another compiler
+        before, segment = recording.row(name), recording.of(name).segment
         recording.begin_again(name)
         recording.change_compilation(
             name, function=before.function, file=before.file, line=before.line, stack=before.stack, duration_s=0.0
@@ -148,7 +149,7 @@ def _begin(recording: Recording, backend: str) -> None:
         if segment is not None and segment.dynamo is not None:
             recording.segment().dynamo = recording.add_graph(segment.dynamo.module, "dynamo")
     if backend:
-        recording.backends[name] = backend
+        recording.of(name).backend = backend
 
 
 @contextlib.contextmanager
@@ -162,11 +163,11 @@ def _part(recording: Recording, backend: str) -> Iterator[None]:
             _failed(recording, name, error, backend)
         raise
     with recording.noting("how a phase of Precompile ended"):
-        spent_s = recording.compilations[name].duration_s + time.perf_counter() - began_s
+        spent_s = recording.row(name).duration_s + time.perf_counter() - began_s
         missing = stages.missing(recording, name, "ok")
-        if not _LOWERED & recording.seen_stages.get(name, set()):
+        if not _LOWERED & recording.of(name).seen_stages:
             missing = dict.fromkeys(missing or {}, _NOT_LOWERED) or None
-        used = recording.backends.get(name, "") if backend else ""
+        used = recording.of(name).backend if backend else ""
         recording.change_compilation(name, status="ok", error="", backend=used, duration_s=spent_s, missing_stages=missing)
 
 

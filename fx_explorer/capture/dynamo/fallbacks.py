@@ -64,7 +64,7 @@ def _given_up(error: Exception) -> Why:
 
 
 def _compilation(recording: Recording, error: Exception) -> int:
-    known = recording.compilations.get(str(getattr(error, "compile_id", "")))
+    known = recording.of(str(getattr(error, "compile_id", ""))).row
     return known.id if known else 0
 
 

@@ -26,25 +26,28 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         @functools.wraps(original)
         def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
             name = recording.compilation_name()
+            state = recording.of(name)
             with recording.noting("a Dynamo graph", "dynamo"):
-                if name in recording.segments:
+                if state.segment is not None:
                     recording.set_aside(name, recording.restart_reason(name))
-                recording.backends[name] = backend_name(self.compiler_fn) or recording.request.backend
-                recording.segments[name] = Segment(dynamo=recording.add_graph(module, "dynamo"))
+                state.backend = backend_name(self.compiler_fn) or recording.request.backend
+                state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
-                    recording.broke[name] = True
+                    state.has_broken = True
             try:
                 if recording.steering and len(args) == 1:
                     here = functools.partial(_with_inputs, original, self, *args)
                     return compile_segment(recording.steering, self, module, *args, here)
                 return original(self, module, *args, **kwargs)
             except RestartAnalysis as error:
-                if name in recording.segments:  # at once: what Dynamo finds from here on belongs to the next attempt
+                if (
+                    recording.of(name).segment is not None
+                ):  # at once: what Dynamo finds from here on belongs to the next attempt
                     recording.set_aside(name, error.restart_reason or type(error).__name__)
                 raise
             except Exception as error:
-                recording.errors[name] = BackendError(error, recording.stage)
+                recording.of(name).error = BackendError(error, recording.stage)
                 raise
 
         return call_user_compiler

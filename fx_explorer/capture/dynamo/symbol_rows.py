@@ -37,7 +37,7 @@ def add_record(
     if frame:
         event = replace(event, file=frame.file, line=frame.line)
     event = replace(event, compilation=recording.compilation_id(name), symbols=names, attempt=attempt)
-    told = recording.symbol_events.setdefault(name, set())
+    told = recording.of(name).symbol_events
     if event not in told:  # the same is asked again and again, at the same line
         told.add(event)
         recording.writer.add(replace(event, stack=recording.sources.stack(user)))
@@ -70,7 +70,7 @@ def _add_symbol(recording: Recording, name: str, attempt: int, content: dict[str
 
 def _known(recording: Recording, name: str, attempt: int) -> dict[str, Symbol]:
     """Symbols of this attempt, by name; those of an earlier one are no longer of interest."""
-    known = recording.symbols.setdefault(name, {})
+    known = recording.of(name).symbols
     if any(row.attempt != attempt for row in known.values()):
         known.clear()
     return known
@@ -85,7 +85,8 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
     """What the ``ShapeEnv`` of the current compilation knows of its symbols when Dynamo is through."""
     name = recording.compilation_name()
     by_name = {str(symbol): symbol for symbol in shapes.var_to_range}
-    for row in list(recording.symbols.get(name, {}).values()):
+    known = recording.of(name).symbols
+    for row in list(known.values()):
         symbol = by_name.get(row.name)
         if symbol is None:
             continue
@@ -98,7 +99,7 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
             final_range=f"[{reach.lower}, {reach.upper}]",
             became="" if became is None or became == symbol else str(became),
         )
-        recording.symbols[name][row.name] = row
+        known[row.name] = row
         recording.writer.update(row)
         recording.writer.add_all(
             SymbolEvent(0, row.compilation, "same_as", (row.name,), source, stack=row.stack, attempt=row.attempt)

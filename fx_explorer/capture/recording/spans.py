@@ -25,7 +25,7 @@ class Spans:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._ended: list[Span] = []
-        self._open: dict[tuple[int, str], list[tuple[float, int | None]]] = {}
+        self._open: dict[tuple[int, str], list[tuple[float, int]]] = {}
         """When the events that have not ended began, and on which branch."""
 
     def add(self, name: str, event: Mapping[str, Any]) -> None:
@@ -35,7 +35,7 @@ class Spans:
         open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
         stage = stages.STAGE_OF_EVENT.get(event_name)
         if phase == "B":
-            open_events.append((time_s, self._recording.branches.get(name)))
+            open_events.append((time_s, self._recording.of(name).branch if name else 0))
             if stage:
                 self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
         elif phase == "E" and open_events:

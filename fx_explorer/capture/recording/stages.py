@@ -45,15 +45,16 @@ NEEDS_NONE = "the graph needed no kernel"
 
 def missing(recording: Recording, name: str, status: Status, error: str = "") -> dict[str, str] | None:
     """Stage → why compilation ``name`` has nothing of it. None when it has all of them. ``error``: what stopped it."""
-    seen = recording.seen_stages.get(name, set())
+    state = recording.of(name)
+    seen = state.seen_stages
     absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]
     if status == "left":
-        return dict.fromkeys(absent, recording.compilations[name].error)
+        return dict.fromkeys(absent, recording.row(name).error)
     if status == "failed":
         return dict.fromkeys(absent, "compilation failed before it")
     if recording.steering and recording.steering.is_deferred(name):
         return dict.fromkeys(absent, "not compiled so far")
-    if name not in recording.segments:
+    if state.segment is None:
         return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
     if status == "skipped":
         why = f": {error}" if error else ""
@@ -63,8 +64,9 @@ def missing(recording: Recording, name: str, status: Status, error: str = "") ->
 
 
 def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> str:
-    backend = recording.backends.get(name, recording.request.backend)
-    cached = [event for event in recording.cache_events.get(name, []) if event.endswith("_hit")]
+    state = recording.of(name)
+    backend = state.backend or recording.request.backend
+    cached = [event for event in state.cache_events if event.endswith("_hit")]
     if cached:
         return f"taken from torch's cache ({', '.join(sorted(set(cached)))}); capture without --use-caches to see it"
     if stage in _AOT_STAGES and "forward" not in seen:
@@ -77,7 +79,7 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
         is_inductor = "pre_grad" in seen or "post_grad" in seen
         return COMPUTES_NOTHING if is_inductor else f"backend {backend} does not use Inductor"
     if stage == "kernel":
-        return _why_no_kernel(recording.segments[name])
+        return _why_no_kernel(state.segment) if state.segment else ""
     return ""
 
 

@@ -14,12 +14,13 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch._guards import CompileContext
 
 from fx_explorer.capture.recording import graphs
+from fx_explorer.capture.recording.compilation_state import CompilationState
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
 from fx_explorer.capture.recording.live_guards import LiveGuards
@@ -38,12 +39,9 @@ from fx_explorer.model import (
     Direction,
     Failure,
     Graph,
-    Guard,
     Notice,
     OptionInForce,
     Stage,
-    Symbol,
-    SymbolEvent,
 )
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
@@ -94,33 +92,8 @@ class Recording:
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook still holds back."""
 
-        # by compilation; forgotten when torch gives a name anew
-        self.compilations: dict[str, Compilation] = {}
-        self.segments: dict[str, Segment] = {}
-        self.seen_stages: dict[str, set[Stage]] = {}
-        self.backends: dict[str, str] = {}
-        """Backend in use."""
-        self.broke: dict[str, bool] = {}
-        """Those that ended at a graph break."""
-        self.break_causes: dict[str, set[str]] = {}
-        """Why they did."""
-        self.cache_events: dict[str, list[str]] = {}
-        self.errors: dict[str, BackendError] = {}
-        """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
-        self.branches: dict[str, int] = {}
-        """Row of the branch that a compilation is on; absent on its first way."""
-        self.shape_guards: dict[str, Guard] = {}
-        """Dynamo's guard on sizes."""
-        self.symbols: dict[str, dict[str, Symbol]] = {}
-        """Dynamic sizes of the attempt that is under way, by name."""
-        self.symbol_events: dict[str, set[SymbolEvent]] = {}
-        """What was told of them already."""
-        self._by_name: tuple[dict[str, Any], ...] = (
-            self.compilations, self.segments, self.seen_stages, self.backends, self.broke, self.break_causes,
-            self.cache_events, self.errors, self.branches, self.shape_guards,
-            self.symbols, self.symbol_events,
-        )  # fmt: skip
-
+        self._states: dict[str, CompilationState] = {}
+        """By compilation; begun anew when torch gives a name anew."""
         self.captured_ahead: set[str] = set()
         """Compilations of functions that nobody has called: see ahead.py."""
 
@@ -153,8 +126,7 @@ class Recording:
     def begin_in_fork(self) -> None:
         """In a child that the program forked: what is compiled there is not the parent's, and nobody drives it. The writer
         begins a session of its own with the first row."""
-        for state in self._by_name:
-            state.clear()
+        self._states.clear()
         for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
             known.clear()
         self._resets.clear()
@@ -186,23 +158,34 @@ class Recording:
         if self._here.ahead is not None:
             self._here.ahead = name
 
+    def of(self, name: str) -> CompilationState:
+        """What is known of the compilation; nothing so far, where it was not heard of."""
+        return self._states.setdefault(name, CompilationState())
+
+    def row(self, name: str) -> Compilation:
+        """As it stands in the session, where it was added."""
+        row = self.of(name).row
+        if row is None:
+            raise KeyError(name)
+        return row
+
     def compilation_id(self, name: str | None = None) -> int:
         """Row of the compilation (default: the current one), added when torch has not announced it; 0 outside any."""
         name = self.compilation_name() if name is None else name
         if not _is_a_frame(name):
             return 0
-        if name not in self.compilations:
+        if self.of(name).row is None:
             self.add_compilation(name, Compilation(0, name, *_frame_numbers(name), "", "", 0))
-        return self.compilations[name].id
+        return self.row(name).id
 
     def way_id(self, name: str | None = None) -> int:
         """Row that what comes after Dynamo belongs to: the branch the compilation is on, else the compilation itself."""
         name = self.compilation_name() if name is None else name
-        return self.branches.get(name) or self.compilation_id(name)
+        return self.of(name).branch or self.compilation_id(name)
 
     def add_compilation(self, name: str, row: Compilation) -> None:
         row = replace(row, start_s=self.elapsed())
-        self.compilations[name] = replace(row, id=self.writer.add(row))
+        self.of(name).row = replace(row, id=self.writer.add(row))
         if name.startswith("!") and not self.request.build and not self._told_of_autograd:
             self._told_of_autograd = True
             self.unavailable("compiled autograd", AUTOGRAD_WHILE_INSPECTING)
@@ -210,27 +193,25 @@ class Recording:
 
     def change_compilation(self, name: str, **changes: object) -> None:
         self.compilation_id(name)
-        row = replace(self.compilations[name], **changes)  # type: ignore[arg-type]
-        self.compilations[name] = row
+        self.of(name).row = row = replace(self.row(name), **changes)  # type: ignore[arg-type]
         self.writer.update(row)
         self.notify(Notice("compilation", compilation=name))
 
     def begin_again(self, name: str) -> None:
         """torch numbers its frames anew after ``torch._dynamo.reset()``: what comes under ``name`` now is something else."""
         self._resets[name] = self._resets.get(name, 1) + 1
-        for state in self._by_name:
-            state.pop(name, None)
+        self._states.pop(name, None)
         row = Compilation(0, f"{name}#{self._resets[name]}", *_frame_numbers(name), "", "", 0)
         self.add_compilation(name, row)
 
     def set_aside(self, name: str, reason: str) -> None:
         """Dynamo restarts this compilation after a graph was compiled: that attempt becomes a row of its own."""
-        whole = self.compilations[name]
+        whole = self.row(name)
         attempt = self._attempts[name] = self._attempts.get(name, -1) + 1
         row = replace(whole, id=0, name=f"{whole.name}_{attempt}", status="restarted", error=reason)
         self.writer.move_compilation(whole.id, self.writer.add(row))
-        self.segments.pop(name, None)
-        self.seen_stages.pop(name, None)
+        state = self.of(name)
+        state.segment, state.seen_stages = None, set()
         if self.steering:
             self.steering.set_aside(name, row.name)
         if whole.status == "left":
@@ -238,17 +219,28 @@ class Recording:
         self.notify(Notice("compilation", compilation=row.name))
 
     def restart_reason(self, name: str) -> str:
-        known = self.errors.pop(name, None)
-        return one_line(f"{type(known.error).__name__}: {known.error}") if known else "Dynamo began anew"
+        raised = self.take_error(name)
+        return one_line(f"{type(raised.error).__name__}: {raised.error}") if raised else "Dynamo began anew"
+
+    def take_error(self, name: str) -> BackendError | None:
+        """What a backend raised in the compilation, which is forgotten with that."""
+        state = self.of(name)
+        raised, state.error = state.error, None
+        return raised
 
     @property
     def stage(self) -> Stage | None:
         """The last stage that the current compilation reached."""
-        seen = self.seen_stages.get(self.compilation_name(), set())
+        seen = self.of(self.compilation_name()).seen_stages
         return next((stage for stage in reversed(STAGES) if stage in seen), None)
 
     def segment(self) -> Segment:
-        return self._here.segment or self.segments.setdefault(self.compilation_name(), Segment())
+        if self._here.segment:
+            return self._here.segment
+        state = self.of(self.compilation_name())
+        if state.segment is None:
+            state.segment = Segment()
+        return state.segment
 
     @contextlib.contextmanager
     def inside(self, segment: Segment) -> Iterator[None]:
@@ -262,13 +254,11 @@ class Recording:
     @contextlib.contextmanager
     def nothing_learnt(self) -> Iterator[None]:
         """What is known of each compilation afterwards is what was known before the block."""
-        before = [dict(known) for known in self._by_name]
+        before = {name: state.copied() for name, state in self._states.items()}
         try:
             yield
         finally:
-            for known, content in zip(self._by_name, before, strict=True):
-                known.clear()
-                known.update(content)
+            self._states = before
 
     @property
     def direction(self) -> Direction:
@@ -377,7 +367,7 @@ class Recording:
     def saw(self, stage: Stage) -> None:
         """Something of ``stage`` is in the file for the current compilation."""
         name = self.compilation_name()
-        self.seen_stages.setdefault(name, set()).add(stage)
+        self.of(name).seen_stages.add(stage)
         self.notify(Notice("artifact", stage=stage, compilation=name))
 
     # faults

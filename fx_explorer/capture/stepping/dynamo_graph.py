@@ -43,12 +43,12 @@ def _keep(steering: Steering, output_graph: Any, module: torch.fx.GraphModule, i
     """The graph as it can be compiled again, with its first way."""
     recording = steering.recording
     name = recording.compilation_name()
-    row = recording.compilations[name]
+    row = recording.row(name)
     files = recording.sources.remember((row.file, *_traced_files(output_graph)))
     kept = KeptSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files)
     kept.traced_s = recording.elapsed() - row.start_s
     changes = steering.settings.changes.plus(steering.carried.pop(name, Changes()))
-    kept.ways.append(Way(row, recording.segments[name], changes, {("dynamo", ""): kept.dynamo}))
+    kept.ways.append(Way(row, recording.segment(), changes, {("dynamo", ""): kept.dynamo}))
     steering.kept[name] = kept
     return kept
 

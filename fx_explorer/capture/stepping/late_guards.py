@@ -36,13 +36,13 @@ def late_guards(recording: Recording, kept: KeptSegment, way: Way) -> Iterator[N
 
 def _add(recording: Recording, way: Way, codes: list[str]) -> None:
     code = " and ".join(codes)
-    known = None if way.row.branch_of else recording.shape_guards.get(way.row.name)
+    known = None if way.row.branch_of else recording.of(way.row.name).shape_guard
     if known is None:
         guard = Guard(0, way.row.id, 0, SHAPES, "", code, "")
         add_late_checks(recording, replace(guard, id=recording.writer.add(guard)), codes)
         return
     both = " and ".join(filter(None, (known.code, code)))
-    recording.shape_guards[way.row.name] = guard = replace(known, code=both)
+    recording.of(way.row.name).shape_guard = guard = replace(known, code=both)
     recording.writer.update(guard)
     add_late_checks(recording, guard, codes)
 

@@ -127,11 +127,11 @@ class Steering:
     @contextlib.contextmanager
     def as_current(self, kept: KeptSegment, way: Way) -> Iterator[None]:
         """What is recorded meanwhile belongs to ``way``."""
-        recording = self.recording
-        before = recording.segments.get(kept.name), recording.branches.get(kept.name), self.current.get(kept.name)
-        recording.segments[kept.name] = way.segment
+        state = self.recording.of(kept.name)
+        before = state.segment, state.branch, self.current.get(kept.name)
+        state.segment = way.segment
         if way.row.branch_of:
-            recording.branches[kept.name] = way.row.id
+            state.branch = way.row.id
         self.current[kept.name] = way
         try:
             yield
@@ -141,10 +141,13 @@ class Steering:
         if self.is_outside:
             self._put_back(kept.name, *before)
 
-    def _put_back(self, name: str, segment: Segment | None, branch: int | None, way: Way | None) -> None:
-        _put(self.recording.segments, name, segment)
-        _put(self.recording.branches, name, branch)
-        _put(self.current, name, way)
+    def _put_back(self, name: str, segment: Segment | None, branch: int, way: Way | None) -> None:
+        state = self.recording.of(name)
+        state.segment, state.branch = segment, branch
+        if way is None:
+            self.current.pop(name, None)
+        else:
+            self.current[name] = way
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
@@ -183,11 +186,3 @@ class Steering:
         """Raises UsageError when a file that Dynamo read for these (default: all) graphs is no longer what it was."""
         for one in kept or self.kept.values():
             self.recording.sources.check_unchanged(sorted(one.files))
-
-
-def _put(table: dict[str, Any], name: str, value: Any) -> None:
-    """Set an entry, or forget it for None."""
-    if value is None:
-        table.pop(name, None)
-    else:
-        table[name] = value

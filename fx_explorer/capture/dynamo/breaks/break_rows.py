@@ -11,7 +11,7 @@ from fx_explorer.model import GraphBreak, Notice
 def add_break(recording: Recording, name: str, payload: str) -> None:
     """``payload``: torch's report. What makes Dynamo give a frame up may have been reported before, and is one break then."""
     report = completed(parse_break(payload))
-    causes = recording.break_causes.setdefault(name, set())
+    causes = recording.of(name).break_causes
     cause = f"{report.registry_id or report.reason} {report.file}:{report.line}"
     if report.is_given_up and cause in causes:
         return
@@ -19,7 +19,7 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
     code = report.frames[-1].code if report.frames else ""
     user = recording.sources.user_frame(report.frames)
     file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
-    recording.broke[name] = True
+    recording.of(name).has_broken = True
     breaking = breaking_now()
     row = GraphBreak(
         0,

@@ -21,7 +21,7 @@ COMPILED_GRAPH = "__compiled_fn_"
 def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None:
     """Dynamo's graph that ``code``, made now, calls; None when it calls none, or several: which is which is not known."""
     names = {one.argument for one in instructions(code) if _loads_graph(one)}
-    segment = recording.segments.get(recording.compilation_name())
+    segment = recording.of(recording.compilation_name()).segment
     return segment.dynamo if segment and len(names) == 1 else None
 
 

@@ -92,7 +92,7 @@ def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: An
     name, compilation = recording.compilation_name(), recording.compilation_id()
     wanted = (*code.co_freevars, *(name for name in code.co_varnames[:1] if isinstance(f_locals.get(name), torch.nn.Module)))
     kept = {name: held(f_locals[name]) for name in wanted if name in f_locals}
-    tree = LiveTree(compilation, recording.compilations[name].name, code, CallState.now(), rows, kept)
+    tree = LiveTree(compilation, recording.row(name).name, code, CallState.now(), rows, kept)
     recording.live_guards.add(manager, tree)
 
 
@@ -101,7 +101,7 @@ def _add(recording: Recording, rows: list[Guard]) -> list[int]:
         ids = [recording.writer.add(row) for row in rows]
     for row, row_id in zip(rows, ids, strict=True):
         if row.kind == SHAPES:  # lowering may have more to ask of sizes
-            recording.shape_guards[recording.compilation_name()] = replace(row, id=row_id)
+            recording.of(recording.compilation_name()).shape_guard = replace(row, id=row_id)
     return ids
 
 

@@ -42,7 +42,7 @@ class WayRows:
             self._recording.writer.update(way.row)
         else:
             self._recording.change_compilation(way.row.name, **changes)
-            way.row = self._recording.compilations[way.row.name]
+            way.row = self._recording.row(way.row.name)
 
     def leave(self, way: Way, why: str) -> None:
         self.change(way, status="left", error=why)
@@ -69,7 +69,7 @@ class WayRows:
 
     def add_time(self, way: Way) -> None:
         """A first way was compiled further, after Dynamo had ended its row."""
-        row = self._recording.compilations[way.row.name]
+        row = self._recording.row(way.row.name)
         missing = stages.missing(self._recording, row.name, row.status)
         self.change(way, duration_s=row.duration_s + way.spent_now_s(), missing_stages=missing)
 

@@ -22,6 +22,7 @@ from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.stepped import Stepped, steering_of
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
@@ -78,7 +79,7 @@ def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates:
     state = Recording(writer, request, notify)
     if gates:
         # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.
-        state.steering = Steering(state, gates, defers=request.pause == "dynamo" and not request.build)
+        state.boundary = Stepped(Steering(state, gates, defers=request.pause == "dynamo" and not request.build))
     return state
 
 
@@ -96,8 +97,9 @@ def observing(state: Recording) -> Iterator[None]:
             stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
-        if state.steering:
-            stack.enter_context(_steered(state, state.steering))
+        steering = steering_of(state)
+        if steering:
+            stack.enter_context(_steered(state, steering))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
         stack.enter_context(registered(state))
@@ -106,10 +108,10 @@ def observing(state: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _steered(state: Recording, steering: Steering) -> Iterator[None]:
+    from fx_explorer.capture.aot.tracing import tracing_hooks
     from fx_explorer.capture.stepping.afterwards import deferred_until_reset
-    from fx_explorer.capture.stepping.variants.keeping import tracing_kept
 
-    with tracing_kept(state), steering.settings.in_force(), deferred_until_reset(steering):
+    with tracing_hooks(state), steering.settings.in_force(), deferred_until_reset(steering):
         yield
 
 

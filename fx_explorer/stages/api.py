@@ -15,16 +15,18 @@ import torch
 import torch._dynamo
 
 from fx_explorer.analysis.comparing.compare import Figure, figures
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
+from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.stepping.afterwards import again, compile_kept
 from fx_explorer.capture.stepping.edits.custom_pass import load_pass
 from fx_explorer.capture.stepping.gates import Milestones
 from fx_explorer.capture.stepping.orders import edit_all
 from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
-from fx_explorer.capture.stepping.variants.ways import Key, Way
+from fx_explorer.capture.stepping.stepped import steering_of
+from fx_explorer.capture.stepping.variants.ways import Way
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     GATE_WORDS,
@@ -280,8 +282,9 @@ class Stages:
 
     @property
     def _steering(self) -> Steering:
-        assert self._recording.steering is not None
-        return self._recording.steering
+        steering = steering_of(self._recording)
+        assert steering is not None
+        return steering
 
     def _still_open(self) -> None:
         if self._is_closed:

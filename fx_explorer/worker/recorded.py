@@ -50,6 +50,7 @@ class Recorded:
             from fx_explorer.capture.recorder import recording
             from fx_explorer.capture.stepping.afterwards import finish
             from fx_explorer.capture.stepping.gates import Gates
+            from fx_explorer.capture.stepping.stepped import steering_of
             from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
@@ -65,9 +66,10 @@ class Recorded:
         state.with_pythons_own = self._progress.pristine.in_place
         state.replaced_in_words = self._progress.pristine.in_words
         self.recording = state
-        if gates and state.steering:
+        steering = steering_of(state)
+        if gates and steering:
             channel.give = gates.put
-            self._finish_steering = functools.partial(finish, state.steering, self._at_hand)
+            self._finish_steering = functools.partial(finish, steering, self._at_hand)
         with state.noting("the options of the compiler"):
             add_catalogue(writer, options, only=None if gates else CONSOLE)
 

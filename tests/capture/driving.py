@@ -15,6 +15,7 @@ from torch import nn
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.stepping.afterwards import finish
 from fx_explorer.capture.stepping.gates import Gates, Left
+from fx_explorer.capture.stepping.stepped import steering_of
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -124,8 +125,9 @@ def drive(
                 result.output.sum().backward()
             except (Left, Exception) as error:  # noqa: BLE001 - the worker goes on to its end, as here
                 result.error = error
-            assert state.steering is not None
-            finish(state.steering, lambda: None)
+            steering = steering_of(state)
+            assert steering is not None
+            finish(steering, lambda: None)
     torch._dynamo.reset()
     result.reader = SessionReader(path)
     return result

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.torch_compat.patching import patched
 from tests.capture.lowering import fresh_compiler
 

@@ -19,14 +19,12 @@ from torch._dynamo.exc import RestartAnalysis
 from fx_explorer.capture.aot.nested_regions import partition_region
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links.links import copied_links, traced_links
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.at_gate import at_gate
-from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Direction
 
@@ -91,30 +89,13 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
 def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exception) -> bool:
     """Whether a backward fails that torch compiles when it runs: while inspecting it is lowered with the forward, which the
     program needs all the same, and never runs."""
-    is_asked_for = recording.steering is not None and recording.steering.is_outside
-    is_inspected = direction == "backward" and not recording.request.build and not is_asked_for
+    is_inspected = direction == "backward" and not recording.request.build and not recording.boundary.is_outside
     return is_inspected and not isinstance(error, RestartAnalysis)
 
 
 def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
-    """The compiled function: made now, or from the way that this one branched off."""
-    steering = recording.steering
-    if steering is None or recording.is_nested:
-        return lower()
-    known = steering.replay(("lowered", direction))
-    if known is None:
-        with steering.lazily():
-            known = _lowered_here(steering, direction, module, lower)
-    return known
-
-
-def _lowered_here(steering: Steering, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
-    at_gate(steering, "partition", direction, module)
-    began_s = steering.spent_s()
-    with steering.lowering(("lowered", direction)):
-        made = lower()
-    steering.keep(("lowered", direction), made, steering.spent_s() - began_s)
-    return made
+    """The compiled function. That of a region of its own is a part of the one around it."""
+    return lower() if recording.is_nested else recording.boundary.lowered(direction, module, lower)
 
 
 def _unwrapped(compiler: Any) -> Any:
@@ -162,14 +143,12 @@ Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 
 def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
-    """Forward and backward: cut now, or as they were on the way that this one branched off."""
-    steering = recording.steering
-    if steering is None or recording.direction:
+    """Forward and backward."""
+    if recording.direction:
         return partition()
-    known = steering.replay(("partition", ""))
-    if known is None:
-        at_gate(steering, "joint", "", joint)
-        forward, backward = partition()
-        steering.keep(("partition", ""), (snapshot(forward), snapshot(backward)))
-        return forward, backward
-    return snapshot(known[0]), snapshot(known[1])
+
+    def cut() -> Parts:
+        recording.boundary.gate("joint", "", joint)
+        return partition()
+
+    return recording.boundary.pass_through(("partition", ""), cut, lambda parts: (snapshot(parts[0]), snapshot(parts[1])))

@@ -27,8 +27,6 @@ from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.region_forms import configs_in_force, kept_apart, region_name
-from fx_explorer.capture.stepping.variants.region_reuse import signature
-from fx_explorer.capture.stepping.variants.ways import KeptRegion
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Link, RegionLowering
 
@@ -115,7 +113,7 @@ def _recording_region(recording: Recording, original: Callable[..., Any]) -> Cal
         subgraph = _subgraph_name(module)
         if not subgraph:
             return _run_eagerly(original(module, *args, **kwargs), eager)
-        made = _made_or_kept(recording, module, subgraph, lambda: original(module, *args, **kwargs))
+        made = _made_or_reused(recording, module, subgraph, lambda: original(module, *args, **kwargs))
         return _run_eagerly(made, eager)
 
     return standalone_compile
@@ -135,24 +133,15 @@ def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
-def _made_or_kept(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
-    """What Inductor makes of the region, or has made of it on an earlier way."""
-    steering, row = recording.steering, _row(recording, module, subgraph)
-    way = steering.way if steering else None
-    if steering is None or way is None:
-        return _made(recording, module, row, make)
-    key, made_from = (row.direction, subgraph), signature(module)
-    known = way.kept_region(key, row.name, made_from)
-    if known is not None:
-        way.spared_s += known.took_s
+def _made_or_reused(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
+    """What Inductor makes of the region, or has made of it before."""
+    row = _row(recording, module, subgraph)
+
+    def again() -> None:
         with recording.noting(f"region {subgraph}", "output_code"):
             recording.writer.add(replace(row, is_reused=True))
-        return known.compiled
-    began_s = way.spent_s()
-    with steering.lowering((subgraph, row.direction)):
-        compiled = _made(recording, module, row, make)
-    way.regions[key] = KeptRegion(row.name, made_from, compiled, way.spent_s() - began_s)
-    return compiled
+
+    return recording.boundary.region(row, module, lambda: _made(recording, module, row, make), again)
 
 
 def _made(recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]) -> Any:

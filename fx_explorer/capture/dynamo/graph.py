@@ -17,7 +17,6 @@ from torch._dynamo.output_graph import OutputGraph
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.dynamo_graph import compile_segment
 from fx_explorer.capture.torch_compat.patching import patched
 
 
@@ -36,10 +35,10 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
             try:
-                if recording.steering and len(args) == 1:
-                    here = functools.partial(_with_inputs, original, self, *args)
-                    return compile_segment(recording.steering, self, module, *args, here)
-                return original(self, module, *args, **kwargs)
+                if len(args) != 1:
+                    return original(self, module, *args, **kwargs)
+                compile_here = functools.partial(_with_inputs, original, self, *args)
+                return recording.boundary.captured(self, module, *args, compile_here)
             except RestartAnalysis as error:
                 if (
                     recording.of(name).segment is not None

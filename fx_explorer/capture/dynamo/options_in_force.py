@@ -113,9 +113,7 @@ class _Configs:
 
     def _wanted(self) -> dict[str, object]:
         """What fx-explorer was asked to set, also at a gate."""
-        steering = self._recording.steering
-        set_since = steering.settings.changes.settings if steering else {}
-        return {**self._recording.request.settings, **set_since}
+        return {**self._recording.request.settings, **self._recording.boundary.settings}
 
 
 def _named(group: SettingGroup) -> list[str]:

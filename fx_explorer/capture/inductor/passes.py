@@ -23,10 +23,6 @@ from fx_explorer.capture.inductor.kernels.kernel_rows import add_lowered
 from fx_explorer.capture.links.links import copied_links
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.at_gate import at_gate
-from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.snapshots import become, snapshot
-from fx_explorer.capture.stepping.variants.ways import Key
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import ArtifactKind, Gate, LineNode
 
@@ -50,47 +46,31 @@ def kernel_hooks(recording: Recording) -> Iterator[None]:
 def _pass_hook(
     recording: Recording, gate: Gate, after: Callable[[torch.fx.GraphModule], None]
 ) -> contextlib.AbstractContextManager[None]:
-    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs.
-
-    Passes change the graph they are given, so what is known from another way is put into it.
-    """
+    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs."""
     depth = 0
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run_passes(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-            nonlocal depth
-            is_region = recording.is_nested or (gate == "pre_grad" and bool(recording.direction))
-            steering = None if depth or is_region else recording.steering
-            key: Key = (gate, recording.direction)
-            known = _known(steering, key) if steering else None
-            if steering and known is not None:
-                become(module, known)
-                at_gate(steering, gate, recording.direction, module)
-                return module if gate == "pre_grad" else None
-            depth += 1
-            try:
-                result = original(module, *args, **kwargs)
-            finally:
-                depth -= 1
-            if depth == 0:
+            def run() -> torch.fx.GraphModule:
+                nonlocal depth
+                depth += 1
+                try:
+                    result = original(module, *args, **kwargs)
+                finally:
+                    depth -= 1
                 made = result if isinstance(result, torch.fx.GraphModule) else module
-                after(made)
-                if steering:
-                    steering.keep(key, snapshot(made))
-                    at_gate(steering, gate, recording.direction, made)
-            return result
+                if depth == 0:
+                    after(made)
+                return made
+
+            is_region = recording.is_nested or (gate == "pre_grad" and bool(recording.direction))
+            made = run() if depth or is_region else recording.boundary.passes(gate, recording.direction, module, run)
+            return made if gate == "pre_grad" else None  # post-grad passes change the graph they are given
 
         return run_passes
 
     return patched(compile_fx, f"_recursive_{gate}_passes", make)
-
-
-def _known(steering: Steering, key: Key) -> Any:
-    """The graph after its passes and, for a way that sets out from later on, after what was edited there."""
-    gate, direction = key
-    edited = steering.replay(("pre_fusion", direction)) if gate == "post_grad" else None
-    return steering.replay(key) if edited is None else edited
 
 
 def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
@@ -118,21 +98,16 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
         def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:
             with recording.noting("IR before fusion", "schedule"):
                 _add_ir(recording, "ir_pre_fusion", "IR before fusion", nodes)
-            _gate(recording, "pre_fusion")
+            recording.boundary.gate("pre_fusion", recording.direction)
             fused: list[Any] = original(self, nodes)
             with recording.noting("IR after fusion", "schedule"):
                 _add_ir(recording, "ir_post_fusion", "IR after fusion", fused)
-            _gate(recording, "post_fusion")
+            recording.boundary.gate("post_fusion", recording.direction)
             return fused
 
         return fuse_nodes
 
     return patched(scheduler.Scheduler, "fuse_nodes", make)
-
-
-def _gate(recording: Recording, gate: Gate) -> None:
-    if recording.steering:
-        at_gate(recording.steering, gate, recording.direction)
 
 
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
@@ -163,4 +138,4 @@ def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
         with recording.noting("what the lowered forward saves", "output_code"):
             settle_saved_tensors(recording, segment, lowered.outputs)
     if not lowered.subgraph and not lowered.error:
-        _gate(recording, "output_code")
+        recording.boundary.gate("output_code", recording.direction)

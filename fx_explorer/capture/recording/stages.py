@@ -52,7 +52,7 @@ def missing(recording: Recording, name: str, status: Status, error: str = "") ->
         return dict.fromkeys(absent, recording.row(name).error)
     if status == "failed":
         return dict.fromkeys(absent, "compilation failed before it")
-    if recording.steering and recording.steering.is_deferred(name):
+    if recording.boundary.is_deferred(name):
         return dict.fromkeys(absent, "not compiled so far")
     if state.segment is None:
         return dict.fromkeys(absent, "Dynamo captured no tensor operation here")

@@ -14,12 +14,12 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch._guards import CompileContext
 
 from fx_explorer.capture.recording import graphs
+from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
@@ -45,9 +45,6 @@ from fx_explorer.model import (
 )
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
-
-if TYPE_CHECKING:
-    from fx_explorer.capture.stepping.steering import Steering
 
 Notify = Callable[[Notice], None]
 
@@ -83,8 +80,8 @@ class Recording:
         self.started = time.time()
         self.waited_s = 0.0
         """What the compiler waited for the user at gates: no time of the compiler's."""
-        self.steering: Steering | None = None
-        """None: everything goes straight through."""
+        self.boundary: Boundary = StraightThrough()
+        """Where the stages meet."""
         self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
         """Inside it nothing that the program has put in place of Python's own functions is in our way."""
         self.replaced_in_words: Callable[[], str] = lambda: ""
@@ -133,7 +130,7 @@ class Recording:
         self._attempts.clear()
         self._told_unavailable.clear()
         self.sources = Sources(self.writer)
-        self.steering = None
+        self.boundary = StraightThrough()
         self.notify = lambda notice: None
         self._broken = False
 
@@ -212,8 +209,7 @@ class Recording:
         self.writer.move_compilation(whole.id, self.writer.add(row))
         state = self.of(name)
         state.segment, state.seen_stages = None, set()
-        if self.steering:
-            self.steering.set_aside(name, row.name)
+        self.boundary.set_aside(name, row.name)
         if whole.status == "left":
             self.change_compilation(name, status="running", error="")
         self.notify(Notice("compilation", compilation=row.name))

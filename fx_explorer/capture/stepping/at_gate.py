@@ -7,10 +7,10 @@ import time
 
 import torch
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.stepping.gates import Reached
 from fx_explorer.capture.stepping.orders import allow_at_gate, obey_at_gate
 from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.capture.stepping.variants.ways import Way
 from fx_explorer.errors import PassProblem
 from fx_explorer.model import Direction, Gate, Notice

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch._guards import compile_context
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.options import dynamic_shapes, settings
 from fx_explorer.capture.options.compilers import compiler_for
 from fx_explorer.capture.stepping.edits.editing import marked
 from fx_explorer.capture.stepping.steering import Steering
 from fx_explorer.capture.stepping.variants.region_reuse import check_region, share_regions
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way, share_gates, shared_keys, shared_segment
 from fx_explorer.errors import UsageError
 from fx_explorer.model import DIRECTIONS, GATE_WORDS, GATES, GRAPH_GATES, Command, Direction, Gate, PassFile

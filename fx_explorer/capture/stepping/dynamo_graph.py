@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 import torch
 from torch._dynamo.exc import RestartAnalysis
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.stepping.deferring import can_wait, must_be_traced
 from fx_explorer.capture.stepping.following import CompileHere, follow
 from fx_explorer.capture.stepping.gates import AnotherWay, Reached
 from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
 from fx_explorer.model import Changes, Command
 

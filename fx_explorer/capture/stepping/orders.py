@@ -11,13 +11,13 @@ from typing import NoReturn
 
 import torch
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.options.dynamic_shapes import SETTING, THROUGH
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.branching import check_branch
 from fx_explorer.capture.stepping.edits.editing import cut_out, marked, passed
 from fx_explorer.capture.stepping.gates import AnotherWay
 from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile

@@ -1,7 +1,7 @@
 """What a capture that is driven knows meanwhile: its graphs, the ways that were taken, and the one that torch compiles now.
 
-The hooks of each stage (aot/, inductor/, variants/keeping.py) ask it whether the answer is known from an earlier way,
-and tell it what they made. A capture that nobody steers has none. Where to read on: a graph comes from Dynamo
+The hooks of each stage come to it through the boundary (stepped.py): whether the answer is known from an earlier way, and what
+they made. A capture that nobody steers has none. Where to read on: a graph comes from Dynamo
 (dynamo_graph.py), is compiled (following.py), comes to its gates (at_gate.py), where it may set out on another way
 (branching.py), and is taken up again when the program has ended (afterwards.py).
 """
@@ -15,13 +15,14 @@ from typing import Any
 from fx_explorer.capture.options import settings
 from fx_explorer.capture.options.compilers import Compiler, compiler_for
 from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.edits.editing import Edits
 from fx_explorer.capture.stepping.gates import Gates, Left
 from fx_explorer.capture.stepping.steered_settings import SteeredSettings
 from fx_explorer.capture.stepping.variants.way_rows import WayRows
-from fx_explorer.capture.stepping.variants.ways import KeptSegment, Key, Way
+from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Changes
 
@@ -116,11 +117,6 @@ class Steering:
         except Exception as error:
             self.rows.fail(way, error)
             raise
-
-    def set_aside(self, name: str, aside: str) -> None:
-        """The attempt called ``name`` is called ``aside`` from now on."""
-        if name in self.kept:
-            self.rows.set_aside(self.kept[name], aside)
 
     # which way is being compiled
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from torch.fx import GraphModule
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.stepping.edits.edited_graph import BrokenGraphError, check_edited
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.errors import PassProblem
 
 PassFunction = Callable[[GraphModule], object]

@@ -13,8 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from fx_explorer.capture.graph_copies import copy_attributes
 from fx_explorer.capture.recording.graphs import CALLS, describe_value, node_value, target_name
-from fx_explorer.capture.stepping.variants.snapshots import copy_attributes
 
 
 class BrokenGraphError(Exception):

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from torch.fx import GraphModule
 
+from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.links.links import copied_links
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.variants.snapshots import become, snapshot
 from fx_explorer.capture.stepping.variants.ways import Way
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.variants.ways import KeptSegment, Key, Way
+from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
 from fx_explorer.model import Command, Compilation, Gate
 
 

@@ -18,13 +18,11 @@ from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import is_fake
 
+from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.stepping.circumstances import Circumstances
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
 from fx_explorer.model.rows.steering import stage_at
-
-Key = tuple[str, Direction]
-"""What was kept: a gate, or ``lowered`` for a direction's compiled function."""
 
 RegionKey = tuple[Direction, str]
 """A region of one direction, by torch's name for the subgraph."""

@@ -1,4 +1,4 @@
-"""What AOTAutograd traces, kept for other ways: a way from the joint graph or later need not trace again.
+"""What AOTAutograd traces: whoever steps through the stages need not have it traced again for what comes after.
 
 Hooks: ``run_functionalized_fw_and_collect_metadata`` (torch/_functorch/aot_autograd.py) and ``aot_dispatch_autograd_graph`` and
 ``aot_dispatch_base_graph`` (torch/_functorch/_aot_autograd/graph_compile.py).
@@ -14,14 +14,15 @@ from typing import Any
 
 from torch._functorch import aot_autograd
 from torch._functorch._aot_autograd import graph_compile
+from torch.fx import GraphModule
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.variants.snapshots import snapshot
 from fx_explorer.capture.torch_compat.patching import patched
 
 
 @contextlib.contextmanager
-def tracing_kept(recording: Recording) -> Iterator[None]:
+def tracing_hooks(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             patched(aot_autograd, "run_functionalized_fw_and_collect_metadata", functools.partial(_metadata, recording))
@@ -38,15 +39,9 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
 
         @functools.wraps(collect)
         def collect_or_recall(*inputs: Any) -> Any:
-            steering = recording.steering
-            if steering is None or recording.direction:
+            if recording.direction:
                 return collect(*inputs)
-            known = steering.replay(("metadata", ""))
-            if known is None:
-                known = collect(*inputs)
-                steering.keep(("metadata", ""), _own_copy(known))
-                return known
-            return _own_copy(known)
+            return recording.boundary.pass_through(("metadata", ""), lambda: collect(*inputs), _own_copy)
 
         return collect_or_recall
 
@@ -56,19 +51,28 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
 def _traced_graph(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def trace_or_recall(*args: Any, fw_metadata: Any, **kwargs: Any) -> Any:
-        steering = recording.steering
-        if steering is None or recording.direction:
+        if recording.direction:
             return original(*args, fw_metadata=fw_metadata, **kwargs)
-        known = steering.replay(("joint", ""))
-        if known is None:
+
+        def trace() -> Traced:
             module, *rest = original(*args, fw_metadata=fw_metadata, **kwargs)
-            steering.keep(("joint", ""), (snapshot(module), tuple(map(_own_copy, rest)), _own_copy(fw_metadata)))
-            return module, *rest
-        module, rest, metadata = known
-        vars(fw_metadata).update(vars(_own_copy(metadata)))  # tracing writes into it
-        return snapshot(module), *map(_own_copy, rest)
+            return module, tuple(rest), fw_metadata
+
+        module, rest, metadata = recording.boundary.pass_through(("joint", ""), trace, _copied)
+        if metadata is not fw_metadata:  # tracing writes into it
+            vars(fw_metadata).update(vars(metadata))
+        return module, *rest
 
     return trace_or_recall
+
+
+Traced = tuple[GraphModule, tuple[Any, ...], Any]
+"""The graph, what else is returned with it, and the metadata as tracing has left it."""
+
+
+def _copied(traced: Traced) -> Traced:
+    module, rest, metadata = traced
+    return snapshot(module), tuple(map(_own_copy, rest)), _own_copy(metadata)
 
 
 def _own_copy(value: Any) -> Any:

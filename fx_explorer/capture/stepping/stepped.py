@@ -1,0 +1,113 @@
+"""The boundary between two stages of a capture that is stepped through: what is known from an earlier way is given again, and
+what is made anew is kept for a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.graph_copies import become, snapshot
+from fx_explorer.capture.recording.boundary import Compile, Key, T
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.stepping.dynamo_graph import compile_segment
+from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.variants.region_reuse import signature
+from fx_explorer.capture.stepping.variants.ways import KeptRegion
+from fx_explorer.model import Direction, Gate, RegionLowering
+
+
+class Stepped:
+    """A ``Boundary`` (recording/boundary.py)."""
+
+    def __init__(self, steering: Steering) -> None:
+        self.steering = steering
+
+    @property
+    def is_outside(self) -> bool:
+        return self.steering.is_outside
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return self.steering.settings.changes.settings
+
+    def is_deferred(self, name: str) -> bool:
+        return self.steering.is_deferred(name)
+
+    def set_aside(self, name: str, aside: str) -> None:
+        if name in self.steering.kept:
+            self.steering.rows.set_aside(self.steering.kept[name], aside)
+
+    def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
+        return compile_segment(self.steering, output_graph, module, inputs, compile_here)
+
+    def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
+        known: T | None = self.steering.replay(key)
+        if known is not None:
+            return copy(known)
+        made = make()
+        self.steering.keep(key, copy(made))
+        return made
+
+    def passes(
+        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
+    ) -> torch.fx.GraphModule:
+        """Passes change the graph they are given, so what is known from another way is put into it."""
+        key = (gate, direction)
+        known = self._after_passes(key)
+        if known is not None:
+            become(module, known)
+            made = module
+        else:
+            made = run()
+            self.steering.keep(key, snapshot(made))
+        self.gate(gate, direction, made)
+        return made
+
+    def _after_passes(self, key: Key) -> Any:
+        """The graph after its passes and, for a way that sets out from later on, after what was edited there."""
+        gate, direction = key
+        edited = self.steering.replay(("pre_fusion", direction)) if gate == "post_grad" else None
+        return self.steering.replay(key) if edited is None else edited
+
+    def lowered(self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+        steering, key = self.steering, ("lowered", direction)
+        known = steering.replay(key)
+        if known is not None:
+            return known
+        with steering.lazily():
+            self.gate("partition", direction, module)
+            began_s = steering.spent_s()
+            with steering.lowering(key):
+                made = lower()
+            steering.keep(key, made, steering.spent_s() - began_s)
+            return made
+
+    def region(
+        self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
+    ) -> Any:
+        way = self.steering.way
+        if way is None:
+            return compile_region()
+        key, made_from = (row.direction, row.subgraph), signature(module)
+        known = way.kept_region(key, row.name, made_from)
+        if known is not None:
+            way.spared_s += known.took_s
+            again()
+            return known.compiled
+        began_s = way.spent_s()
+        with self.steering.lowering((row.subgraph, row.direction)):
+            compiled = compile_region()
+        way.regions[key] = KeptRegion(row.name, made_from, compiled, way.spent_s() - began_s)
+        return compiled
+
+    def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+        at_gate(self.steering, gate, direction, module)
+
+
+def steering_of(recording: Recording) -> Steering | None:
+    """None for a capture that nobody steps through."""
+    return recording.boundary.steering if isinstance(recording.boundary, Stepped) else None

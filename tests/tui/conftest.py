@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from fx_explorer.tui.app import ExplorerApp
@@ -37,6 +38,12 @@ class Driver:
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.pilot.press(key)
+        await self.settle()
+
+    async def paste(self, text: str) -> None:
+        """As a terminal sends what is pasted into it. Every key that is pressed waits for the app to be idle."""
+        assert self.app._driver is not None
+        self.app._driver.send_message(events.Paste(text))
         await self.settle()
 
     async def settle(self) -> None:

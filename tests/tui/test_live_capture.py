@@ -196,7 +196,9 @@ async def test_quitting_asks_about_a_capture_that_is_not_saved_and_each_answer_i
         await driver.press("escape")
         assert driver.app.return_code is None, "no place was given: nothing is lost"
         await driver.press(key, "s")
-        await driver.press("ctrl+u", *str(tmp_path / "mine"), "enter")
+        await driver.press("ctrl+u")
+        await driver.paste(str(tmp_path / "mine"))
+        await driver.press("enter")
         await driver.until(lambda: driver.app.return_code == 0)
     assert is_a_session(tmp_path / "mine.fxs")
     assert unsaved.was_discarded
@@ -210,7 +212,9 @@ async def test_what_runs_is_stopped_before_it_is_saved_and_a_place_that_is_taken
         await driver.until(lambda: driver.explorer.reader)
         step(unsaved.session_path)
         await driver.press("q", "s")
-        await driver.press("ctrl+u", *str(tmp_path / "taken"), "enter")
+        await driver.press("ctrl+u")
+        await driver.paste(str(tmp_path / "taken"))
+        await driver.press("enter")
         assert "is there already" in driver.screen
         assert unsaved.was_cancelled
         assert not unsaved.was_discarded
@@ -230,7 +234,9 @@ async def test_nothing_is_asked_when_nothing_was_captured_or_everything_is_saved
         await driver.until(lambda: driver.app.captures.live.is_over)
         assert driver.app.captures.count_unsaved() == 1
         await driver.press("s")
-        await driver.press("ctrl+u", *str(tmp_path / "mine"), "enter")
+        await driver.press("ctrl+u")
+        await driver.paste(str(tmp_path / "mine"))
+        await driver.press("enter")
         await driver.until(lambda: (tmp_path / "mine.fxs").exists())
         await driver.press("q")
     assert driver.app.return_code == 0

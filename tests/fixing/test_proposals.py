@@ -254,11 +254,27 @@ def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
         ("y = x.sum().item()  # here", "y = x.sum().detach()  # here"),
         ("y = int(x.sum())  # here", "y = (x.sum()).detach().long()  # here"),
         ("y = float(x.sum().item())  # here", "y = (x.sum()).detach()  # here"),
+        ("y = x[0].item()  # here", "y = x[0].detach().clone()  # here"),
+        ("y = int(x[0, 1])  # here", "y = (x[0, 1]).detach().long().clone()  # here"),
+        ("y = x.view(-1)[0].item()  # here", "y = x.view(-1)[0].detach().clone()  # here"),
+        ("y = 1 + (x > 0).all().item()  # here", "y = 1 + (x > 0).all().detach().long()  # here"),
+        ("y = bool((x > 0).all())  # here", "y = ((x > 0).all()).detach().bool().long()  # here"),
+        ("y = x.any().item(); z = not y  # here", "y = x.any().detach().long(); z = not y  # here"),
     ],
 )
 def test_a_number_stays_a_tensor_without_gradient(tmp_path: Path, line: str, expected: str) -> None:
     source = f"import torch\ndef f(x):\n    {line}\n    return x * y\n"
     assert edited(proposed(tmp_path / "s.fxs", source, "GB0124"), "keep the value in a tensor") == expected
+
+
+def test_a_truth_that_is_only_asked_for_stays_one(tmp_path: Path) -> None:
+    source = (
+        "import torch\ndef f(x):\n    y = bool(x.any())  # here\n    return x.masked_fill(torch.tensor(y), 0) if y else x\n"
+    )
+    assert (
+        edited(proposed(tmp_path / "s.fxs", source, "GB0124"), "keep the value in a tensor")
+        == "y = (x.any()).detach().bool()  # here"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,38 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import replaced
 from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.names import walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 
 _SCALAR = ("GB0124", "GB0109", "GB0033")
+
+_FRESH = frozenset(
+    [
+        *(
+            "sum",
+            "mean",
+            "max",
+            "min",
+            "amax",
+            "amin",
+            "norm",
+            "std",
+            "var",
+            "prod",
+            "any",
+            "all",
+            "argmax",
+            "argmin",
+            "median",
+        ),
+        *("item", "numel", "dot", "dist", "count_nonzero", "logsumexp", "nansum", "nanmean"),
+    ]
+)
+"""Calls whose result shares memory with nothing."""
+
+_TRUTHS = frozenset([*("any", "all", "isnan", "isinf", "isfinite"), *("eq", "ne", "gt", "ge", "lt", "le")])
+"""Calls that give truth values."""
 
 _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detach().bool()"}
 
@@ -52,13 +80,59 @@ def _as_tensors(site: Site) -> Iterator[Splice]:
 def _converted(code: Code, call: cst.Call, name: str) -> str:
     """The tensor that stands for the number; it has no gradient, as the number had none."""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
-        return f"{code.source(call.func.value)}.detach()"
-    if name in _CONVERSIONS and len(call.args) == 1 and not isinstance(call.args[0].value, cst.BaseNumber | cst.BaseString):
-        return f"({_without_item(code, call.args[0].value)}){_CONVERSIONS[name]}"
-    return ""
+        tensor, conversion = call.func.value, ".detach()"
+        is_truth = _is_truth(code, tensor)
+    elif name in _CONVERSIONS and len(call.args) == 1 and not isinstance(call.args[0].value, cst.BaseNumber | cst.BaseString):
+        tensor, conversion = _without_item(call.args[0].value), _CONVERSIONS[name]
+        is_truth = name == "bool"
+    else:
+        return ""
+    text = f"({code.source(tensor)})" if name in _CONVERSIONS else code.source(tensor)
+    if is_truth and _is_counted(code, call):
+        return f"{text}{conversion}.long()"
+    return f"{text}{conversion}{'' if _is_fresh(tensor) else '.clone()'}"
 
 
-def _without_item(code: Code, value: cst.BaseExpression) -> str:
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "item":
-        return code.source(value.func.value)
-    return code.source(value)
+def _without_item(value: cst.BaseExpression) -> cst.BaseExpression:
+    is_item = isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "item"
+    return value.func.value if is_item else value  # type: ignore[attr-defined]
+
+
+def _is_fresh(tensor: cst.BaseExpression) -> bool:
+    """Whether nothing that is done in place later can change it: a number stays what it was."""
+    is_call = isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value in _FRESH
+    return is_call or isinstance(tensor, cst.BinaryOperation | cst.UnaryOperation | cst.Comparison)
+
+
+def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
+    if isinstance(tensor, cst.Name):
+        return any(_is_truth(code, value) for value in _given_to(code, tensor))
+    is_call = isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value in _TRUTHS
+    return is_call or isinstance(tensor, cst.Comparison)
+
+
+def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
+    """What the function assigns to the name; not another name, which may be assigned this one."""
+    function = code.function(name)
+    for node in walk(function.body) if function else ():
+        if isinstance(node, cst.Assign) and not isinstance(node.value, cst.Name):
+            yield from (node.value for target in node.targets if code.source(target.target) == name.value)
+
+
+def _is_counted(code: Code, call: cst.Call) -> bool:
+    """Whether it is computed with: True + True is 2 of Python's, and True of tensors."""
+    parent = code.parent(call)
+    if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
+        name, function = parent.targets[0].target.value, code.function(call)
+        nodes = [node for node in walk(function.body) if isinstance(node, cst.Name) and node.value == name] if function else []
+        return any(_is_operand(code.parent(node)) for node in nodes)
+    return _is_operand(parent)
+
+
+def _is_operand(parent: cst.CSTNode | None) -> bool:
+    if isinstance(parent, cst.UnaryOperation):
+        return not isinstance(parent.operator, cst.Not)
+    bitwise = cst.BitAnd | cst.BitOr | cst.BitXor
+    return isinstance(parent, cst.AugAssign) or (
+        isinstance(parent, cst.BinaryOperation) and not isinstance(parent.operator, bitwise)
+    )

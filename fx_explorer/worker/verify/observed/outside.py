@@ -131,6 +131,8 @@ class Hidden:
 
     def _called_c(self, frame: types.FrameType, function: Any) -> None:
         path = frame.f_code.co_filename
+        if function in _LOOKS_AT_THE_DISK and _is_called_by_the_user(_above_path_modules(frame)):
+            self.found[f"what os.{function.__name__} says later"] = None
         if not _is_called_by_the_user(frame):
             return
         owner = getattr(function, "__self__", None)
@@ -145,6 +147,13 @@ class Hidden:
             self.found[f"what {name} keeps inside"] = None
 
 
+def _above_path_modules(frame: types.FrameType | None) -> types.FrameType | None:
+    """Who asks: of ``Path.exists()`` and ``shutil.which()`` what calls them."""
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PATH_MODULES:
+        frame = frame.f_back
+    return frame
+
+
 def _is_called_by_the_user(frame: types.FrameType | None) -> bool:
     return frame is not None and is_users_file(frame.f_code.co_filename)
 
@@ -157,6 +166,11 @@ def _is_extension(module: str) -> bool:
     file = getattr(sys.modules.get(module) or sys.modules[root], "__file__", "") or ""
     return file.endswith((".so", ".pyd", ".dylib"))
 
+
+_PATH_MODULES = frozenset(["genericpath", "glob", "os", "pathlib", "posixpath", "shutil"])
+
+_LOOKS_AT_THE_DISK = (os.stat, os.lstat, os.access, os.listdir, os.scandir, os.readlink, os.statvfs)
+"""What they say may be something else in the next call, whoever changes it."""
 
 _VARIES = frozenset(
     [f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")]

@@ -90,6 +90,21 @@ def test_both_have_to_raise_the_same() -> None:
     assert comparison.differences == ["with the example inputs it raised ValueError before and it returned after"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "message", "is_equal"),
+    [
+        ("IndexError", "RuntimeError", "", True),
+        ("RuntimeError", "AssertionError while compiling", "", True),
+        ("IndexError", "RuntimeError", "said by the program itself", False),
+        ("ValueError", "RuntimeError", "", False),
+    ],
+)
+def test_an_operator_may_raise_something_else_while_it_is_traced(before: str, after: str, message: str, is_equal: bool) -> None:
+    comparison = Comparison()
+    comparison.add({**seen(1, raised=before), "message": "of the operator"}, {**seen(1, raised=after), "message": message})
+    assert bool(comparison.differences) != is_equal
+
+
 def test_one_call_has_a_single_element_that_a_condition_chooses() -> None:
     for example in (torch.linspace(-1, 1, 6).view(2, 3), torch.arange(6)):
         given = [call.arguments.args[0] for call in calls(Arguments((example,), {}, "the test"))]

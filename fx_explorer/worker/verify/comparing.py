@@ -111,7 +111,7 @@ class Comparison:
             return True
         self.compared["exception"] += 1
         both = original["raised"] and changed["raised"]
-        if both and (self.is_built or _fails_as_an_operator(original["raised"], changed["raised"])):
+        if both and (self.is_built or _fails_as_an_operator(original, changed)):
             return False
         if original["raised"] != changed["raised"]:
             self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
@@ -240,9 +240,17 @@ class Comparison:
         )
 
 
-def _fails_as_an_operator(before: str, after: str) -> bool:
-    """An operator that cannot be computed is found while compiling, in other words, whatever is changed."""
-    return before in ("RuntimeError", "IndexError") and after.endswith(WHILE_COMPILING)
+def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
+    """An operator that cannot be computed is found while compiling, in other words, whatever is changed. Its stand-in there may
+    raise another type than the operator does: then there is no message (``observing.raised``)."""
+    if original["raised"] not in _OF_OPERATORS:
+        return False
+    in_its_stand_in = changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
+    return in_its_stand_in or changed["raised"].endswith(WHILE_COMPILING)
+
+
+_OF_OPERATORS = ("RuntimeError", "IndexError")
+"""What PyTorch's own operators raise where they cannot be computed."""
 
 
 def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

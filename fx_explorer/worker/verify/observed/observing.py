@@ -190,7 +190,7 @@ class Observer:
 
 def raised(error: BaseException) -> tuple[str, str]:
     """(type, message). torch.compile wraps what an operation raises while it is traced: then the type that is wrapped."""
-    message = _ADDRESS.sub("0x…", str(error))
+    message = _ADDRESS.sub("0x…", str(error)).partition(_ADDED_BY_DYNAMO)[0]
     if type(error).__module__ not in ("torch._dynamo.exc", "torch._inductor.exc"):
         return type(error).__name__, message
     wrapped = _WRAPPED.search(message)
@@ -201,6 +201,9 @@ def raised(error: BaseException) -> tuple[str, str]:
 
 
 WHILE_COMPILING = " while compiling"
+
+_ADDED_BY_DYNAMO = "\n\nfrom user code:\n"
+"""Where Dynamo goes on with the lines that it was tracing (``augment_exc_message`` in torch/_dynamo/exc.py)."""
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _WRAPPED = re.compile(r"got (?P<type>\w+)\(")

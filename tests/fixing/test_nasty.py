@@ -22,6 +22,13 @@ WRONG = [
     ("nasty:alias_or_copy", WHERE, "refused", "input 1"),
     ("nasty:threshold", WHERE, "good", "equal in 19 calls"),
     ("nasty:never", WHERE, "partly compared", "which no input reached"),
+    (
+        "nasty:by_number",
+        "keep the value in a tensor",
+        "refused",
+        "a tensor is looked up in a dictionary or a set, which finds it",
+    ),
+    ("nasty:corner_kept", "keep the value in a tensor", "good", "equal in 19 calls"),
     ("nasty:reads_the_clock", OUT, "partly compared", "time.time(), which is something else in each run"),
 ]
 

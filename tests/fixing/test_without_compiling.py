@@ -85,3 +85,31 @@ def gradient_of_cond() -> list[str]:
 
 def test_an_operator_that_traces_its_branches_keeps_its_gradient() -> None:
     assert in_a_child(gradient_of_cond) == ["False", "[3.0, 3.0, 3.0]"]
+
+
+LOOKING_UP = """
+import torch
+
+RATES = {1000: 0.1}
+
+@torch.compile(backend="eager")
+def f(x):
+    return x * RATES.get(x.sum().item(), 0.5)
+
+f(torch.ones(2))
+"""
+
+
+def test_a_script_that_looks_a_number_up_keeps_the_number(tmp_path: Path, captured: Callable[..., Path]) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(LOOKING_UP)
+    with SessionReader(captured(file)) as reader:
+        (one,) = distinct_breaks(reader)
+        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == "keep the value in a tensor")
+        request, before = reader.request(), fixing.figures(reader)
+    assert request is not None
+    trial = asyncio.run(fixing.try_fix(request, fix, before))
+    assert (trial.verdict, trial.reason) == (
+        "refused",
+        "results differ: a tensor is looked up in a dictionary or a set, which finds it by identity and not by its value",
+    )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, WITHOUT_COMPILING, Comparison, told_of_hidden
+from fx_explorer.worker.verify.observed.lookups import told_of_lookups
 
 
 def compared(
@@ -46,6 +47,7 @@ def add_uncompiled(comparison: Comparison, before: Mapping[str, Any], result: Ma
     elif result:
         other = compared(before, result["seen"], result["names"], words, is_uncompiled=True)
         comparison.add_run_without_compiling(other)
+        comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
         for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
             if one and not changed:
                 comparison.not_tried.append(f"a call with {words[position]}{WITHOUT_COMPILING}: it did not end in time")

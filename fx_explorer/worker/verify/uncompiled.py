@@ -21,6 +21,7 @@ from fx_explorer.worker.target.stances import without_compiling
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.child_program import ChildProgram
+from fx_explorer.worker.verify.observed.lookups import Lookups
 from fx_explorer.worker.verify.observed.observing import Observation, Observer, seed
 from fx_explorer.worker.verify.observed.outside import Hidden
 from fx_explorer.worker.verify.observed.ways_taken import WaysTaken
@@ -82,11 +83,11 @@ def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
 
 
 def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
-    hidden, ways = Hidden(), WaysTaken(request.overlay)
+    hidden, ways, lookups = Hidden(), WaysTaken(request.overlay), Lookups()
 
     @contextlib.contextmanager
     def watched() -> Iterator[None]:
-        with hidden.watched(), ways.watched():
+        with hidden.watched(), ways.watched(), lookups.watched():
             yield
 
     try:
@@ -101,6 +102,7 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
         "seen": seen,
         "hidden": list(hidden.found),
         "not reached": ways.not_taken(),
+        "lookups": lookups.count,
         "is_compiled": calling.is_compiled(target.callable),
     }
 
@@ -110,9 +112,11 @@ def _changed_result(place: Place, request: CaptureRequest, before: dict[str, Any
         return before
     overlay.install(request.overlay)
     try:
-        target, observer = _found(place, request)
+        lookups = Lookups()
+        target, observer = _found(place, request, lookups.watched)
         observer.set_state(before["state"])
-        return {"seen": _called(target, observer, before["seen"]), "names": observer.names_at_first}
+        seen = _called(target, observer, before["seen"])
+        return {"seen": seen, "names": observer.names_at_first, "lookups": lookups.count}
     except Exception as error:  # noqa: BLE001 - as above
         return {"failed": f"it raises {one_line(error)}"}
 

@@ -26,6 +26,7 @@ from fx_explorer.worker.verify.observed.ways_taken import WaysTaken, text_on_dis
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
     from fx_explorer.worker.verify.compiled_calls import CompiledCalls
+    from fx_explorer.worker.verify.observed.lookups import Lookups
 
 OWN_INPUTS = "the script's own inputs"
 
@@ -44,6 +45,7 @@ class ScriptRun:
         self._written = Written()
         self._status = 0
         self._raised, self._message = "", ""
+        self._lookups: Lookups | None = None
 
     def begin(self, until: contextlib.ExitStack) -> None:
         """When torch has been imported."""
@@ -53,6 +55,13 @@ class ScriptRun:
         seed(0)
         self._calls = CompiledCalls()
         until.enter_context(self._calls.watched())
+
+    def count_lookups(self, until: contextlib.ExitStack) -> None:
+        """When torch has been imported, in a run without torch.compile."""
+        from fx_explorer.worker.verify.observed.lookups import Lookups
+
+        self._lookups = Lookups()
+        until.enter_context(self._lookups.watched())
 
     def run(self, script: Callable[[], None]) -> None:
         """What it raises goes on to the caller."""
@@ -82,6 +91,7 @@ class ScriptRun:
             "identities": calls.identities if calls else {},
             "counts": dict(calls.counts) if calls else {},
             "problem": calls.problem if calls else "",
+            "lookups": self._lookups.count if self._lookups else 0,
         }
 
 
@@ -120,6 +130,7 @@ class UncompiledScript(ChildProgram):
         import torch
 
         from fx_explorer.worker.verify.comparing import WITHOUT_COMPILING
+        from fx_explorer.worker.verify.observed.lookups import told_of_lookups
         from fx_explorer.worker.verify.uncompiled import LONGEST_S
 
         if not self._request.overlay or comparison.differences:
@@ -135,6 +146,7 @@ class UncompiledScript(ChildProgram):
             result = torch.load(self.file, weights_only=True)
             other = compared(before, result, new_names(self._request.overlay), is_uncompiled=True)
             comparison.add_run_without_compiling(other)
+            comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
 
 
 class BuiltScript(ChildProgram):
@@ -237,6 +249,7 @@ def _run_eagerly(seen: ScriptRun, until: contextlib.ExitStack) -> None:
 
     without_compiling()
     seen.begin(until)
+    seen.count_lookups(until)
 
 
 def compared(

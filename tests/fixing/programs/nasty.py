@@ -43,6 +43,20 @@ def alias_or_copy(x):
     return y
 
 
+RATES = {1000: 0.1, 2000: 0.01}
+
+
+def by_number(x):
+    return x * RATES.get(x.sum().item(), 0.5)
+
+
+def corner_kept(x):
+    x = x.clone()
+    corner = x[0, 0].item()
+    x[(x > 0.3) & (x < 0.31)] = 0.0
+    return x * corner
+
+
 def overflowing(n):
     m = n.max().item()
     return n * 0.5 + min(m * 4, 100)

@@ -59,13 +59,14 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(tmp_path: Path, capfd: p
         ("len(os.listdir('/'))", "what os.listdir says later"),
         ("pathlib.Path('/').stat().st_mtime", "what os.stat says later"),
         ("shutil.disk_usage('/').free", "what os.statvfs says later"),
+        ("threading.active_count()", "what threading.active_count says later"),
         ("open('/dev/null', 'w').close()", "what follows when the program opens /dev/null for writing"),
         ("x = x if x.sum() != 12345.5 else x + 1", "the other way of a condition in line 6"),
         ("SET.add(object())", "1 objects in a set, whose order changes (set) of global SET"),
     ],
 )
 def test_what_cannot_be_compared_is_named(tmp_path: Path, line: str, said: str) -> None:
-    head = "import gc, os, pathlib, shutil, signal, time, uuid\nSET = set()\n"
+    head = "import gc, os, pathlib, shutil, signal, threading, time, uuid\nSET = set()\n"
     before = f"{head}\ndef f(x):\n    {line}\n    return x * 2\n"
     found = differences(tmp_path, before, before.replace(f"    {line}\n", f"    {line}; pass\n"))
     assert any(said in one for one in found.not_compared), found.not_compared

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path, PurePath
@@ -128,6 +129,8 @@ class Hidden:
             self._called_c(frame, argument)
         elif event == "call" and frame.f_code.co_filename.endswith(_OF_CHANCE) and _is_called_by_the_user(frame.f_back):
             self.found[f"{PurePath(frame.f_code.co_filename).stem}.{frame.f_code.co_name}()"] = None
+        elif event == "call" and frame.f_code in _COUNT_THREADS and _is_called_by_the_user(frame.f_back):
+            self.found[f"what threading.{frame.f_code.co_name} says later"] = None
 
     def _called_c(self, frame: types.FrameType, function: Any) -> None:
         path = frame.f_code.co_filename
@@ -171,6 +174,8 @@ _PATH_MODULES = frozenset(["genericpath", "glob", "os", "pathlib", "posixpath", 
 
 _LOOKS_AT_THE_DISK = (os.stat, os.lstat, os.access, os.listdir, os.scandir, os.readlink, os.statvfs)
 """What they say may be something else in the next call, whoever changes it."""
+
+_COUNT_THREADS = frozenset([threading.active_count.__code__, threading.enumerate.__code__])
 
 _VARIES = frozenset(
     [f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")]

@@ -96,6 +96,7 @@ def test_both_have_to_raise_the_same() -> None:
         ("IndexError", "RuntimeError", "", True),
         ("RuntimeError", "AssertionError while compiling", "", True),
         ("IndexError", "RuntimeError", "said by the program itself", False),
+        ("IndexError", "RuntimeError", "Runtime assertion failed for expression u0 >= 1 on node 'ge'", True),
         ("ValueError", "RuntimeError", "", False),
     ],
 )

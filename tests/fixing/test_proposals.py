@@ -259,6 +259,8 @@ def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
         ("y = x.view(-1)[0].item()  # here", "y = x.view(-1)[0].detach().clone()  # here"),
         ("y = 1 + (x > 0).all().item()  # here", "y = 1 + (x > 0).all().detach().long()  # here"),
         ("y = bool((x > 0).all())  # here", "y = ((x > 0).all()).detach().bool().long()  # here"),
+        ("y = 1 + (x.any() & ~(x > 0).all()).item()  # here", "y = 1 + (x.any() & ~(x > 0).all()).detach().long()  # here"),
+        ("y = 1 + (bool(x.any()) or x)  # here", "y = 1 + ((x.any()).detach().bool().long() or x)  # here"),
         ("y = x.any().item(); z = not y  # here", "y = x.any().detach().long(); z = not y  # here"),
     ],
 )

@@ -43,6 +43,8 @@ _FRESH = frozenset(
 _TRUTHS = frozenset([*("any", "all", "isnan", "isinf", "isfinite"), *("eq", "ne", "gt", "ge", "lt", "le")])
 """Calls that give truth values."""
 
+_BITWISE = cst.BitAnd | cst.BitOr | cst.BitXor
+
 _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detach().bool()"}
 
 
@@ -107,6 +109,10 @@ def _is_fresh(tensor: cst.BaseExpression) -> bool:
 def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
     if isinstance(tensor, cst.Name):
         return any(_is_truth(code, value) for value in _given_to(code, tensor))
+    if isinstance(tensor, cst.BinaryOperation) and isinstance(tensor.operator, _BITWISE):
+        return _is_truth(code, tensor.left) and _is_truth(code, tensor.right)
+    if isinstance(tensor, cst.UnaryOperation) and isinstance(tensor.operator, cst.BitInvert):
+        return _is_truth(code, tensor.expression)
     is_call = isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value in _TRUTHS
     return is_call or isinstance(tensor, cst.Comparison)
 
@@ -122,6 +128,8 @@ def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
 def _is_counted(code: Code, call: cst.Call) -> bool:
     """Whether it is computed with: True + True is 2 of Python's, and True of tensors."""
     parent = code.parent(call)
+    while isinstance(parent, cst.BooleanOperation):
+        parent = code.parent(parent)
     if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
         name, function = parent.targets[0].target.value, code.function(call)
         nodes = [node for node in walk(function.body) if isinstance(node, cst.Name) and node.value == name] if function else []
@@ -132,7 +140,6 @@ def _is_counted(code: Code, call: cst.Call) -> bool:
 def _is_operand(parent: cst.CSTNode | None) -> bool:
     if isinstance(parent, cst.UnaryOperation):
         return not isinstance(parent.operator, cst.Not)
-    bitwise = cst.BitAnd | cst.BitOr | cst.BitXor
     return isinstance(parent, cst.AugAssign) or (
-        isinstance(parent, cst.BinaryOperation) and not isinstance(parent.operator, bitwise)
+        isinstance(parent, cst.BinaryOperation) and not isinstance(parent.operator, _BITWISE)
     )

@@ -246,11 +246,15 @@ def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any
     if original["raised"] not in _OF_OPERATORS:
         return False
     in_its_stand_in = changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
-    return in_its_stand_in or changed["raised"].endswith(WHILE_COMPILING)
+    in_its_place = changed["raised"] == "RuntimeError" and changed["message"].startswith(_CHECK_OF_A_GRAPH)
+    return in_its_stand_in or in_its_place or changed["raised"].endswith(WHILE_COMPILING)
 
 
 _OF_OPERATORS = ("RuntimeError", "IndexError")
 """What PyTorch's own operators raise where they cannot be computed."""
+
+_CHECK_OF_A_GRAPH = "Runtime assertion failed for expression "
+"""What a graph says that checks a size before an operator does (``insert_deferred_runtime_asserts`` in torch/fx/passes)."""
 
 
 def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

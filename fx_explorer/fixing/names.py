@@ -79,7 +79,7 @@ def locals_of(function: cst.FunctionDef) -> set[str]:
     names = set(parameters(function))
     declared = {item.name.value for one in walk(function.body) if isinstance(one, cst.Global) for item in one.names}
     for one in walk(function.body):
-        names |= _bound_here(one)
+        names |= bound_by(one.target) if isinstance(one, cst.CompFor) else _bound_here(one)
     return names - declared
 
 

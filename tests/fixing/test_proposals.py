@@ -339,6 +339,13 @@ def test_an_edit_of_a_library_says_so(tmp_path: Path) -> None:
     assert "belongs to an installed library" in fix.risk
 
 
+def test_nothing_is_called_at_import_that_needs_the_variable_of_a_comprehension(tmp_path: Path) -> None:
+    source = "import torch, zlib\ndef f(x):\n    y = [{call} for r in x]  # here\n    return x * y[0]\n"
+    for call in ("r.item()", "zlib.crc32(r)"):
+        fixes = proposed(tmp_path / "s.fxs", source.replace("{call}", call), "GB0124")
+        assert not any("when the file is imported" in fix.title for fix in fixes)
+
+
 def test_what_is_proposed_twice_is_offered_once(tmp_path: Path) -> None:
     source = "import torch\ndef f(x):\n    a, b = x.sum().item(), 1  # here\n    return x * a\n"
     fixes = proposed(tmp_path / "s.fxs", source, "GB0124")

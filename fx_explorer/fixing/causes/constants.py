@@ -36,7 +36,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:
-    return re.search(r"\.(?:detach|numpy|cpu)\(\)", site.code.source(opaque.call)) is not None
+    return re.search(r"\.(?:detach|numpy|cpu|item|tolist)\(\)", site.code.source(opaque.call)) is not None
 
 
 def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:

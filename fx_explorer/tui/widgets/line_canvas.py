@@ -18,6 +18,9 @@ from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.widgets import scroll_track
 from fx_explorer.tui.widgets.line_painter import LinePainter, Piece
 
+AHEAD_S = 0.015
+"""So long after a paint the next screenful is drawn, for the key that may come. The frame is written by then."""
+
 UNREADABLE = "This part of the session cannot be read."
 
 
@@ -42,6 +45,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self._painter = LinePainter(self)
         self._ticks: dict[int, str] | None = None
         self._pending_reveal: tuple[int, bool] | None = None
+        self._drawn_ahead_at: int | None = None
+        """The line at the top when the next screenful was drawn last."""
 
     # what a subclass says
 
@@ -88,7 +93,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     def content_changed(self) -> None:
         """Everything may differ: forget what was drawn. The scroll position stays, if it still exists."""
-        self._ticks = None
+        self._ticks, self._drawn_ahead_at = None, None
         self.content_resized()
 
     def content_resized(self) -> None:
@@ -255,4 +260,21 @@ class LineCanvas(TellsUnreadable, ScrollView):
                 strips.append(self._painter.line(line, self.line_state(line), track[y - header]))
             else:
                 strips.append(self._painter.blank(track[y - header], width))
+        self._soon_draw_ahead(top, height - header)
         return strips
+
+    def _soon_draw_ahead(self, top: int, height: int) -> None:
+        before = self._drawn_ahead_at
+        if before is not None and abs(top - before) <= height // 2:
+            return  # most of the next screenful is drawn
+        self._drawn_ahead_at = top
+        first = top - height if before is not None and top < before else top + height
+        self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, range(first, first + height)))
+
+    def _draw_ahead(self, top: int, lines: range) -> None:
+        """Half of what a page key costs here is drawing lines: it is done while nobody waits."""
+        if self.scroll_offset.y != top:
+            return  # scrolled on meanwhile
+        for line in lines:
+            if 0 <= line < self.line_count:
+                self._painter.line(line, self.line_state(line), scroll_track.TRACK)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.variants.ways import root_name
+from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
 
@@ -30,7 +30,7 @@ class Called:
     called_at: int
     """The caller's line; 0 for the first function of a tree."""
     compilations: tuple[model.Compilation, ...]
-    """The first one, and those for other inputs. Attempts that were given up and other ways are not among them."""
+    """The first one and those for other inputs; attempts that were given up and other variants are left out."""
     graphs: tuple[model.Graph, ...]
     """Dynamo's, one for each compilation that made one."""
     breaks: tuple[model.GraphBreak, ...]

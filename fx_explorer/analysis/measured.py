@@ -1,4 +1,4 @@
-"""How long ways run and what calls spend at graph breaks, where it was measured, in words."""
+"""How long variants run and what calls spend at graph breaks, where it was measured, in words."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Measurements = dict[model.Measured, model.Measurement]
 _KINDS: dict[model.Measured, str] = {"forward": "running took, forward", "forward+backward": "running took, with backward"}
 
 
-def measured(reader: SessionReader, way: model.Compilation) -> Measurements:
+def measured(reader: SessionReader, variant: model.Compilation) -> Measurements:
     """The last measurement of each kind; empty when nobody asked for one."""
-    return {row.what: row for row in reader.rows(model.Measurement, compilation=way.id)}
+    return {row.what: row for row in reader.rows(model.Measurement, compilation=variant.id)}
 
 
 def run_times(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[tuple[str, str, str]]:
     """(what, left, right) of each kind that was measured of either."""
-    sides = [measured(reader, way) for way in (left, right)]
+    sides = [measured(reader, variant) for variant in (left, right)]
     return [
         (words, _took(sides[0].get(what)), _took(sides[1].get(what))) for what, words in _KINDS.items() if _any(sides, what)
     ]

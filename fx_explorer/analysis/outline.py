@@ -18,7 +18,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.kernels.counts import kind_in_words
 from fx_explorer.analysis.regions.nested_regions import calls_of
-from fx_explorer.analysis.variants.branches import way_in_words
+from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
 
@@ -36,16 +36,16 @@ class OutlineEntry:
     """Empty for what has no state of its own."""
     place: Place | None = None
     """Where Enter goes; None for a mere heading."""
-    is_way: bool = False
-    """Another way of the compilation it stands under."""
+    is_variant: bool = False
+    """Another variant of the compilation it stands under."""
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:
-    """Source files, then every compilation with its other ways and what it left, in the order things happened."""
+    """Source files, then every compilation with its other variants and what it left, in the order things happened."""
     entries = _sources(reader)
     compilations = reader.rows(model.Compilation)
-    ways = _by_origin(compilations)
-    pending: list[tuple[model.Compilation, int] | list[OutlineEntry]] = [(one, 0) for one in reversed(ways.get(0, []))]
+    variants = _by_origin(compilations)
+    pending: list[tuple[model.Compilation, int] | list[OutlineEntry]] = [(one, 0) for one in reversed(variants.get(0, []))]
     while pending:
         following = pending.pop()
         if isinstance(following, list):
@@ -54,12 +54,12 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
         compilation, depth = following
         heading, *own = (replace(entry, depth=entry.depth + depth) for entry in _compilation(reader, compilation))
         entries.append(heading)
-        pending += [own, *((way, depth + 1) for way in reversed(ways.get(compilation.id, [])))]
+        pending += [own, *((variant, depth + 1) for variant in reversed(variants.get(compilation.id, [])))]
     return entries
 
 
 def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[model.Compilation]]:
-    """Id of a compilation → the ways that set out from it; below 0 those that set out from none that began before them."""
+    """Id of a compilation → the variants that set out from it; below 0 those that set out from none that began before them."""
     first: dict[str, int] = {}
     found: dict[int, list[model.Compilation]] = {}
     for compilation in compilations:
@@ -90,12 +90,12 @@ def compilation_title(compilation: model.Compilation) -> str:
     return f"[{compilation.name}] {plain_function(compilation.function)}"
 
 
-def way_title(reader: SessionReader, way: model.Compilation) -> str:
-    """``way 1: inductor.max_fusion_size = 8 · from Dynamo``; what differs first, since a narrow outline cuts the rest."""
-    number = way.name.rpartition("~")[2]
-    start = [f"from {model.GATE_WORDS[way.branch_from]}"] if way.branch_from else []
-    parts = [*way_in_words(reader, way), *start]
-    return f"way {number}: {' · '.join(parts)}".removesuffix(": ")
+def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
+    """``variant 1: inductor.max_fusion_size = 8 · from Dynamo``; what differs first, since a narrow outline cuts the rest."""
+    number = variant.name.rpartition("~")[2]
+    start = [f"from {model.GATE_WORDS[variant.branch_from]}"] if variant.branch_from else []
+    parts = [*variant_in_words(reader, variant), *start]
+    return f"variant {number}: {' · '.join(parts)}".removesuffix(": ")
 
 
 def plain_function(function: str) -> str:
@@ -112,14 +112,14 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     where = in_file(compilation.file, compilation.line)
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
     if compilation.branch_of:
-        title = f"↳ {way_title(reader, compilation)}"
+        title = f"↳ {variant_title(reader, compilation)}"
         saved = f"saved {seconds(compilation.saved_s)}" if compilation.saved_s else ""
         use = "the program uses it" if compilation.in_use else ""
         parts = [f"[{compilation.name}]", took, saved, use, compilation.error]
     else:
         title, parts = compilation_title(compilation), [where, took, compilation.error]
     detail = " · ".join(part for part in parts if part)
-    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_way=bool(compilation.branch_of))]
+    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant=bool(compilation.branch_of))]
     every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, place_of_node
-from fx_explorer.analysis.variants.ways import in_use
+from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
 
 
@@ -31,7 +31,7 @@ class SavedValue:
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
-    """Of the ways in use, by the storage they keep, biggest first; sizes that are not known come last."""
+    """The saved tensors of the variants in use, by the storage they keep: biggest first, unknown sizes last."""
     names = compilation_names(reader)
     paths = dict(reader.query("SELECT id, path FROM source_file"))
     rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))

@@ -59,10 +59,10 @@ class StageTimes:
 
 
 def stage_times(reader: SessionReader, compilation: int | None = None) -> StageTimes:
-    """Of one compilation or way, or of all compilations together; what other ways took is not in it."""
+    """Times of one compilation or variant. Of all compilations together: without what further variants took."""
     wanted = {} if compilation is None else {"compilation": compilation}
-    ways = set() if compilation is not None else _other_ways(reader)
-    spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in ways]
+    variants = set() if compilation is not None else _other_variants(reader)
+    spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in variants]
     exclusive = exclusive_seconds(spans, _loading_events(reader, wanted))
     by_stage: dict[str, float] = {}
     for stage in (*model.STAGES, FROM_CACHE, ""):
@@ -83,7 +83,7 @@ def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[in
     return found
 
 
-def _other_ways(reader: SessionReader) -> set[int]:
+def _other_variants(reader: SessionReader) -> set[int]:
     return {row[0] for row in reader.query("SELECT id FROM compilation WHERE branch_of != ''")}
 
 

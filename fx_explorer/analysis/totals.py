@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.timing import compile_seconds
-from fx_explorer.analysis.variants.ways import among, in_use
+from fx_explorer.analysis.variants.lineage import among, in_use
 from fx_explorer.session import SessionReader
 
 
@@ -37,11 +37,11 @@ IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
 """A row of kernel that runs other graphs is none: theirs are rows of their own."""
 
 _ONCE = "branch_of = ''"
-"""A compilation counts once, however many ways were taken from its gates."""
+"""A compilation counts once, however many variants set out from its gates."""
 
 
 def totals(reader: SessionReader) -> Totals:
-    """Kernels are those of the ways in use."""
+    """Kernels are those of the variants in use."""
     used = in_use(reader)
     graphs = among(used.graphs if used else None, "id")
     kernels = among(used.kernels if used else None, "id")

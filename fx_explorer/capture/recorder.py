@@ -21,8 +21,8 @@ from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
-from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.stepped import Stepped, steering_of
+from fx_explorer.capture.stepping.stepped import Stepped, stepper_of
+from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
@@ -62,7 +62,7 @@ HOOKS: dict[str, tuple[str, str]] = {
 def recording(
     writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None
 ) -> Iterator[Recording]:
-    """Record every compilation in the block into ``writer``'s session. With ``gates`` it can be driven: see steering.py.
+    """Record every compilation in the block into ``writer``'s session. With ``gates`` the user can step: see stepper.py.
 
     torch's compile caches are off meanwhile, unless ``request.use_caches``: a cached graph is never lowered, so there would be
     nothing to see of it.
@@ -79,7 +79,7 @@ def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates:
     state = Recording(writer, request, notify)
     if gates:
         # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.
-        state.boundary = Stepped(Steering(state, gates, defers=request.pause == "dynamo" and not request.build))
+        state.boundary = Stepped(Stepper(state, gates, defers=request.pause == "dynamo" and not request.build))
     return state
 
 
@@ -97,9 +97,9 @@ def observing(state: Recording) -> Iterator[None]:
             stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
-        steering = steering_of(state)
-        if steering:
-            stack.enter_context(_steered(state, steering))
+        stepper = stepper_of(state)
+        if stepper:
+            stack.enter_context(_stepped(state, stepper))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
         stack.enter_context(registered(state))
@@ -107,11 +107,11 @@ def observing(state: Recording) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _steered(state: Recording, steering: Steering) -> Iterator[None]:
+def _stepped(state: Recording, stepper: Stepper) -> Iterator[None]:
     from fx_explorer.capture.aot.tracing import tracing_hooks
     from fx_explorer.capture.stepping.afterwards import deferred_until_reset
 
-    with tracing_hooks(state), steering.settings.in_force(), deferred_until_reset(steering):
+    with tracing_hooks(state), stepper.settings.in_force(), deferred_until_reset(stepper):
         yield
 
 

@@ -125,7 +125,7 @@ class _Records:
     def _end(self, name: str, content: dict[str, Any], _: object) -> None:
         self._metrics(name, content, None)
         recording = self._recording
-        if recording.boundary.is_outside:  # one more way of a frame that Dynamo is through with
+        if recording.boundary.is_outside:  # another variant, of a frame that Dynamo is through with
             self.spans.flush()
             return
         if name in recording.captured_ahead:  # such a record ends each part of it; how it went is told elsewhere

@@ -104,7 +104,9 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
     if reader.meta("outcome") is None:
         return "The capture has not ended, so its breaks are not all counted. Let it go on to the end, then try."
     if any(one.branch_of for one in reader.rows(model.Compilation)):
-        return "The session has other ways too, whose breaks count twice. Capture again, then try before taking another way."
+        return (
+            "The session has other variants, whose breaks count twice. Capture again, and try before you compile another one."
+        )
     file = target_file(request.target)
     if file and not file.is_file():
         return f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and try it where the file is."

@@ -67,7 +67,7 @@ from fx_explorer.model.rows.observation import (
     Symbol,
 )
 from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
-from fx_explorer.model.rows.steering import (
+from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
     GATES,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from fx_explorer.model.checked import checked
 from fx_explorer.model.gpu import Gpu
 from fx_explorer.model.rows.option import STANCE
-from fx_explorer.model.rows.steering import GATES, Changes, Gate, Pause
+from fx_explorer.model.rows.stepping import GATES, Changes, Gate, Pause
 from fx_explorer.model.stage import Direction, Stage
 
 TWICE_THE_BATCH = "twice the batch"
@@ -145,8 +145,8 @@ class Command:
     ``skip``: run this graph eagerly. ``abort``: give up what is being compiled; the worker stays usable. ``set``:
     ``changes.settings`` hold for what follows. ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply
     ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
-    new way; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as it
-    was compiled, and time it (Measurement). ``what_if``: when the program has run, ask the guards of every compilation about
+    new variant; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as
+    it was compiled, and time it (Measurement). ``what_if``: when the program has run, ask the guards of every compilation about
     the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``steps``: when the program has run, call
     the target once more and record what Dynamo's bytecode does (BytecodeRun). ``quit``: end the worker; the session is
     completed.
@@ -159,7 +159,7 @@ class Command:
     kind: CommandKind
     gate: Gate | None = None
     compilation: str = ""
-    """Name of a compilation or branch; empty: the one at the gate."""
+    """Name of a compilation or of another variant; empty: the one at the gate."""
     direction: Direction = ""
     """``again`` from ``partition`` or later: lower this direction only; empty: all."""
     region: str = ""

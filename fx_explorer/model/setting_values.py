@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 
-from fx_explorer.model.rows.steering import Setting
+from fx_explorer.model.rows.stepping import Setting
 from fx_explorer.model.setting_types import choices_of, fits, is_plain, is_same, members
 
 FEW = 8

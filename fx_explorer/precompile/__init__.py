@@ -1,4 +1,4 @@
-"""``Precompile``: drive torch.compile phase by phase, from Python.
+"""``Precompile``: run torch.compile phase by phase, from Python.
 
 >>> import torch
 >>> from fx_explorer.precompile import Precompile

@@ -28,8 +28,8 @@ from fx_explorer.analysis.regions.followed import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.variants.branches import Branch, branches
-from fx_explorer.analysis.variants.ways import first_ways
+from fx_explorer.analysis.variants.lineage import first_variants
+from fx_explorer.analysis.variants.other_variants import OtherVariant, other_variants
 from fx_explorer.report.bytecode_run import bytecode_run
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
@@ -51,8 +51,8 @@ def json_report(reader: SessionReader) -> Json:
             "target": _target(reader),
             "outcome": reader.meta("outcome"),
             "totals": _totals(reader),
-            "compilations": [_compilation(reader, row) for row in first_ways(reader)],
-            "branches": [_branch(reader, one) for one in branches(reader)],
+            "compilations": [_compilation(reader, row) for row in first_variants(reader)],
+            "branches": [_other_variant(reader, one) for one in other_variants(reader)],
             "interventions": [_intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [graph_break(one) for one in distinct_breaks(reader)],
             "measured_call": measured_call(call_time(reader)),
@@ -145,30 +145,30 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
     }
 
 
-def _measured(reader: SessionReader, way: model.Compilation) -> Json:
+def _measured(reader: SessionReader, variant: model.Compilation) -> Json:
     """By what was run; empty when nothing was measured."""
     return {
         what: {"median_s": row.median_s, "iqr_s": row.iqr_s, "runs": row.runs, "device": row.device}
-        for what, row in measured(reader, way).items()
+        for what, row in measured(reader, variant).items()
     }
 
 
-def _branch(reader: SessionReader, one: Branch) -> Json:
+def _other_variant(reader: SessionReader, one: OtherVariant) -> Json:
     """``kernels``: all that run when it does; ``graphs``: those that are its own."""
-    way = one.way
+    variant = one.variant
     return {
-        "id": way.name,
-        "of": way.branch_of,
-        "from": way.branch_from,
-        "changes": way.changes or {},
-        "status": way.status,
-        "error": way.error or None,
-        "in_use": way.in_use,
+        "id": variant.name,
+        "of": variant.branch_of,
+        "from": variant.branch_from,
+        "changes": variant.changes or {},
+        "status": variant.status,
+        "error": variant.error or None,
+        "in_use": variant.in_use,
         "seconds": round(one.seconds, 6),
-        "saved_s": round(way.saved_s, 6),
-        "measured": _measured(reader, way),
+        "saved_s": round(variant.saved_s, 6),
+        "measured": _measured(reader, variant),
         "kernels": list(one.kernels),
-        "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=way.id)],
+        "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=variant.id)],
     }
 
 

@@ -1,4 +1,4 @@
-"""``Stages``, the same engine that the app drives (capture/stepping/steering.py) as an object in the user's own process."""
+"""``Stages``, the same engine that the app steps with (capture/stepping/stepper.py), as an object in the user's own process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.stepping.afterwards import again, compile_kept
 from fx_explorer.capture.stepping.edits.custom_pass import load_pass
+from fx_explorer.capture.stepping.gate_commands import edit_all
 from fx_explorer.capture.stepping.gates import Milestones
-from fx_explorer.capture.stepping.orders import edit_all
-from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.stepped import steering_of
-from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.capture.stepping.stepped import stepper_of
+from fx_explorer.capture.stepping.stepper import Stepper
+from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     GATE_WORDS,
@@ -63,7 +63,7 @@ class StageError(FxExplorerError):
 
 
 class Stages:
-    """torch.compile on one model, stage by stage: look at each, change what follows, go back and take another way.
+    """torch.compile on one model, stage by stage: look at each, change what follows, go back and compile another variant.
 
     ``dynamo()`` runs the model on the inputs, and its backward unless ``train`` is false or nothing requires a gradient: the
     graphs run eagerly, nothing is built. ``aot()`` and ``inductor()`` compile the captured graphs. Each runs the stages before
@@ -90,7 +90,7 @@ class Stages:
     >>> [kernel.name for kernel in stages.inductor().kernels]
     ['cpp_fused_add_mul_relu_0']
     >>> other = stages.again("post_grad", settings={"inductor.cpp.simdlen": 0})
-    >>> other.ways[0].name
+    >>> other.variants[0].name
     '0/0~1'
     """
 
@@ -170,8 +170,8 @@ class Stages:
         Raises UsageError, with none of them set, for an option that does not exist or has another type.
         """
         self._still_open()
-        with self._steering.settings.in_force():
-            self._steering.settings.set(dict(settings), None)
+        with self._stepper.settings.in_force():
+            self._stepper.settings.set(dict(settings), None)
 
     def mark(
         self,
@@ -187,11 +187,11 @@ class Stages:
 
         ``nodes`` are names of Dynamo nodes, ``module`` is a path (``layers.0.mlp``), ``lines`` the first and last of ``file``.
         ``configs`` are ``torch._inductor.config`` entries for this region. Raises UsageError for what matches nothing, and once
-        the graphs have gone on: then ``again("dynamo", marks=…)`` marks them on another way.
+        the graphs have gone on: then ``again("dynamo", marks=…)`` marks them in another variant.
         """
         self._still_before("dynamo", "mark a region")
         mark = Mark(name, nodes, module, file, *lines, dict(configs or {}))
-        return edit_all(self._steering, Command("mark", changes=Changes(marks=(mark,))))
+        return edit_all(self._stepper, Command("mark", changes=Changes(marks=(mark,))))
 
     def apply_pass(self, path: str | Path, gate: Gate, direction: Direction = "") -> None:
         """Apply ``pass_(gm)`` of a Python file to each graph after ``gate``, when it gets there. See docs/stepping.md.
@@ -203,12 +203,12 @@ class Stages:
         changes = Changes(passes=(PassFile(gate, str(path), direction),))
         load_pass(path)
         if gate == "dynamo":
-            edit_all(self._steering, Command("pass", changes=changes))
+            edit_all(self._stepper, Command("pass", changes=changes))
             return
-        for kept in self._steering.kept.values():
-            kept.ways[0].changes = kept.ways[0].changes.plus(changes)
+        for kept in self._stepper.kept.values():
+            kept.variants[0].changes = kept.variants[0].changes.plus(changes)
 
-    # another way
+    # another variant
 
     def again(
         self,
@@ -221,10 +221,10 @@ class Stages:
         marks: tuple[Mark, ...] = (),
         passes: tuple[PassFile, ...] = (),
     ) -> StageView:
-        """Compile one compilation (default: the first) from ``gate`` on as another way, without repeating what comes before.
+        """Compile another variant of a compilation (default: the first) from ``gate`` on, without repeating what comes before.
 
-        ``direction`` and ``region`` lower only that again. Returns what Inductor made of it; ``view.ways[0].saved_s`` are the
-        seconds not spent again. Raises UsageError for what cannot be done, with nothing changed, and StageError.
+        ``direction`` and ``region`` lower only that again. Returns what Inductor made of it; ``view.variants[0].saved_s`` are
+        the seconds not spent again. Raises UsageError for what cannot be done, with nothing changed, and StageError.
         """
         _check_gate(gate)
         self.dynamo()
@@ -233,31 +233,31 @@ class Stages:
         changes = Changes(dict(settings or {}), marks, passes)
         command = Command("again", gate, compilation, direction, region, changes)
         with observing(self._recording):
-            way = again(self._steering, command)
-        return self._checked(self._view("inductor", way.row))
+            variant = again(self._stepper, command)
+        return self._checked(self._view("inductor", variant.row))
 
     def compare(self, left: str, right: str) -> list[Figure]:
-        """Two ways side by side: kernels, operations, memory, time."""
+        """Two variants side by side: kernels, operations, memory, time."""
         return figures(self._reader, self._row(left), self._row(right))
 
     # what there is
 
-    def view(self, stage: StageName, way: str = "") -> StageView:
-        """Any stage again, of all compilations or of one way (``0/0~1``)."""
-        return self._view(stage, self._row(way)) if way else self._view(stage)
+    def view(self, stage: StageName, variant: str = "") -> StageView:
+        """Any stage again, of all compilations or of one variant (``0/0~1``)."""
+        return self._view(stage, self._row(variant)) if variant else self._view(stage)
 
     def overview(self) -> str:
         """What happened, in plain words: the first screen of the app."""
         return overview_text(self._reader)
 
-    def graph_module(self, stage: Gate, direction: Direction = "", way: str = "") -> torch.fx.GraphModule:
+    def graph_module(self, stage: Gate, direction: Direction = "", variant: str = "") -> torch.fx.GraphModule:
         """The live graph of a stage, a copy: after ``dynamo``, ``pre_grad``, ``joint``, ``partition`` or ``post_grad``.
 
-        Its tensors and parameters are the model's own. Raises UsageError when the way has not come to it.
+        Its tensors and parameters are the model's own. Raises UsageError when the variant has not come to that gate.
         """
         _check_gate(stage)
-        kept = self._steering.kept_of(way)
-        chosen = kept.way(way) or kept.ways[0]
+        kept = self._stepper.kept_of(variant)
+        chosen = kept.variant(variant) or kept.variants[0]
         found = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
         if found is None:
             raise UsageError(f"[{chosen.row.name}] has no {direction} graph of {GATE_WORDS[stage]}".replace("  ", " ") + ".")
@@ -281,10 +281,10 @@ class Stages:
     # how
 
     @property
-    def _steering(self) -> Steering:
-        steering = steering_of(self._recording)
-        assert steering is not None
-        return steering
+    def _stepper(self) -> Stepper:
+        stepper = stepper_of(self._recording)
+        assert stepper is not None
+        return stepper
 
     def _still_open(self) -> None:
         if self._is_closed:
@@ -294,7 +294,7 @@ class Stages:
         self._still_open()
         self._gates.until = until
         with observing(self._recording):
-            compile_kept(self._steering)
+            compile_kept(self._stepper)
         self._done = stage
 
     def _still_before(self, gate: Gate, what: str) -> None:
@@ -305,10 +305,10 @@ class Stages:
         last = _LAST_GATE[self._done]
         is_past = last is None or (self._done != "dynamo" and GATES.index(gate) <= GATES.index(last))
         if is_past:
-            raise UsageError(f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} on another way.')
+            raise UsageError(f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} in another variant.')
 
-    def _view(self, stage: StageName, *ways: Compilation) -> StageView:
-        return StageView(self._reader, stage, ways or tuple(self._reader.rows(Compilation, branch_of="")))
+    def _view(self, stage: StageName, *variants: Compilation) -> StageView:
+        return StageView(self._reader, stage, variants or tuple(self._reader.rows(Compilation, branch_of="")))
 
     def _row(self, name: str) -> Compilation:
         found = self._reader.rows(Compilation, name=name)
@@ -318,7 +318,7 @@ class Stages:
         return found[0]
 
     def _checked(self, view: StageView) -> StageView:
-        current = [self._row(way.name) for way in view.ways]
+        current = [self._row(variant.name) for variant in view.variants]
         problems = [f"[{row.name}] failed: {row.error}" for row in current if row.status == "failed"]
         view = StageView(self._reader, view.stage, tuple(current))
         if problems:
@@ -366,10 +366,10 @@ def _temporary_session(owner: Stages) -> Path:
     return Path(directory) / "session.fxs"
 
 
-def _graph_at(way: Way, key: Key) -> torch.fx.GraphModule | None:
+def _graph_at(variant: Variant, key: Key) -> torch.fx.GraphModule | None:
     gate, direction = key
     if gate == "partition":
-        parts = way.kept.get(("partition", ""))
+        parts = variant.kept.get(("partition", ""))
         return None if parts is None else parts[0 if direction != "backward" else 1]
-    found = way.kept.get(key if gate == "post_grad" else (gate, ""))
+    found = variant.kept.get(key if gate == "post_grad" else (gate, ""))
     return found[0] if isinstance(found, tuple) else found

@@ -11,7 +11,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.guards.kinds import guards_of
 from fx_explorer.analysis.nodes import node_words
-from fx_explorer.analysis.variants.ways import documents_of_way, kernels_of_way, saving_way
+from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant, saving_variant
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -37,8 +37,8 @@ class Shown:
         return self.document.title
 
     @property
-    def way(self) -> str:
-        """Name of the compilation, or of the other way, that made it: ``0/0``, ``0/0~1``."""
+    def variant(self) -> str:
+        """Name of the compilation, or of the other variant, that made it: ``0/0``, ``0/0~1``."""
         return self.document.owner
 
     @property
@@ -63,19 +63,19 @@ class Shown:
 
 @dataclass(frozen=True)
 class StageView:
-    """One stage of every compilation, or of one way; ``print`` it for a table of contents."""
+    """One stage of every compilation, or of one variant; ``print`` it for a table of contents."""
 
     reader: SessionReader
     stage: StageName
-    ways: tuple[model.Compilation, ...]
+    variants: tuple[model.Compilation, ...]
 
     @property
     def shown(self) -> list[Shown]:
-        """Graphs and texts in the order of the stages, those a way shares with the one it set out from included."""
+        """Graphs and texts in the order of the stages, those a variant shares with the one it set out from included."""
         return [
             Shown(self.reader, document)
-            for way in self.ways
-            for document in documents_of_way(self.reader, way)
+            for variant in self.variants
+            for document in documents_of_variant(self.reader, variant)
             if document.stage in _SHOWN[self.stage]
         ]
 
@@ -95,31 +95,35 @@ class StageView:
 
     @property
     def guards(self) -> list[model.Guard]:
-        return [guard for way in self.ways for guard in guards_of(self.reader, way.id)]
+        return [guard for variant in self.variants for guard in guards_of(self.reader, variant.id)]
 
     @property
     def saved_tensors(self) -> list[model.SavedTensor]:
         """What the forward keeps for the backward."""
-        saving = [saving_way(self.reader, way).id for way in self.ways]
-        return [row for way in saving for row in self.reader.rows(model.SavedTensor, compilation=way)]
+        saving = [saving_variant(self.reader, variant).id for variant in self.variants]
+        return [row for variant in saving for row in self.reader.rows(model.SavedTensor, compilation=variant)]
 
     @property
     def kernels(self) -> list[model.Kernel]:
-        return [kernel for way in self.ways for kernel in kernels_of_way(self.reader, way)]
+        return [kernel for variant in self.variants for kernel in kernels_of_variant(self.reader, variant)]
 
     @property
     def missing(self) -> dict[str, str]:
-        """Compilation or way → why it has nothing of this stage."""
-        made = {one.way for one in self.shown}
-        return {way.name: self._why_missing(way) for way in self.ways if way.name not in made and not way.branch_of}
+        """Compilation or variant → why it has nothing of this stage."""
+        made = {one.variant for one in self.shown}
+        return {
+            variant.name: self._why_missing(variant)
+            for variant in self.variants
+            if variant.name not in made and not variant.branch_of
+        }
 
-    def _why_missing(self, way: model.Compilation) -> str:
-        reasons = way.missing_stages or {}
+    def _why_missing(self, variant: model.Compilation) -> str:
+        reasons = variant.missing_stages or {}
         stages = reversed(_SHOWN[self.stage]) if self.stage != "dynamo" else iter(reasons)
-        return way.error or next((reasons[stage] for stage in stages if stage in reasons), "it made none")
+        return variant.error or next((reasons[stage] for stage in stages if stage in reasons), "it made none")
 
     def __str__(self) -> str:
-        lines = [f"[{one.way}] {one.title:<32} {_size(one.document)}" for one in self.shown]
+        lines = [f"[{one.variant}] {one.title:<32} {_size(one.document)}" for one in self.shown]
         lines += [f"[{name}] nothing: {reason}" for name, reason in self.missing.items()]
         if self.stage == "dynamo":
             lines += _breaks_in_words(self.graph_breaks)

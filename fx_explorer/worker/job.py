@@ -62,7 +62,7 @@ class Program(Protocol):
         """Raises whatever the user's code raises."""
 
     def offer_again(self) -> None:
-        """It has run: what may be asked about it, while its graphs are driven, is known now."""
+        """It has run: what may be asked about it, while its graphs are stepped through, is known now."""
 
     def leave(self) -> None:
         """Everything has been captured."""

@@ -32,8 +32,8 @@ class Recorded:
         self.recording: Recording | None = None
         """None until torch is there."""
         self._ended: Callable[[], Outcome] = lambda: Outcome("finished")
-        self._finish_steering: Callable[[], None] = lambda: None
-        """Lets the client drive what is left to compile, once the program has ended."""
+        self._finish_stepping: Callable[[], None] = lambda: None
+        """Lets the client step through what is left to compile, once the program has ended."""
 
     def begin(self) -> None:
         """Record whatever is compiled from now on. Torch is imported, and nothing compiled yet."""
@@ -50,7 +50,7 @@ class Recorded:
             from fx_explorer.capture.recorder import recording
             from fx_explorer.capture.stepping.afterwards import finish
             from fx_explorer.capture.stepping.gates import Gates
-            from fx_explorer.capture.stepping.stepped import steering_of
+            from fx_explorer.capture.stepping.stepped import stepper_of
             from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
@@ -66,10 +66,10 @@ class Recorded:
         state.with_pythons_own = self._progress.pristine.in_place
         state.replaced_in_words = self._progress.pristine.in_words
         self.recording = state
-        steering = steering_of(state)
-        if gates and steering:
+        stepper = stepper_of(state)
+        if gates and stepper:
             channel.give = gates.put
-            self._finish_steering = functools.partial(finish, steering, self._at_hand)
+            self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
         with state.noting("the options of the compiler"):
             add_catalogue(writer, options, only=None if gates else CONSOLE)
 
@@ -78,7 +78,7 @@ class Recorded:
         self._until.close()
 
     def finish(self, ended: Callable[[], Outcome]) -> None:
-        """The program has ended: what was recorded is run once more where its steps are wanted, and driven to its end.
+        """The program has ended: what was recorded is run once more where its steps are wanted, and stepped through to its end.
 
         ``ended``: how, as it is to be told once all is captured.
         """
@@ -86,7 +86,7 @@ class Recorded:
         if self.recording and self._progress.request.record_bytecode:
             self._record_steps(self.recording)
         self._progress.say("the program has ended; its graphs are about to be compiled")
-        self._finish_steering()
+        self._finish_stepping()
 
     def why_nothing_compiled(self, ended: Outcome) -> str:
         """What kept it from that, as far as anything is known."""

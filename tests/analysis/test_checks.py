@@ -122,13 +122,13 @@ def test_a_failure_without_a_line_of_its_own_leads_to_what_was_compiled_or_else_
     assert judge(written(lambda _: None), "expect-graphs", 1).in_words == "0 graphs, 1 expected (--expect-graphs 1)"
 
 
-def test_another_way_tried_from_a_gate_is_no_compilation_more(written: Written) -> None:
-    def two_ways(writer: SessionWriter) -> None:
+def test_another_variant_tried_from_a_gate_is_no_compilation_more(written: Written) -> None:
+    def two_variants(writer: SessionWriter) -> None:
         write_troubled(writer)
-        way = model.Compilation(0, "0/0~1", 0, 0, "forward", "/p/m.py", 1, status="failed", branch_of="0/0", in_use=False)
-        writer.add(way)
+        variant = model.Compilation(0, "0/0~1", 0, 0, "forward", "/p/m.py", 1, status="failed", branch_of="0/0", in_use=False)
+        writer.add(variant)
 
-    assert judge(written(two_ways), "no-skipped-frames", 1).is_met
+    assert judge(written(two_variants), "no-skipped-frames", 1).is_met
 
 
 @pytest.mark.parametrize(

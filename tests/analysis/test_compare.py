@@ -1,4 +1,4 @@
-"""Two graphs, two texts, two ways of a compilation: what differs. The expected answers can be read off what is written here."""
+"""Two graphs, two texts, two variants of a compilation: what differs. The expected answers can be read off what is written."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +11,8 @@ from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
 from fx_explorer.analysis.kernels.counts import kernel_uses, kernels_by_direction
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.variants.branches import branches
-from fx_explorer.analysis.variants.ways import documents_of_way, kernels_of_way
+from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
+from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
@@ -51,37 +51,37 @@ def test_texts_of_ten_thousand_lines_differ_in_one() -> None:
 
 @pytest.fixture
 def branched(tmp_path: Path) -> SessionReader:
-    """A training step whose backward alone was lowered a second time, with two kernels, and whose second way is in use."""
+    """A training step whose backward alone was lowered a second time, with two kernels, and whose second variant is in use."""
     path = tmp_path / "branched.fxs"
     write_training_step(path)
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
         writer.update(replace(first, in_use=False))
         changes = model.Changes({"inductor.max_fusion_size": 1}, passes=(model.PassFile("post_grad", "/p/fold.py"),))
-        branch = replace(
+        row = replace(
             first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", changes=changes.to_json(), duration_s=0.5,
             saved_s=1.25,
         )  # fmt: skip
-        way = writer.add(branch)
+        variant = writer.add(row)
         nodes = [node("mm", "aten.mm.default"), node("gelu_backward", "aten.gelu_backward.default")]
-        graph = writer.add_graph(model.Graph(0, way, "post_grad", "backward", call_count=2), nodes, [])
+        graph = writer.add_graph(model.Graph(0, variant, "post_grad", "backward", call_count=2), nodes, [])
         text = writer.text("call()\n")
-        code = writer.add(model.Artifact(0, way, "output_code", "output_code", "backward", "", "python", text, 1))
+        code = writer.add(model.Artifact(0, variant, "output_code", "output_code", "backward", "", "python", text, 1))
         for i in range(2):
-            writer.add(model.Kernel(0, way, "backward", i, f"small_{i}", "cpp", 0, code))
-        writer.add(model.Intervention(0, way, "post_grad", "backward", "pass", "pass_ of fold.py", after=graph.id))
+            writer.add(model.Kernel(0, variant, "backward", i, f"small_{i}", "cpp", 0, code))
+        writer.add(model.Intervention(0, variant, "post_grad", "backward", "pass", "pass_ of fold.py", after=graph.id))
     return SessionReader(path)
 
 
-def test_a_way_shares_what_was_there_at_its_gate_and_the_direction_it_left(branched: SessionReader) -> None:
-    first, way = branched.rows(model.Compilation)
-    theirs = {(d.kind, d.id) for d in documents_of_way(branched, first)}
-    shown = documents_of_way(branched, way)
+def test_a_variant_shares_what_was_there_at_its_gate_and_the_direction_it_left(branched: SessionReader) -> None:
+    first, variant = branched.rows(model.Compilation)
+    theirs = {(d.kind, d.id) for d in documents_of_variant(branched, first)}
+    shown = documents_of_variant(branched, variant)
     own = [(d.stage, d.direction) for d in shown if (d.kind, d.id) not in theirs]
     assert own == [("post_grad", "backward"), ("output_code", "backward")]
-    replaced = [d for d in documents_of_way(branched, first) if (d.kind, d.id) not in {(s.kind, s.id) for s in shown}]
+    replaced = [d for d in documents_of_variant(branched, first) if (d.kind, d.id) not in {(s.kind, s.id) for s in shown}]
     assert [(d.stage, d.direction) for d in replaced] == [("post_grad", "backward")]
-    assert [k.name for k in kernels_of_way(branched, way)] == [
+    assert [k.name for k in kernels_of_variant(branched, variant)] == [
         "extern_kernels.addmm",
         "kernel",
         "extern_kernels.addmm",
@@ -90,7 +90,7 @@ def test_a_way_shares_what_was_there_at_its_gate_and_the_direction_it_left(branc
     ]
 
 
-def test_a_compilation_counts_once_with_the_kernels_of_the_way_in_use(branched: SessionReader) -> None:
+def test_a_compilation_counts_once_with_the_kernels_of_the_variant_in_use(branched: SessionReader) -> None:
     counted = totals(branched)
     assert (counted.compilations, counted.graphs, counted.kernels, counted.compile_s) == (1, 1, 5, 2.0)
     assert len(kernel_uses(branched)) == 5
@@ -101,47 +101,47 @@ def test_a_compilation_counts_once_with_the_kernels_of_the_way_in_use(branched: 
 
 
 def test_a_branch_says_what_made_it_differ_and_what_it_saved(branched: SessionReader) -> None:
-    (branch,) = branches(branched)
-    assert branch.changes == ("inductor.max_fusion_size = 1", "pass_ of fold.py after the post-grad passes")
-    assert (branch.first, branch.gate_in_words, branch.seconds) == ("0/0", "the partition", 0.5)
-    assert branch.graphs == ("Backward · post-grad",)
+    (other,) = other_variants(branched)
+    assert other.changes == ("inductor.max_fusion_size = 1", "pass_ of fold.py after the post-grad passes")
+    assert (other.first, other.gate_in_words, other.seconds) == ("0/0", "the partition", 0.5)
+    assert other.graphs == ("Backward · post-grad",)
     told = [fact.text for fact in overview(branched) if fact.topic == "graphs"]
-    assert any("1 other way" in text and "1.25 s" in text for text in told), told
+    assert any("1 other variant" in text and "1.25 s" in text for text in told), told
     assert any("changed by hand" in text and "pass_ of fold.py" in text for text in told), told
 
 
 def test_the_report_has_branches_apart_from_compilations(branched: SessionReader) -> None:
     report = json_report(branched)
     assert [one["id"] for one in report["compilations"]] == ["0/0"]  # type: ignore[attr-defined]
-    (branch,) = report["branches"]  # type: ignore[misc]
-    assert branch["of"] == "0/0"
-    assert branch["from"] == "partition"
-    assert branch["changes"]["settings"] == {"inductor.max_fusion_size": 1}
-    assert branch["saved_s"] == 1.25
-    assert [graph["stage"] for graph in branch["graphs"]] == ["post_grad"]
+    (other,) = report["branches"]  # type: ignore[misc]
+    assert other["of"] == "0/0"
+    assert other["from"] == "partition"
+    assert other["changes"]["settings"] == {"inductor.max_fusion_size": 1}
+    assert other["saved_s"] == 1.25
+    assert [graph["stage"] for graph in other["graphs"]] == ["post_grad"]
     (intervention,) = report["interventions"]  # type: ignore[misc]
     assert intervention["compilation"] == "0/0~1"
     assert intervention["gate"] == "post_grad"
     assert (intervention["nodes_before"], intervention["nodes_after"]) == (None, 2)
 
 
-def test_two_ways_are_compared_in_figures_and_documents(branched: SessionReader) -> None:
-    first, way = branched.rows(model.Compilation)
-    told = {figure.what: (figure.left, figure.right) for figure in figures(branched, first, way)}
+def test_two_variants_are_compared_in_figures_and_documents(branched: SessionReader) -> None:
+    first, variant = branched.rows(model.Compilation)
+    told = {figure.what: (figure.left, figure.right) for figure in figures(branched, first, variant)}
     assert told["kernels"] == ("3", "5")
     assert told["  C++"] == ("1", "3")
     assert told["kernels only here"] == ("none", "small_0 and small_1")
     assert told["kept for the backward"] == ("128 B", "128 B")
     assert told["compiling took"][0].startswith("2.0")
-    pairs = {(pair.title, pair.is_shared) for pair in document_pairs(branched, first, way)}
+    pairs = {(pair.title, pair.is_shared) for pair in document_pairs(branched, first, variant)}
     assert ("Dynamo graph", True) in pairs
     assert ("Backward · post-grad", False) in pairs
-    (pair,) = [pair for pair in document_pairs(branched, first, way) if pair.title == "Output code · backward"]
+    (pair,) = [pair for pair in document_pairs(branched, first, variant) if pair.title == "Output code · backward"]
     assert pair.left is None
     assert [(row.sign, row.after) for row in pair_diff(branched, pair)] == [("+", "call()")]
 
 
-def test_what_an_eager_way_runs_is_counted_as_dynamo_traced_it(tmp_path: Path) -> None:
+def test_what_an_eager_variant_runs_is_counted_as_dynamo_traced_it(tmp_path: Path) -> None:
     path = tmp_path / "eager.fxs"
     write_training_step(path)
     with SessionReader(path) as reader, SessionWriter(path) as writer:
@@ -153,11 +153,11 @@ def test_what_an_eager_way_runs_is_counted_as_dynamo_traced_it(tmp_path: Path) -
     assert told["kernels"] == ("3", "0")
 
 
-def test_time_that_a_way_did_not_spend_is_spared_before_its_gate_and_none_after_it(branched: SessionReader) -> None:
+def test_time_that_a_variant_did_not_spend_is_spared_before_its_gate_and_none_after_it(branched: SessionReader) -> None:
     with SessionWriter(branched.path) as writer:
         writer.add(model.Span(0, 1, "joint", "joint", 10.0, 1.0, 0))
         writer.add(model.Span(0, 1, "post_grad", "post_grad", 11.0, 1.0, 0))
-    first, way = branched.rows(model.Compilation)
-    told = {figure.what.strip(): figure.right for figure in figures(branched, first, way)}
+    first, variant = branched.rows(model.Compilation)
+    told = {figure.what.strip(): figure.right for figure in figures(branched, first, variant)}
     assert told["tracing forward and backward (AOTAutograd)"] == "not repeated"
     assert told["passes on the final graphs"] == "none"

@@ -87,12 +87,12 @@ def test_what_cannot_be_an_edit_is_said_and_the_rest_is_one(captured: Captured, 
     assert edit.remarks[1] == 'Region "x" is not in the diff: no node of it has a line in a source.'
 
 
-def test_marks_are_read_from_ways_from_what_was_recorded_and_from_what_waits(tmp_path: Path) -> None:
+def test_marks_are_read_from_variants_from_what_was_recorded_and_from_what_waits(tmp_path: Path) -> None:
     path = tmp_path / "s.fxs"
-    mark = Mark("of a way", module="up")
+    mark = Mark("of a variant", module="up")
     with SessionWriter(path) as writer:
-        way = model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, changes=model.Changes(marks=(mark,)).to_json())
-        owner = writer.add(way)
+        variant = model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, changes=model.Changes(marks=(mark,)).to_json())
+        owner = writer.add(variant)
         region: dict[str, object] = {"compile_with_inductor": {"inductor_region": "at a gate"}}
         plain = model.Node(0, 0, 0, "gelu", "call_function", "gelu", "x")
         before = writer.add_graph(model.Graph(0, owner, "dynamo", ""), [plain], [])

@@ -58,12 +58,12 @@ def test_a_nested_graph_stands_below_the_one_that_holds_it(written: Written) -> 
     assert [(e.depth, e.title) for e in outline(written(write))][1:] == [(1, "Dynamo graph"), (2, "Dynamo graph · cond_true_0")]
 
 
-def test_another_way_stands_right_below_its_compilation_and_says_what_differs(written: Written) -> None:
+def test_another_variant_stands_right_below_its_compilation_and_says_what_differs(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         first = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 3, status="ok", in_use=False))
         writer.add_graph(model.Graph(0, first, "dynamo", ""), [], [])
         changes = model.Changes({"inductor.max_fusion_size": 8}).to_json()
-        way = model.Compilation(
+        variant = model.Compilation(
             0,
             "0/0~1",
             0,
@@ -77,12 +77,12 @@ def test_another_way_stands_right_below_its_compilation_and_says_what_differs(wr
             changes=changes,
             saved_s=2.0,
         )
-        writer.add(way)
+        writer.add(variant)
 
-    heading, way, own = outline(written(write))
+    heading, variant, own = outline(written(write))
     assert (heading.title, own.title) == ("[0/0] f", "Dynamo graph")
-    assert (way.depth, way.title) == (1, "↳ way 1: inductor.max_fusion_size = 8 · from Dynamo")
-    assert way.detail == "[0/0~1] · saved 2.00 s · the program uses it"
+    assert (variant.depth, variant.title) == (1, "↳ variant 1: inductor.max_fusion_size = 8 · from Dynamo")
+    assert variant.detail == "[0/0~1] · saved 2.00 s · the program uses it"
 
 
 def test_an_empty_session_has_an_empty_outline(written: Written) -> None:

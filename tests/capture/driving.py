@@ -15,7 +15,7 @@ from torch import nn
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.stepping.afterwards import finish
 from fx_explorer.capture.stepping.gates import Gates, Left
-from fx_explorer.capture.stepping.stepped import steering_of
+from fx_explorer.capture.stepping.stepped import stepper_of
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -42,7 +42,7 @@ class Broken(Net):
 
 @dataclass
 class Driven:
-    """What came of a driven capture."""
+    """What came of a capture that was stepped through."""
 
     reader: SessionReader
     notices: list[Notice] = field(default_factory=list)
@@ -51,12 +51,12 @@ class Driven:
     error: BaseException | None = None
     """What the program ended with, if it did not go through."""
 
-    def way(self, name: str) -> Compilation:
+    def variant(self, name: str) -> Compilation:
         return self.reader.rows(Compilation, name=name)[0]
 
     def codes(self, name: str = "0/0") -> dict[str, str]:
         """Direction → output code without its number and comments."""
-        rows = self.reader.rows(Artifact, compilation=self.way(name).id, kind="output_code")
+        rows = self.reader.rows(Artifact, compilation=self.variant(name).id, kind="output_code")
         return {row.direction: re.sub(r"#.*", "", self.reader.text(row.text)) for row in rows}
 
     def said(self, kind: str) -> list[str]:
@@ -125,9 +125,9 @@ def drive(
                 result.output.sum().backward()
             except (Left, Exception) as error:  # noqa: BLE001 - the worker goes on to its end, as here
                 result.error = error
-            steering = steering_of(state)
-            assert steering is not None
-            finish(steering, lambda: None)
+            stepper = stepper_of(state)
+            assert stepper is not None
+            finish(stepper, lambda: None)
     torch._dynamo.reset()
     result.reader = SessionReader(path)
     return result

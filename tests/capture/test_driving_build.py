@@ -55,7 +55,7 @@ def test_each_gate_pauses_also_in_the_backward_and_nothing_changes(straight: Dri
     assert len(gradients(stepped)) == 2
 
 
-def test_a_way_taken_when_the_program_has_ended_has_its_backward(straight: Driven) -> None:
+def test_a_variant_compiled_when_the_program_has_ended_has_its_backward(straight: Driven) -> None:
     assert straight.codes("0/0~1") == straight.codes()
     assert set(straight.codes()) == {"forward", "backward"}
 
@@ -63,19 +63,19 @@ def test_a_way_taken_when_the_program_has_ended_has_its_backward(straight: Drive
 def test_aborted_in_the_backward_the_rest_stays_at_hand(straight: Driven, tmp_path: Path) -> None:
     result = driven(tmp_path, *LAZY, Command("abort"), Command("again", gate="joint"), Command("go"), pause="step")
     assert gradients(result) == []
-    assert (result.way("0/0").status, result.way("0/0").error) == ("left", "the user aborted the backward")
+    assert (result.variant("0/0").status, result.variant("0/0").error) == ("left", "the user aborted the backward")
     assert result.codes("0/0~1") == straight.codes()
 
 
 @pytest.mark.parametrize("kind", ["skip", "again"])
-def test_a_backward_that_runs_cannot_be_left_for_another_way(straight: Driven, tmp_path: Path, kind: str) -> None:
+def test_a_backward_that_runs_cannot_be_left_for_another_variant(straight: Driven, tmp_path: Path, kind: str) -> None:
     result = driven(tmp_path, *LAZY, Command(kind, gate="partition"), Command("go"), pause="step")  # type: ignore[arg-type]
     assert "its forward has run" in result.said("refused")[0]
     assert result.codes() == straight.codes()
     assert len(gradients(result)) == 2
 
 
-def test_the_settings_of_a_way_hold_in_its_backward(straight: Driven, tmp_path: Path) -> None:
+def test_the_settings_of_a_variant_hold_in_its_backward(straight: Driven, tmp_path: Path) -> None:
     scalar = Command("again", gate="dynamo", changes=Changes({"inductor.cpp.simdlen": 0}))
     result = driven(tmp_path, scalar, Command("go"), pause="step")
     for code in straight.codes().values():

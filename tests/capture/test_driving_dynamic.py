@@ -18,18 +18,18 @@ ANEW = Command("again", gate="dynamo", changes=DYNAMIC)
 
 
 def symbols(driven: Driven, name: str = "0/0") -> set[str]:
-    return {row.source for row in driven.reader.rows(Symbol, compilation=driven.way(name).id)}
+    return {row.source for row in driven.reader.rows(Symbol, compilation=driven.variant(name).id)}
 
 
 def guards(driven: Driven, name: str = "0/0") -> set[str]:
     """What is asked of sizes."""
-    rows = driven.reader.rows(Guard, compilation=driven.way(name).id)
+    rows = driven.reader.rows(Guard, compilation=driven.variant(name).id)
     return {part for row in rows if row.kind == "SHAPE_ENV" for part in row.code.split(" and ")}
 
 
 @pytest.fixture(scope="module")
 def asked_for(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """Dynamic from the beginning, and nobody drives."""
+    """Dynamic from the beginning, and nobody steps."""
     return drive(tmp_path_factory.mktemp("dynamic") / "s.fxs", dynamic=True)
 
 
@@ -40,9 +40,9 @@ def test_other_dynamic_shapes_at_a_gate_have_dynamo_begin_anew(asked_for: Driven
     assert driven.codes() == asked_for.codes() != {}
     assert symbols(driven) == symbols(asked_for) >= {"L['x'].size()[0]"}
     assert guards(driven) == guards(asked_for) >= {"2 <= L['x'].size()[0]"}
-    assert (driven.way("0/0").status, driven.way("0/0").in_use) == ("ok", True)
-    assert driven.way("0/0_0").status == "restarted"
-    assert "the user had it captured" in driven.way("0/0_0").error
+    assert (driven.variant("0/0").status, driven.variant("0/0").in_use) == ("ok", True)
+    assert driven.variant("0/0_0").status == "restarted"
+    assert "the user had it captured" in driven.variant("0/0_0").error
 
 
 def test_torchs_settings_are_afterwards_as_they_were(tmp_path: Path) -> None:
@@ -51,18 +51,18 @@ def test_torchs_settings_are_afterwards_as_they_were(tmp_path: Path) -> None:
     assert before == (torch._dynamo.config.assume_static_by_default, torch._dynamo.config.automatic_dynamic_shapes)
 
 
-def test_ways_of_what_was_captured_before_keep_its_name(tmp_path: Path) -> None:
+def test_variants_of_what_was_captured_before_keep_its_name(tmp_path: Path) -> None:
     again = Command("again", gate="dynamo")
     driven = drive(tmp_path / "s.fxs", [again, ANEW, again, Command("go")], pause="step", model=lambda: nn.Linear(16, 3))
-    ways = {row.name: (row.branch_of, row.status) for row in driven.reader.rows(Compilation) if row.branch_of}
-    assert ways == {"0/0_0~1": ("0/0_0", "left"), "0/0~1": ("0/0", "ok")}
+    variants = {row.name: (row.branch_of, row.status) for row in driven.reader.rows(Compilation) if row.branch_of}
+    assert variants == {"0/0_0~1": ("0/0_0", "left"), "0/0~1": ("0/0", "ok")}
 
 
 def test_what_was_changed_holds_when_dynamo_begins_anew_by_itself(asked_for: Driven, tmp_path: Path) -> None:
     """For dynamic shapes it does so with this model: its floats turn out to be constants."""
     changed = Command("again", gate="dynamo", changes=Changes({"inductor.cpp.simdlen": 0}))
     driven = drive(tmp_path / "s.fxs", [changed, Command("go")], pause="step", dynamic=True)
-    assert driven.way("0/0_0~1").status == "restarted"
+    assert driven.variant("0/0_0~1").status == "restarted"
     assert "at::vec::" in asked_for.codes()["forward"]
     assert "at::vec::" not in driven.codes()["forward"]
 
@@ -82,7 +82,7 @@ def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, kind: CommandK
     driven = drive(tmp_path / "s.fxs", [Command(kind, gate="dynamo", changes=DYNAMIC)], pause=pause)
     assert "capture again with --dynamic" in driven.said("refused")[0]
     assert [row.name for row in driven.reader.rows(Compilation)] == ["0/0"]
-    assert driven.way("0/0").status == "ok"
+    assert driven.variant("0/0").status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, kind: CommandK
 def test_what_does_not_go_with_a_new_graph_is_refused_at_the_gate(tmp_path: Path, command: Command) -> None:
     driven = drive(tmp_path / "s.fxs", [*STEPS[:3], command, Command("go")], pause="step")
     assert "ynamo" in driven.said("refused")[0]
-    assert driven.way("0/0").status == "ok"
+    assert driven.variant("0/0").status == "ok"
 
 
 def marked_dynamic() -> tuple[torch.Tensor, ...]:

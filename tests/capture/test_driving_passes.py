@@ -1,6 +1,6 @@
 """A pass of the user's at each gate: it shows in the code, both graphs are kept, links still lead to the source.
 
-It is applied once, however often another way is taken."""
+It is applied once, however many variants are compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from fx_explorer.analysis.documents import Place, documents, lines_of
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.analysis.variants.ways import documents_of_way
+from fx_explorer.analysis.variants.lineage import documents_of_variant
 from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
 from tests.capture.driving import STEPS, Driven, Given, drive
 
@@ -53,11 +53,11 @@ def driven(folder: Path, *commands: Given, **how: object) -> Driven:
 
 
 def edits(driven: Driven, name: str) -> list[tuple[Gate | None, Direction]]:
-    return [(row.gate, row.direction) for row in driven.reader.rows(Intervention, compilation=driven.way(name).id)]
+    return [(row.gate, row.direction) for row in driven.reader.rows(Intervention, compilation=driven.variant(name).id)]
 
 
 @pytest.mark.parametrize("gate", SWAPS)
-def test_a_pass_shows_in_the_code_and_stays_in_every_way_from_there(gate: Gate, tmp_path: Path) -> None:
+def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(gate: Gate, tmp_path: Path) -> None:
     """From before the gate it is applied again, from later on it is in what was kept: the code is the same."""
     first = Command("again", gate="dynamo", changes=Changes(passes=(swap(tmp_path, gate),)))
     more = [Command("again", gate=start, compilation="0/0~1") for start in GATES]
@@ -76,7 +76,7 @@ def test_a_pass_shows_in_the_code_and_stays_in_every_way_from_there(gate: Gate, 
 
 def test_links_still_lead_from_the_kernel_to_the_source(tmp_path: Path) -> None:
     result = driven(tmp_path, Command("again", gate="post_grad", changes=Changes(passes=(swap(tmp_path, "post_grad"),))))
-    shown = documents_of_way(result.reader, result.way("0/0~1"))
+    shown = documents_of_variant(result.reader, result.variant("0/0~1"))
     (kernel,) = [one for one in shown if one.stage == "kernel" and one.direction == "forward"]
     (source,) = [one for one in documents(result.reader) if one.kind == "source" and one.title == Path(__file__).name]
     line = next(i for i, text in enumerate(lines_of(result.reader, kernel)) if ".atan()" in text)
@@ -92,7 +92,7 @@ def test_before_and_after_a_pass_are_kept(tmp_path: Path) -> None:
     assert "torch.ops.aten.sinh" in result.reader.text(edit.text)
 
 
-def test_a_pass_applied_at_a_gate_belongs_to_the_way(tmp_path: Path) -> None:
+def test_a_pass_applied_at_a_gate_belongs_to_the_variant(tmp_path: Path) -> None:
     here = Command("pass", changes=Changes(passes=(swap(tmp_path, "joint"),)))
     result = driven(tmp_path, *STEPS[:2], here, Command("again", gate="pre_grad"), Command("go"), pause="step")
     assert edits(result, "0/0") == edits(result, "0/0~1") == [("joint", "")]
@@ -111,7 +111,7 @@ def test_a_file_that_is_given_again_takes_the_place_of_what_it_did(tmp_path: Pat
     assert edits(result, "0/0~2") == [("joint", "")]
 
 
-def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_way_does_without_it(tmp_path: Path) -> None:
+def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_variant_does_without_it(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def pass_(gm):\n    gm.nothing\n")
     again = Command("again", gate="dynamo", changes=Changes(passes=(PassFile("joint", str(bad)),)))
@@ -119,17 +119,17 @@ def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_way_does_with
     result = driven(tmp_path, again, Command("go"), good, Command("go"), pause="step")
     assert any("bad.py:2: AttributeError" in text for text in result.said("note"))
     assert result.paused_at() == [("dynamo", ""), ("dynamo", ""), ("joint", ""), (None, "")]
-    assert (result.way("0/0~1").status, result.error) == ("ok", None)
+    assert (result.variant("0/0~1").status, result.error) == ("ok", None)
     assert ".sinh()" in result.codes("0/0~1")["forward"]
 
 
-def test_a_pass_that_fails_when_the_program_has_ended_fails_its_way_alone(tmp_path: Path) -> None:
+def test_a_pass_that_fails_when_the_program_has_ended_fails_its_variant_alone(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def pass_(gm):\n    gm.nothing\n")
     again = Command("again", gate="dynamo", changes=Changes(passes=(PassFile("joint", str(bad)),)))
     result = driven(tmp_path, again, Command("again", gate="joint"))
     assert "bad.py:2: AttributeError" in result.said("refused")[0]
-    assert [result.way(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["ok", "failed", "ok"]
+    assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["ok", "failed", "ok"]
 
 
 REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_pass_that_cannot_be_applied_on_another_way_is_refused_before_it_begins(tmp_path: Path, case: str) -> None:
+def test_a_pass_that_cannot_be_applied_for_another_variant_is_refused_before_it_begins(tmp_path: Path, case: str) -> None:
     start, gate, source, complaint = REFUSED[case]
     file = tmp_path / "bad.py"
     if source:

@@ -66,7 +66,7 @@ def restore(file: Path) -> Callable[[], object]:
     return lambda: file.write_text(SOURCE)
 
 
-def test_another_way_is_refused_when_a_file_that_was_read_has_changed_and_taken_when_it_is_put_back(file: Path) -> None:
+def test_another_variant_is_refused_when_a_file_that_was_read_has_changed_and_compiled_when_it_is_put_back(file: Path) -> None:
     result = driven(file, after(edit(file), AGAIN), after(restore(file), AGAIN))
     (said,) = result.said("refused")
     assert said.startswith(f"{file} has changed, first in line 5; ")
@@ -86,7 +86,7 @@ def test_at_a_gate_the_compile_goes_on_with_what_was_captured(file: Path) -> Non
     result = driven(file, after(edit(file), AGAIN), Command("go"), pause="step")
     assert "has changed" in result.said("refused")[0]
     assert result.paused_at() == [("dynamo", ""), (None, "")]
-    assert result.way("0/0").status == "ok"
+    assert result.variant("0/0").status == "ok"
 
 
 def test_a_deferred_compile_waits_until_the_file_is_put_back(file: Path) -> None:

@@ -40,22 +40,24 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
 
 
 @pytest.mark.parametrize(("gate", "steps"), AT)
-def test_aborted_at_any_gate_the_same_way_can_be_taken_again(straight: Driven, tmp_path: Path, gate: Gate, steps: int) -> None:
+def test_aborted_at_any_gate_the_same_variant_can_be_compiled_again(
+    straight: Driven, tmp_path: Path, gate: Gate, steps: int
+) -> None:
     again = Command("again", gate=gate)
     result = driven(tmp_path, *STEPS[:steps], Command("abort"), again, Command("go"), pause="step")
     assert result.paused_at()[steps][0] == gate
-    assert (result.way("0/0").status, result.way("0/0").error) == ("left", "the user aborted here")
-    assert result.way("0/0~1").status == "ok"
-    graphs = {row.stage for row in result.reader.rows(Graph, compilation=result.way("0/0").id)}
+    assert (result.variant("0/0").status, result.variant("0/0").error) == ("left", "the user aborted here")
+    assert result.variant("0/0~1").status == "ok"
+    graphs = {row.stage for row in result.reader.rows(Graph, compilation=result.variant("0/0").id)}
     assert graphs >= {"dynamo"}
     assert result.codes("0/0~1") == straight.codes()
 
 
 @pytest.mark.parametrize("kind", ["abort", "skip"])
-def test_a_way_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(tmp_path: Path, kind: Any) -> None:
+def test_a_variant_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(tmp_path: Path, kind: Any) -> None:
     again = Command("again", gate="dynamo")
     result = driven(tmp_path, Command("abort"), again, Command("step"), Command(kind), again, Command("go"), pause="step")
-    assert [result.way(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["left", "left", "ok"]
+    assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["left", "left", "ok"]
     assert result.paused_at()[-1] == (None, "")
 
 
@@ -98,14 +100,14 @@ def test_what_cannot_be_done_at_a_gate_is_refused_and_the_gate_stays(tmp_path: P
 def test_what_makes_no_sense_when_the_program_has_ended_is_refused(tmp_path: Path, kind: Any) -> None:
     result = driven(tmp_path, Command(kind), Command("again", gate="joint"))
     assert len(result.said("refused")) == 1
-    assert result.way("0/0~1").status == "ok"
+    assert result.variant("0/0~1").status == "ok"
 
 
 def test_a_pass_needs_a_graph(tmp_path: Path) -> None:
     late = Command("pass", changes=Changes(passes=(PassFile("post_fusion", "a.py"),)))
     result = driven(tmp_path, Command("run_to", gate="post_fusion"), late, Command("go"), pause="step")
     assert "no FX graph" in result.said("refused")[0]
-    assert result.way("0/0").status == "ok"
+    assert result.variant("0/0").status == "ok"
 
 
 # compilers that misbehave
@@ -141,7 +143,7 @@ def backends() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["fx_raising", "fx_nonsense", "fx_mutilating"])
 @pytest.mark.parametrize("when", ["at the start", "at a gate", "later", "at the end"])
-def test_a_compiler_that_misbehaves_is_told_and_another_way_works(
+def test_a_compiler_that_misbehaves_is_told_and_another_variant_works(
     straight: Driven, tmp_path: Path, backends: None, name: str, when: str
 ) -> None:
     bad, good = ({"compile.backend": backend} for backend in (name, "inductor"))
@@ -164,7 +166,7 @@ def test_a_compiler_that_misbehaves_is_told_and_another_way_works(
     assert result.codes(last.name) == straight.codes()
 
 
-def test_another_way_at_the_first_pause_is_in_use_and_the_other_graphs_follow(tmp_path: Path) -> None:
+def test_another_variant_at_the_first_pause_is_in_use_and_the_other_graphs_follow(tmp_path: Path) -> None:
     changes = Changes({"inductor.max_fusion_size": 1})
     again = Command("again", gate="dynamo", compilation="1/0", changes=changes)
     driven = drive(tmp_path / "s.fxs", [again], pause="dynamo", model=Broken)

@@ -1,4 +1,4 @@
-"""Measuring how long ways run. Nothing is timed here: what is built is counted at torch's own builder of C++ kernels."""
+"""Measuring how long variants run. Nothing is timed here: what is built is counted at torch's own builder of C++ kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from torch._inductor.async_compile import AsyncCompile
 
 from fx_explorer.analysis.comparing.compare import figures
-from fx_explorer.analysis.variants.ways import kernels_of_way
+from fx_explorer.analysis.variants.lineage import kernels_of_variant
 from fx_explorer.capture.stepping import measuring
 from fx_explorer.model import Artifact, Changes, Command, Gate, Measurement, PassFile
 from fx_explorer.report.json_report import json_report
@@ -48,9 +48,9 @@ class Watched:
         self.results: list[object] = []
         monkeypatch.setattr(measuring, "_timed", self._timed)
 
-    def _timed(self, way: Any, what: Any, run: Callable[[], object], device: str) -> Measurement:
+    def _timed(self, variant: Any, what: Any, run: Callable[[], object], device: str) -> Measurement:
         self.results.append(run())
-        return Measurement(0, way.row.id, what, 1e-3, 1e-5, 1, device)
+        return Measurement(0, variant.row.id, what, 1e-3, 1e-5, 1, device)
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def plain(source: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"//.*|kernel\w*", "", source)).strip()
 
 
-def sources_of(driven: Driven, way: str) -> list[str]:
-    kernels = [kernel for kernel in kernels_of_way(driven.reader, driven.way(way)) if kernel.language == "cpp"]
+def sources_of(driven: Driven, variant: str) -> list[str]:
+    kernels = [kernel for kernel in kernels_of_variant(driven.reader, driven.variant(variant)) if kernel.language == "cpp"]
     texts = {kernel.artifact: driven.reader.get(Artifact, kernel.artifact).text for kernel in kernels}
     return sorted(plain(driven.reader.text(text)) for text in texts.values())
 
@@ -86,7 +86,7 @@ def counts(reader: SessionReader) -> dict[str, int]:
     return {table: reader.count(row_type) for row_type, table in TABLES.items() if row_type is not Measurement}
 
 
-def test_a_built_way_computes_what_eager_computes_and_harms_nothing(tmp_path: Path, watched: Watched) -> None:
+def test_a_built_variant_computes_what_eager_computes_and_harms_nothing(tmp_path: Path, watched: Watched) -> None:
     """The one test that builds. The program itself has run once, so the statistics of the norm were updated once."""
     driven = drive(tmp_path / "s.fxs", [measure(), EAGER, measure("0/0~1")], model=Normed)
     assert driven.said("refused") == []
@@ -103,10 +103,10 @@ def test_a_built_way_computes_what_eager_computes_and_harms_nothing(tmp_path: Pa
     torch.testing.assert_close(*gradients)
 
 
-def test_what_is_built_is_the_code_of_the_way_in_its_parts(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+def test_what_is_built_is_the_code_of_the_variant_in_its_parts(tmp_path: Path, watched: Watched, built: list[str]) -> None:
     """Also where a region, or a direction, was lowered with other settings than the rest."""
     regional = Changes(settings={"compile.backend": "regional_inductor"})
-    ways = [
+    variants = [
         Command("again", gate="partition", direction="backward", changes=SCALAR),
         Command("again", gate="dynamo", changes=regional),
         Command("again", gate="partition", compilation="0/0~2", region="up", changes=SCALAR),
@@ -130,7 +130,7 @@ def test_what_is_built_is_the_code_of_the_way_in_its_parts(tmp_path: Path, watch
         return take
 
     each = [step for name in names for step in (cleared(name), taken(name))]
-    driven = drive(tmp_path / "s.fxs", [*ways, *each], model=Regions)
+    driven = drive(tmp_path / "s.fxs", [*variants, *each], model=Regions)
     assert {name: sorted(set(sources_of(driven, name))) for name in names} == found
     assert len({tuple(sources) for sources in found.values()}) == len(names)
 
@@ -142,14 +142,14 @@ def test_nothing_of_it_is_recorded_but_the_times(tmp_path: Path, watched: Watche
     assert measured.codes() == without.codes() == measured.codes("0/0~2")
     assert built
     kinds = [(row.compilation, row.what, row.device) for row in measured.reader.rows(Measurement)]
-    first, eager = measured.way("0/0").id, measured.way("0/0~1").id
+    first, eager = measured.variant("0/0").id, measured.variant("0/0~1").id
     both = ("forward", "forward+backward")
-    assert kinds == [(way, what, "cpu") for way in (first, eager) for what in both]
+    assert kinds == [(variant, what, "cpu") for variant in (first, eager) for what in both]
 
 
 def test_inspecting_goes_on_after_it(tmp_path: Path, watched: Watched, built: list[str]) -> None:
     driven = drive(tmp_path / "s.fxs", [measure(), lambda: built.clear() or Command("again", gate="dynamo")])
-    assert driven.way("0/0~1").status == "ok"
+    assert driven.variant("0/0~1").status == "ok"
     assert built == []
 
 
@@ -165,7 +165,7 @@ def test_a_median_is_found_without_timing_for_long(tmp_path: Path, monkeypatch: 
 
 def test_the_comparison_and_the_report_say_what_was_measured(tmp_path: Path, watched: Watched, built: list[str]) -> None:
     driven = drive(tmp_path / "s.fxs", [EAGER, measure("0/0~1")])
-    compared = figures(driven.reader, driven.way("0/0"), driven.way("0/0~1"))
+    compared = figures(driven.reader, driven.variant("0/0"), driven.variant("0/0~1"))
     shown = {figure.what: (figure.left, figure.right) for figure in compared if figure.what.startswith("running")}
     took = ("not measured", "1 ms ± 5 µs")
     assert shown == {"running took, forward": took, "running took, with backward": took}
@@ -184,12 +184,12 @@ def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
     driven = drive(tmp_path / "s.fxs", [measure(), Command("again", gate="partition")])
     assert driven.said("refused") == ["[0/0] could not be measured: RuntimeError: no memory left"]
     (failure,) = failures(driven.reader)
-    assert (failure.where, failure.compilation) == ("measuring", driven.way("0/0").id)
+    assert (failure.where, failure.compilation) == ("measuring", driven.variant("0/0").id)
     assert "no memory left" in driven.reader.text(failure.text)
     assert driven.codes("0/0~1") == driven.codes()
 
 
-def test_a_way_that_was_left_cannot_be_measured(tmp_path: Path) -> None:
+def test_a_variant_that_was_left_cannot_be_measured(tmp_path: Path) -> None:
     driven = drive(tmp_path / "s.fxs", [*STEPS[:4], Command("again", gate="dynamo"), Command("go"), measure()], pause="step")
     assert "[0/0] was not compiled to its end" in driven.said("refused")[0]
 
@@ -201,7 +201,7 @@ def test_while_something_is_compiled_nothing_is_measured(tmp_path: Path) -> None
     assert "once the program has ended" in deferred.said("refused")[0]
 
 
-def test_a_way_is_not_measured_with_options_that_were_set_after_it(tmp_path: Path) -> None:
+def test_a_variant_is_not_measured_with_options_that_were_set_after_it(tmp_path: Path) -> None:
     later = Command("set", changes=Changes(settings={"inductor.max_fusion_size": 3}))
     driven = drive(tmp_path / "s.fxs", [later, measure()])
     assert "inductor.max_fusion_size was set after [0/0]" in driven.said("refused")[0]
@@ -211,12 +211,12 @@ def test_a_way_is_not_measured_with_options_that_were_set_after_it(tmp_path: Pat
 def test_each_graph_of_a_broken_program_is_measured_by_its_name(tmp_path: Path, watched: Watched, built: list[str]) -> None:
     driven = drive(tmp_path / "s.fxs", [measure("0/0"), measure("1/0"), measure("9/9")], model=Broken)
     owners = {row.compilation for row in driven.reader.rows(Measurement)}
-    assert owners == {driven.way("0/0").id, driven.way("1/0").id}
+    assert owners == {driven.variant("0/0").id, driven.variant("1/0").id}
     assert "9/9" in driven.said("refused")[-1]
 
 
 @pytest.mark.parametrize("gate", ["dynamo", "post_grad"])
-def test_a_pass_of_the_way_is_in_what_is_measured(tmp_path: Path, watched: Watched, built: list[str], gate: Gate) -> None:
+def test_a_pass_of_the_variant_is_in_what_is_measured(tmp_path: Path, watched: Watched, built: list[str], gate: Gate) -> None:
     """With the backend eager where the pass is one of Dynamo's graph: nothing but that graph is run."""
     file = tmp_path / "cosine.py"
     file.write_text(

@@ -12,8 +12,8 @@ from torch.fx.traceback import annotate
 
 from fx_explorer.analysis.comparing.compare import figures
 from fx_explorer.analysis.regions.followed import lowerings
-from fx_explorer.analysis.variants.branches import branches
-from fx_explorer.analysis.variants.ways import documents_of_way, kernels_of_way
+from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
+from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering
 from fx_explorer.report.json_report import json_report
 from tests.capture.driving import STEPS, Driven, drive
@@ -47,16 +47,16 @@ def regional(path: Path, *commands: Command, **options: object) -> Driven:
     return drive(path, commands, model=Regions, backend="regional_inductor", **options)  # type: ignore[arg-type]
 
 
-def lowered(driven: Driven, way: str, *, reused: bool = False) -> set[tuple[str, str]]:
-    """(region, direction) of what was lowered on this way, or was given again."""
-    rows = driven.reader.rows(RegionLowering, compilation=driven.way(way).id)
+def lowered(driven: Driven, variant: str, *, reused: bool = False) -> set[tuple[str, str]]:
+    """(region, direction) of what was lowered for this variant, or was given again."""
+    rows = driven.reader.rows(RegionLowering, compilation=driven.variant(variant).id)
     return {(row.name, row.direction) for row in rows if row.subgraph and row.is_reused == reused}
 
 
-def codes(driven: Driven, way: str) -> dict[tuple[str, str], str]:
-    """(direction, subgraph) → code of its kernels, all that run on this way."""
+def codes(driven: Driven, variant: str) -> dict[tuple[str, str], str]:
+    """(direction, subgraph) → code of its kernels, all that this variant runs."""
     found: dict[tuple[str, str], str] = {}
-    for kernel in kernels_of_way(driven.reader, driven.way(way)):
+    for kernel in kernels_of_variant(driven.reader, driven.variant(variant)):
         code = kernel_code(driven, kernel)
         found[kernel.direction, kernel.subgraph] = found.get((kernel.direction, kernel.subgraph), "") + code
     return found
@@ -107,11 +107,11 @@ def test_torch_lowers_no_more_graphs_than_the_region_has(tmp_path: Path, lowerin
     pieces = len(subgraphs(first, "up"))
     assert 0 < pieces < at_first
     assert len(lowerings_begun) - at_first == at_first + pieces
-    assert again.way("0/0~1").status == "ok"
+    assert again.variant("0/0~1").status == "ok"
 
 
-def test_its_code_is_that_of_a_whole_way_with_the_same_settings_and_the_others_keep_theirs(driven: Driven) -> None:
-    first, only, whole = (codes(driven, way) for way in ("0/0", "0/0~1", "0/0~2"))
+def test_its_code_is_that_of_a_whole_variant_with_the_same_settings_and_the_others_keep_theirs(driven: Driven) -> None:
+    first, only, whole = (codes(driven, variant) for variant in ("0/0", "0/0~1", "0/0~2"))
     up, down = subgraphs(driven, "up"), subgraphs(driven, "down")
     assert {key: only[key] for key in up} == {key: whole[key] for key in up}
     assert {key: only[key] for key in down} == {key: first[key] for key in down}
@@ -121,17 +121,17 @@ def test_its_code_is_that_of_a_whole_way_with_the_same_settings_and_the_others_k
 def test_one_direction_of_a_region_leaves_the_other_direction_whole(driven: Driven) -> None:
     assert lowered(driven, "0/0~3") == {("down", "backward")}
     assert lowered(driven, "0/0~3", reused=True) == {("up", "backward")}
-    forward = {kernel.id for kernel in driven.reader.rows(Kernel, compilation=driven.way("0/0").id, direction="forward")}
-    assert forward <= {kernel.id for kernel in kernels_of_way(driven.reader, driven.way("0/0~3"))}
+    forward = {kernel.id for kernel in driven.reader.rows(Kernel, compilation=driven.variant("0/0").id, direction="forward")}
+    assert forward <= {kernel.id for kernel in kernels_of_variant(driven.reader, driven.variant("0/0~3"))}
 
 
-def test_a_way_from_such_a_way_takes_over_what_that_made(driven: Driven) -> None:
+def test_a_variant_from_such_a_variant_takes_over_what_that_made(driven: Driven) -> None:
     settings_of_both = codes(driven, "0/0~4")
     assert settings_of_both == codes(driven, "0/0~2"), "down is lowered with the settings of 0/0~1, up was"
 
 
-def test_documents_of_reused_regions_belong_to_the_way_too(driven: Driven) -> None:
-    first, only = (documents_of_way(driven.reader, driven.way(way)) for way in ("0/0", "0/0~1"))
+def test_documents_of_reused_regions_belong_to_the_variant_too(driven: Driven) -> None:
+    first, only = (documents_of_variant(driven.reader, driven.variant(variant)) for variant in ("0/0", "0/0~1"))
     assert sorted(document.title for document in only) == sorted(document.title for document in first)
     shared = {document.title for document in set(first) & set(only) if document.stage in ("post_grad", "output_code")}
     down = {subgraph for _, subgraph in subgraphs(driven, "down")}
@@ -141,28 +141,28 @@ def test_documents_of_reused_regions_belong_to_the_way_too(driven: Driven) -> No
 
 def test_what_was_not_repeated_is_counted(driven: Driven) -> None:
     """Not the graph's own tracing, nor the regions given again."""
-    only, whole = driven.way("0/0~1"), driven.way("0/0~2")
-    spared = [row for row in driven.reader.rows(RegionLowering, compilation=driven.way("0/0").id) if row.name == "down"]
+    only, whole = driven.variant("0/0~1"), driven.variant("0/0~2")
+    spared = [row for row in driven.reader.rows(RegionLowering, compilation=driven.variant("0/0").id) if row.name == "down"]
     assert only.saved_s - whole.saved_s == pytest.approx(sum(row.duration_s for row in spared), rel=0.5)
-    for way in (only, driven.way("0/0~3")):
-        assert whole.saved_s < way.saved_s < driven.way("0/0").duration_s
+    for variant in (only, driven.variant("0/0~3")):
+        assert whole.saved_s < variant.saved_s < driven.variant("0/0").duration_s
 
 
 def test_reports_say_what_was_reused_and_with_which_kernels(driven: Driven) -> None:
-    by_way = {(one.compilation, one.row.direction, one.row.subgraph): one for one in lowerings(driven.reader)}
-    for (way, direction, subgraph), one in by_way.items():
-        if way == "0/0~1" and one.row.is_reused:
-            assert one.kernels == by_way["0/0", direction, subgraph].kernels != ()
+    by_variant = {(one.compilation, one.row.direction, one.row.subgraph): one for one in lowerings(driven.reader)}
+    for (variant, direction, subgraph), one in by_variant.items():
+        if variant == "0/0~1" and one.row.is_reused:
+            assert one.kernels == by_variant["0/0", direction, subgraph].kernels != ()
     report = json_report(driven.reader)
     (down,) = [region for region in report["regions"] if region["name"] == "down"]  # type: ignore[attr-defined]
     assert {one["reused"] for one in down["lowerings"] if one["compilation"] == "0/0~1"} == {True}
-    assert branches(driven.reader)[0].changes == ('only region "up"', "inductor.cpp.simdlen = 1")
+    assert other_variants(driven.reader)[0].changes == ('only region "up"', "inductor.cpp.simdlen = 1")
 
 
 def test_what_runs_eagerly_is_the_same_whichever_region_was_lowered_again(driven: Driven) -> None:
-    first = driven.way("0/0")
+    first = driven.variant("0/0")
     for name in ("0/0~1", "0/0~3"):
-        compared = figures(driven.reader, first, driven.way(name))
+        compared = figures(driven.reader, first, driven.variant(name))
         (eager,) = [figure for figure in compared if figure.what == "operations run eagerly"]
         assert eager.left == eager.right != "0"
 
@@ -171,8 +171,8 @@ def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:
     """At the backward's partition the forward is compiled, and nothing of the backward is there to be given again."""
     to_backward = [Command("run_to", gate="partition"), Command("run_to", gate="partition")]
     at_gate = regional(tmp_path / "s.fxs", STEPS[0], *to_backward, alone("up"), pause="step")
-    way = at_gate.way("0/0~1")
-    assert (way.status, way.in_use) == ("ok", True)
+    variant = at_gate.variant("0/0~1")
+    assert (variant.status, variant.in_use) == ("ok", True)
     assert lowered(at_gate, "0/0~1", reused=True) == {("down", "forward")}
     assert lowered(at_gate, "0/0~1") == {("up", "forward"), ("up", "backward"), ("down", "backward")}
 
@@ -200,11 +200,11 @@ def test_a_region_that_a_pass_changed_is_not_given_again(tmp_path: Path) -> None
 def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(tmp_path: Path, command: Command, complaint: str) -> None:
     asked = regional(tmp_path / "s.fxs", command, alone("up"))
     assert complaint in asked.said("refused")[0]
-    assert [way.name for way in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], "only the second one was taken"
+    assert [variant.name for variant in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], "only the second one was taken"
 
 
 def test_without_regional_inductor_the_answer_says_how_to_get_regions(tmp_path: Path) -> None:
     asked = drive(tmp_path / "s.fxs", [*STEPS[:5], alone("up"), Command("go")], pause="step", model=Regions)
     assert "regional_inductor has compiled no named region of [0/0]" in asked.said("refused")[0]
-    assert asked.way("0/0").status == "ok"
+    assert asked.variant("0/0").status == "ok"
     assert asked.reader.count(Compilation) == 1

@@ -1,4 +1,4 @@
-"""Time spent waiting for the user is no time of the compiler's, and what another way took is not the first one's."""
+"""Time spent waiting for the user is no time of the compiler's, and what another variant took is not the first one's."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def test_a_minute_at_a_gate_is_not_in_the_times(tmp_path: Path) -> None:
         assert reader.rows(Compilation)[0].duration_s == 4.0
 
 
-def outermost(driven: Driven, way: str) -> list[str]:
-    return [span.name for span in driven.reader.rows(Span, compilation=driven.way(way).id) if span.depth == 0]
+def outermost(driven: Driven, variant: str) -> list[str]:
+    return [span.name for span in driven.reader.rows(Span, compilation=driven.variant(variant).id) if span.depth == 0]
 
 
-def test_another_way_at_the_end_adds_nothing_to_the_time_of_the_first(tmp_path: Path) -> None:
+def test_another_variant_at_the_end_adds_nothing_to_the_time_of_the_first(tmp_path: Path) -> None:
     alone = drive(tmp_path / "alone.fxs")
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo"), Command("again", gate="joint")])
     assert outermost(driven, "0/0") == outermost(alone, "0/0")
     assert outermost(driven, "0/0~1") == outermost(driven, "0/0~2") == ["backend_compile"]
 
 
-def test_what_dynamo_took_is_not_lost_when_another_way_is_taken_within_its_frame(tmp_path: Path) -> None:
+def test_what_dynamo_took_is_not_lost_when_another_variant_is_compiled_within_its_frame(tmp_path: Path) -> None:
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo")], pause="dynamo", build=True)
-    assert driven.way("0/0~1").in_use
+    assert driven.variant("0/0~1").in_use
     assert outermost(driven, "0/0") == ["dynamo"]
     assert stage_times(driven.reader).by_stage["dynamo"] > 0
 
 
-def test_measuring_a_way_adds_nothing_to_the_times(tmp_path: Path) -> None:
+def test_measuring_a_variant_adds_nothing_to_the_times(tmp_path: Path) -> None:
     alone = drive(tmp_path / "alone.fxs")
     driven = drive(tmp_path / "s.fxs", [Command("measure", compilation="0/0")])
     assert outermost(driven, "0/0") == outermost(alone, "0/0")

@@ -128,16 +128,16 @@ def test_a_word_that_is_no_number_is_a_message(fix: FixCommand, captured_program
     assert "Traceback" not in ended.stderr
 
 
-def test_a_session_with_other_ways_is_not_what_a_trial_is_held_against(
+def test_a_session_with_other_variants_is_not_what_a_trial_is_held_against(
     fix: FixCommand, captured_program: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    session = tmp_path / "ways.fxs"
+    session = tmp_path / "variants.fxs"
     session.write_bytes(captured_program[1].read_bytes())
     with SessionWriter(session) as writer:
         writer.add(Compilation(0, "0/0~1", 0, 0, "f", "", 1, branch_of="0/0", branch_from="dynamo"))
     ended = fix(session, "--try")
     assert ended.returncode == 2
-    assert "The session has other ways too" in ended.stderr
+    assert "The session has other variants" in ended.stderr
 
 
 def test_an_option_of_the_compiler_can_be_given_to_a_capture(

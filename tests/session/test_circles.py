@@ -19,8 +19,8 @@ from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.regions.followed import lowerings
 from fx_explorer.analysis.step_record import StepRecord
-from fx_explorer.analysis.variants.branches import branches
-from fx_explorer.analysis.variants.ways import documents_of_way, is_through, kernels_of_way, saving_way
+from fx_explorer.analysis.variants.lineage import documents_of_variant, is_through, kernels_of_variant, saving_variant
+from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.report.graph_breaks import called
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step
@@ -62,22 +62,22 @@ def test_a_function_with_3000_rests_is_a_tree() -> None:
     assert json.dumps(called(root)).count("torch_dynamo_resume_in_f_at_") == 3000
 
 
-WAY = "UPDATE compilation SET branch_of=name, branch_from='post_grad'"
+VARIANT = "UPDATE compilation SET branch_of=name, branch_from='post_grad'"
 
 
-def test_ways_that_set_out_from_themselves_are_first_ways(path: Path) -> None:
-    with changed(path, WAY) as reader:
-        (way,) = reader.rows(model.Compilation)
-        assert [one.title for one in outline(reader) if one.depth == 0 and one.is_way] == [
-            "↳ way 0/0: from the post-grad passes"
+def test_variants_that_set_out_from_themselves_are_first_variants(path: Path) -> None:
+    with changed(path, VARIANT) as reader:
+        (variant,) = reader.rows(model.Compilation)
+        assert [one.title for one in outline(reader) if one.depth == 0 and one.is_variant] == [
+            "↳ variant 0/0: from the post-grad passes"
         ]
-        assert documents_of_way(reader, way)
-        assert len(kernels_of_way(reader, way)) == 3
-        assert saving_way(reader, way) == way
+        assert documents_of_variant(reader, variant)
+        assert len(kernels_of_variant(reader, variant)) == 3
+        assert saving_variant(reader, variant) == variant
 
 
-def test_a_chain_of_1200_ways_is_gone_through(path: Path) -> None:
-    """More than Python calls functions within one another: each way set out from the one before."""
+def test_a_chain_of_1200_variants_is_gone_through(path: Path) -> None:
+    """More than Python calls functions within one another: each variant set out from the one before."""
     with SessionReader(path) as reader:
         names = [name for _, name, *_ in reader.query("PRAGMA table_info(compilation)")]
     new = {
@@ -92,18 +92,18 @@ def test_a_chain_of_1200_ways_is_gone_through(path: Path) -> None:
         *_, last = reader.rows(model.Compilation)
         first = reader.get(model.Compilation, 1)
         assert last.name == "0/0~1200"
-        shared = {document for document in documents_of_way(reader, first) if is_through("post_grad", document.stage)}
-        assert {document.id for document in documents_of_way(reader, last)} >= {document.id for document in shared}
-        assert kernels_of_way(reader, last) == []
-        assert saving_way(reader, last) == first
-        assert [branch.way.name for branch in branches(reader)][-1] == last.name
-        assert len([one for one in outline(reader) if one.is_way]) == 1200
+        shared = {document for document in documents_of_variant(reader, first) if is_through("post_grad", document.stage)}
+        assert {document.id for document in documents_of_variant(reader, last)} >= {document.id for document in shared}
+        assert kernels_of_variant(reader, last) == []
+        assert saving_variant(reader, last) == first
+        assert [other.variant.name for other in other_variants(reader)][-1] == last.name
+        assert len([one for one in outline(reader) if one.is_variant]) == 1200
 
 
-def test_a_region_given_from_the_same_way_comes_to_an_end(path: Path) -> None:
+def test_a_region_given_from_the_same_variant_comes_to_an_end(path: Path) -> None:
     columns = "id, compilation, direction, name, subgraph, nodes, is_reused, duration_s, reason"
     row = f"INSERT INTO region_lowering ({columns}) VALUES (1, 1, 'forward', '', 'none', 1, 1, 0.0, '')"
-    with changed(path, WAY, row) as reader:
+    with changed(path, VARIANT, row) as reader:
         assert [one.kernels for one in lowerings(reader)] == [()]
 
 

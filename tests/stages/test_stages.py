@@ -159,23 +159,23 @@ def test_a_wrong_option_is_refused_and_nothing_is_lost(settings: dict[str, objec
         stages.set(settings)
     with pytest.raises(UsageError, match=next(iter(settings))):
         stages.again("dynamo", settings=settings)
-    assert len(stages.inductor().ways) == 1
+    assert len(stages.inductor().variants) == 1
 
 
-def test_another_way_repeats_nothing_before_its_gate_and_can_be_compared() -> None:
+def test_another_variant_repeats_nothing_before_its_gate_and_can_be_compared() -> None:
     stages = stages_of(Net())
     first = stages.inductor()
     other = stages.again("post_grad", settings={"inductor.max_fusion_size": 1})
-    (way,) = other.ways
-    assert (way.name, way.branch_of, way.branch_from) == ("0/0~1", "0/0", "post_grad")
-    assert way.saved_s > 0
-    assert [graph.way for graph in other.graphs] == ["0/0", "0/0"]
+    (variant,) = other.variants
+    assert (variant.name, variant.branch_of, variant.branch_from) == ("0/0~1", "0/0", "post_grad")
+    assert variant.saved_s > 0
+    assert [graph.variant for graph in other.graphs] == ["0/0", "0/0"]
     assert code(other) != code(first)
     kernels = next(figure for figure in stages.compare("0/0", "0/0~1") if figure.what == "kernels")
     assert (int(kernels.left), int(kernels.right)) == (len(first.kernels), len(other.kernels))
 
 
-def test_another_way_can_set_out_before_inductor_was_run() -> None:
+def test_another_variant_can_set_out_before_inductor_was_run() -> None:
     stages = stages_of(Net())
     stages.aot()
     other = stages.again("joint")
@@ -206,7 +206,7 @@ def test_a_pass_is_applied_once_and_changes_the_code(tmp_path: Path, gate: Gate,
         assert reader.get(Graph, edit.before).stage == reader.get(Graph, edit.after).stage
 
 
-def test_what_comes_too_late_is_refused_with_the_other_way(tmp_path: Path) -> None:
+def test_what_comes_too_late_is_refused_with_the_other_variant(tmp_path: Path) -> None:
     (tmp_path / "edit.py").write_text(NEGATED)
     stages = stages_of(Net())
     stages.aot()
@@ -215,7 +215,7 @@ def test_what_comes_too_late_is_refused_with_the_other_way(tmp_path: Path) -> No
             stages.apply_pass(tmp_path / "edit.py", gate)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r'again\("dynamo"'):
         stages.mark("head", module="down")
-    assert stages.again("dynamo", marks=(Mark("head", module="down"),)).ways[0].branch_from == "dynamo"
+    assert stages.again("dynamo", marks=(Mark("head", module="down"),)).variants[0].branch_from == "dynamo"
 
 
 def test_a_gate_that_does_not_exist_is_refused_with_those_that_do() -> None:
@@ -255,7 +255,7 @@ def test_a_stage_that_fails_says_so_and_keeps_the_rest(tmp_path: Path) -> None:
     stages.apply_pass(tmp_path / "bad.py", "joint")
     with pytest.raises(StageError, match=r"bad\.py:2") as raised:
         stages.inductor()
-    assert raised.value.view.ways[0].status == "failed"
+    assert raised.value.view.variants[0].status == "failed"
     assert stages.dynamo().graphs
 
 
@@ -316,7 +316,7 @@ def test_a_model_is_taken_through_the_stages_twice() -> None:
     model = Net()
     first, second = stages_of(model), stages_of(model)
     assert code(first.inductor()) == code(second.inductor())
-    assert [way.name for way in second.inductor().ways] == ["0/0"]
+    assert [variant.name for variant in second.inductor().variants] == ["0/0"]
 
 
 def test_what_was_compiled_before_goes_on_working() -> None:

@@ -1,4 +1,4 @@
-"""Two ways side by side, driven by keys. What is expected can be read off ``branched`` below and tests/sessions.py."""
+"""Two variants side by side, by keys. What is expected can be read off ``branched`` below and tests/sessions.py."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,12 @@ def branched(path: Path) -> None:
     write_training_step(path)
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
-        way = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", in_use=False))
+        variant = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="partition", in_use=False))
         nodes = [
             model.Node(0, 0, 0, "tangent", "placeholder", "tangent", ""),
             model.Node(0, 0, 0, "mm", "call_function", "aten.mm.default", "tangent, w"),
         ]
-        writer.add_graph(model.Graph(0, way, "post_grad", "backward", call_count=1), nodes, [(0, 1)])
+        writer.add_graph(model.Graph(0, variant, "post_grad", "backward", call_count=1), nodes, [(0, 1)])
 
 
 async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_difference_to_difference(
@@ -67,17 +67,17 @@ async def test_the_keys_of_the_comparison_can_be_remapped_and_its_last_line_says
         assert difference.cursor == sorted(difference.marks)[1]  # type: ignore[attr-defined]
 
 
-def way(name: str, origin: str) -> model.Compilation:
+def variant(name: str, origin: str) -> model.Compilation:
     return model.Compilation(0, name, 0, 0, "f", "/p/m.py", 1, status="ok", branch_of=origin)
 
 
-async def test_with_three_ways_the_newest_of_the_same_compilation_is_compared_with_first(
+async def test_with_three_variants_the_newest_of_the_same_compilation_is_compared_with_first(
     tmp_path: Path, open_app: OpenApp
 ) -> None:
-    path = tmp_path / "ways.fxs"
+    path = tmp_path / "variants.fxs"
     with SessionWriter(path) as writer:
         for name, origin in (("0/0", ""), ("1/0", ""), ("0/0~1", "0/0"), ("0/0~2", "0/0")):
-            writer.add(way(name, origin))
+            writer.add(variant(name, origin))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(path) as driver:
         await driver.press("equals_sign", "enter")

@@ -116,7 +116,7 @@ async def test_a_saved_session_says_what_measures_its_breaks(open_app: OpenApp, 
         await driver.press("4")
         assert "Run time: not measured. T builds the program" in driver.screen
         await driver.press("T")
-        assert "there is no compiler to drive" in messages(driver)
+        assert "there is no compiler to step through" in messages(driver)
 
 
 async def test_breaks_can_be_measured_as_soon_as_dynamo_is_through(open_app: OpenApp, tmp_path: Path) -> None:

@@ -160,18 +160,18 @@ async def test_a_pane_turns_to_the_graph_that_has_the_region(captured: Captured,
             await driver.press("ampersand")
 
 
-async def test_a_region_of_another_way_is_gone_to(tmp_path: Path, open_app: OpenApp) -> None:
-    """Marked by hand when all was compiled, it is in the graphs of that way only."""
+async def test_a_region_of_another_variant_is_gone_to(tmp_path: Path, open_app: OpenApp) -> None:
+    """Marked by hand when all was compiled, it is in the graphs of that variant alone."""
     path = tmp_path / "s.fxs"
     write_training_step(path)
     region: dict[str, object] = {"compile_with_inductor": {"inductor_region": "mlp"}}
     with SessionReader(path) as reader, SessionWriter(path) as writer:
         (first,) = reader.rows(model.Compilation)
         (before,) = reader.rows(model.Graph, stage="dynamo")
-        way = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="dynamo", in_use=False))
+        variant = writer.add(replace(first, id=0, name="0/0~1", branch_of="0/0", branch_from="dynamo", in_use=False))
         nodes = [replace(n, annotations=region if n.name == "gelu" else None) for n in reader.nodes(before)]
-        after = writer.add_graph(replace(before, id=0, compilation=way), nodes, [])
-        writer.add(model.Intervention(0, way, "dynamo", "", "mark", "mlp", before.id, after.id))
+        after = writer.add_graph(replace(before, id=0, compilation=variant), nodes, [])
+        writer.add(model.Intervention(0, variant, "dynamo", "", "mark", "mlp", before.id, after.id))
     async with open_app(path) as driver:
         assert "✓ Dynamo 1 graph" in driver.screen
         await driver.press("R", "ampersand")

@@ -22,7 +22,7 @@ LINE = "        h = F.gelu(self.fc1(x))"
 
 
 def marked(path: Path, *marks: Mark) -> Path:
-    """A session with another way, for which these regions were marked."""
+    """A session with another variant, for which these regions were marked."""
     write_training_step(path)
     with SessionReader(path) as reader, SessionWriter(path) as writer:
         (first,) = reader.rows(model.Compilation)

@@ -12,8 +12,8 @@ from fx_explorer.commands import explore
 from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.selection.departures import Departure, departures, routes
 from fx_explorer.tui.selection.marking import markables
-from fx_explorer.tui.selection.ways import Departure, departures, routes
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
@@ -84,7 +84,7 @@ async def test_escape_at_a_gate_asks_before_it_ends_the_capture(open_app: OpenAp
         assert capture.was_cancelled
 
 
-async def test_when_all_is_done_another_way_can_be_taken_and_saving_and_capturing_again_work(
+async def test_when_all_is_done_another_variant_can_be_compiled_and_saving_and_capturing_again_work(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
     captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
@@ -100,7 +100,7 @@ async def test_when_all_is_done_another_way_can_be_taken_and_saving_and_capturin
         await driver.press("A", *"the joint", "enter", *"the same", "enter")
         assert captures[0].sent == [Command("again", gate="joint", compilation="0/0")]
         assert "▷ compiling [0/0] from the joint graph" in driver.header
-        captures[0].say(Notice("done", text="way 1"))
+        captures[0].say(Notice("done", text="variant 1"))
         await driver.until(lambda: "✓ captured" in driver.header)
         await driver.press("s")
         assert "Save the session as" in driver.screen
@@ -127,7 +127,7 @@ async def test_a_saved_session_says_why_nothing_can_be_driven(open_app: OpenApp,
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs") as driver:
         await driver.press("full_stop", "A", "m", "X")
-        assert messages(driver).count("there is no compiler to drive") == 4
+        assert messages(driver).count("there is no compiler to step through") == 4
 
 
 async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_node_of_any_stage_is_marked_by_the_dynamo_nodes_it_comes_from(tmp_pat
         assert markables(reader, post, [0]) == []
 
 
-def test_ways_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
+def test_variants_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
     write_training_step(tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
         gates = [departure.gate for departure in departures(reader)]
@@ -220,7 +220,7 @@ def test_the_backend_is_another_one_only_after_dynamo() -> None:
     assert [route.settings for route in routes(Departure("0/0", "joint"))] == [{}, None]
 
 
-def test_a_gate_inside_another_way_leads_back_to_that_way(tmp_path: Path) -> None:
+def test_a_gate_inside_another_variant_leads_back_to_that_variant(tmp_path: Path) -> None:
     live = LiveCapture(FakeCapture(tmp_path / "s.fxs", step))
     live.take(AT_HAND)
     assert live.waiting == Waiting()
@@ -270,7 +270,7 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(open_app: 
         capture.end()
 
 
-async def test_ways_are_measured_when_the_program_has_ended(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_variants_are_measured_when_the_program_has_ended(open_app: OpenApp, tmp_path: Path) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(AT_DYNAMO)

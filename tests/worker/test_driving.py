@@ -28,7 +28,7 @@ def target(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_worker_takes_another_way_only_while_the_source_is_what_was_captured(
+async def test_a_worker_compiles_another_variant_only_while_the_source_is_what_was_captured(
     target: Path,
 ) -> None:
     def edited() -> Command:
@@ -55,7 +55,7 @@ async def test_a_line_that_is_no_command_is_refused_and_the_gate_stays(target: P
     assert [row.status for row in told.compilations] == ["left"]
 
 
-async def test_aborted_at_a_gate_a_worker_takes_another_way(target: Path) -> None:
+async def test_aborted_at_a_gate_a_worker_compiles_another_variant(target: Path) -> None:
     told = await converse(target, [Command("step"), Command("abort"), Command("again", gate="dynamo")], pause="step")
     assert told.gates == ["dynamo", "pre_grad", "end", "dynamo", "end"]
     assert [(row.name, row.status) for row in told.compilations] == [("0/0", "left"), ("0/0~1", "ok")]

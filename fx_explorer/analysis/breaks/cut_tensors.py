@@ -12,7 +12,7 @@ from fx_explorer.analysis.breaks.kept_across import KeptValues
 from fx_explorer.analysis.call_tree import Called
 from fx_explorer.analysis.kernels.counts import kernel_nodes
 from fx_explorer.analysis.links.selection import descendants, id_list
-from fx_explorer.analysis.variants.ways import in_use
+from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
 

@@ -1,6 +1,6 @@
-"""Two ways of a compilation, or two compilations, side by side: what each made of the same code.
+"""Two variants of a compilation, or two compilations, side by side: what each made of the same code.
 
-Whole-model Inductor beside regional Inductor is such a comparison, and so is either beside a way that ran eagerly.
+Whole-model Inductor beside regional Inductor is such a comparison, and so is either beside a variant that ran eagerly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from fx_explorer.analysis.measured import run_times
 from fx_explorer.analysis.regions.followed import kept_eager
 from fx_explorer.analysis.saved import storage_total
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
-from fx_explorer.analysis.variants.ways import documents_of_way, is_through, kernels_of_way, origin_of, saving_way
+from fx_explorer.analysis.variants.lineage import (
+    documents_of_variant,
+    is_through,
+    kernels_of_variant,
+    origin_of,
+    saving_variant,
+)
 from fx_explorer.analysis.words import listed, seconds, size
 from fx_explorer.session import SessionReader
 
@@ -58,7 +64,7 @@ class DocumentPair:
 
 def figures(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
     """Kernels, operations, memory and time; then the time by stage, and the operations whose count differs."""
-    found = [_Side(reader, way) for way in (left, right)]
+    found = [_Side(reader, variant) for variant in (left, right)]
     rows = [Figure("kernels", *(f"{len(side.kernels):,}" for side in found))]
     languages = sorted({kernel.language for side in found for kernel in side.kernels})
     rows += [Figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found)) for name in languages]
@@ -67,7 +73,7 @@ def figures(reader: SessionReader, left: model.Compilation, right: model.Compila
     rows.append(Figure("operations run eagerly", *(f"{side.eager:,}" for side in found)))
     rows.append(Figure("kept for the backward", *(size(side.saved_bytes) for side in found)))
     rows += [Figure(*each) for each in run_times(reader, left, right)]
-    rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, way.id)) for way in (left, right))))
+    rows.append(Figure("compiling took", *(seconds(compile_seconds(reader, variant.id)) for variant in (left, right))))
     rows += _stages(reader, left, right)
     rows += _differing_operations(*(side.operations for side in found))
     return rows
@@ -83,40 +89,40 @@ LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "pytho
 
 
 class _Side:
-    """What is counted of one way."""
+    """The figures that are counted for one variant."""
 
-    def __init__(self, reader: SessionReader, way: model.Compilation) -> None:
-        self.kernels = kernels_of_way(reader, way)
+    def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
+        self.kernels = kernels_of_variant(reader, variant)
         self.names = Counter(kernel.name for kernel in self.kernels)
         self.operations: Counter[str] = Counter()
-        for document in documents_of_way(reader, way):
+        for document in documents_of_variant(reader, variant):
             if document.kind == "graph" and document.stage == "post_grad":
                 self.operations.update(n.target for n in rows_of(reader, document) if n.op.startswith("call_"))
-        self.eager = _run_eagerly(reader, way) if way.status == "ok" else 0
-        saved = reader.rows(model.SavedTensor, compilation=saving_way(reader, way).id)
+        self.eager = _run_eagerly(reader, variant) if variant.status == "ok" else 0
+        saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, variant).id)
         self.saved_bytes = storage_total(saved).size_bytes
 
     def count_of(self, language: str) -> str:
         return f"{sum(kernel.language == language for kernel in self.kernels):,}"
 
 
-def _run_eagerly(reader: SessionReader, way: model.Compilation) -> int:
+def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
     """What regional compilation left out of its regions; all that Dynamo traced, where nothing was lowered at all."""
-    stages = {document.stage: document for document in documents_of_way(reader, way) if document.kind == "graph"}
+    stages = {document.stage: document for document in documents_of_variant(reader, variant) if document.kind == "graph"}
     if "dynamo" in stages and "post_grad" not in stages:
         return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
     left_out = [(one.compilation, one.direction, one.nodes) for one in kept_eager(reader)]
-    owners = {(_lowering_way(reader, way, direction).name, direction) for direction in model.DIRECTIONS}
+    owners = {(_lowering_variant(reader, variant, direction).name, direction) for direction in model.DIRECTIONS}
     return sum(nodes for name, direction, nodes in left_out if (name, direction) in owners)
 
 
-def _lowering_way(reader: SessionReader, way: model.Compilation, direction: model.Direction) -> model.Compilation:
-    """The way that cut this direction into regions: itself, or the one it shares the direction with."""
-    origin = origin_of(reader, way)
-    if origin is None or way.branch_from is None or not is_through(way.branch_from, "backward"):
-        return way
-    is_own = reader.count(model.RegionLowering, compilation=way.id, direction=direction)
-    return way if is_own else _lowering_way(reader, origin, direction)
+def _lowering_variant(reader: SessionReader, variant: model.Compilation, direction: model.Direction) -> model.Compilation:
+    """The variant that cut this direction into regions: itself, or the one it shares the direction with."""
+    origin = origin_of(reader, variant)
+    if origin is None or variant.branch_from is None or not is_through(variant.branch_from, "backward"):
+        return variant
+    is_own = reader.count(model.RegionLowering, compilation=variant.id, direction=direction)
+    return variant if is_own else _lowering_variant(reader, origin, direction)
 
 
 def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
@@ -124,25 +130,25 @@ def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
 
 
 def _stages(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
-    sides = [(way, stage_times(reader, way.id).by_stage) for way in (left, right)]
+    sides = [(variant, stage_times(reader, variant.id).by_stage) for variant in (left, right)]
     stages: list[model.Stage | None] = [
         stage for stage in (*model.STAGES, None) if any((stage or "") in spent for _, spent in sides)
     ]
     return [
-        Figure(f"  {STAGE_IN_WORDS[stage or '']}", *(_took(way, stage, spent.get(stage or "")) for way, spent in sides))
+        Figure(f"  {STAGE_IN_WORDS[stage or '']}", *(_took(variant, stage, spent.get(stage or "")) for variant, spent in sides))
         for stage in stages
     ]
 
 
-def _took(way: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
+def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
     if spent is not None:
         return seconds(spent)
-    return "not repeated" if way.branch_from and is_through(way.branch_from, stage) else "none"
+    return "not repeated" if variant.branch_from and is_through(variant.branch_from, stage) else "none"
 
 
 def document_pairs(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[DocumentPair]:
     """Graphs and texts of both, by stage; kernels' own code is in the output code."""
-    sides = [{_slot(d): d for d in documents_of_way(reader, way) if d.stage != "kernel"} for way in (left, right)]
+    sides = [{_slot(d): d for d in documents_of_variant(reader, variant) if d.stage != "kernel"} for variant in (left, right)]
     slots = dict.fromkeys([*sides[0], *sides[1]])
     pairs = [DocumentPair(sides[0].get(slot), sides[1].get(slot)) for slot in slots]
     return sorted(pairs, key=lambda pair: _order(pair.left or pair.right))

@@ -36,7 +36,7 @@ def session_gpu(reader: SessionReader) -> Gpu | None:
 
 
 def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
-    """Those that can be built, of the ways in use, forward before backward."""
+    """The kernels of the variants in use that can be built, forward before backward."""
     return [use.kernel for use in kernel_uses(reader) if use.kernel.language == "triton" and use.kernel.artifact]
 
 

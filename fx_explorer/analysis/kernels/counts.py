@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.ways import among, in_use
+from fx_explorer.analysis.variants.lineage import among, in_use
 from fx_explorer.session import SessionReader
 
 
@@ -80,7 +80,7 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
 
 
 def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
-    """Kernels of one compilation, or of all the ways in use, forward before backward, in the order they are first called."""
+    """Kernels of one compilation, or of all variants in use: forward before backward, in the order of their first call."""
     wanted = {} if compilation is None else {"compilation": compilation}
     used = in_use(reader) if compilation is None else None
     kernels = [kernel for kernel in reader.rows(model.Kernel, **wanted) if used is None or kernel.id in used.kernels]
@@ -101,7 +101,7 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
 
 
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
-    """Of the ways in use."""
+    """The kernels of all variants in use, added up by direction."""
     used = in_use(reader)
     condition = among(used.kernels if used else None, "kernel.id")
     # One direction at a time: SQLite would sort the rows of all lines to group them, which is half of the time.

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.ways import among, in_use
+from fx_explorer.analysis.variants.lineage import among, in_use
 from fx_explorer.session import SessionReader
 
 _STATEMENT: dict[str, re.Pattern[str]] = {
@@ -36,7 +36,7 @@ class LinkCoverage:
 
 
 def _call_nodes(reader: SessionReader) -> str:
-    """Of the ways in use."""
+    """SQL: the nodes of the variants in use that call something."""
     used = in_use(reader)
     return (
         "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND graph.direction=? "

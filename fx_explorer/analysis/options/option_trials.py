@@ -79,5 +79,5 @@ def settings_in_words(settings: Mapping[str, object]) -> str:
 def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
     """None for a capture that has not ended, or that somebody changed on the way: it has to be made once more."""
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
-    has_ways = any(way.branch_of for way in reader.rows(model.Compilation))
-    return session_figures(reader) if is_whole and not has_ways else None
+    has_variants = any(variant.branch_of for variant in reader.rows(model.Compilation))
+    return session_figures(reader) if is_whole and not has_variants else None

@@ -14,7 +14,7 @@ from fx_explorer.analysis.overview.children import children, finding_in_words
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.recompiles.causes import causes, limit_hits
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.variants.ways import first_ways
+from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.session import SessionReader
 
@@ -115,7 +115,7 @@ def _guards(reader: SessionReader, limit: int) -> Check:
     """By compilation: guards are checked at each call of the function, and each compilation has its own."""
     own = [
         (Finding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
-        for one in first_ways(reader)
+        for one in first_variants(reader)
         if (size := check_count(reader, one.id))
     ]
     there = [
@@ -142,7 +142,9 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
     if graphs < expected:
         findings = list(_left_findings(reader))
     else:
-        compiled = (Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_ways(reader))
+        compiled = (
+            Finding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_variants(reader)
+        )
         findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
     return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
 
@@ -196,7 +198,7 @@ def _left_findings(reader: SessionReader) -> Iterator[Finding]:
             yield Finding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
     told = {(one.file, one.line) for one in left}
     seen: set[Finding] = set()
-    for row in first_ways(reader):
+    for row in first_variants(reader):
         found = _skipped(reader, row) if row.status in ("skipped", "failed") else None
         if found and found not in seen and (found.file, found.line) not in told:
             seen.add(found)
@@ -220,7 +222,7 @@ def placed(reader: SessionReader, check: Check) -> Check:
 
 
 def _somewhere(reader: SessionReader) -> Finding:
-    compiled = next((one for one in first_ways(reader) if one.file and one.line), None)
+    compiled = next((one for one in first_variants(reader) if one.file and one.line), None)
     if compiled:
         return Finding(compiled.file, compiled.line, "")
     file = (reader.meta("target") or {}).get("file") or ""

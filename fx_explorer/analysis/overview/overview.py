@@ -27,8 +27,8 @@ from fx_explorer.analysis.regions.nested_regions import nested_region_facts
 from fx_explorer.analysis.saved import COMPUTED, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
-from fx_explorer.analysis.variants.branches import branches
-from fx_explorer.analysis.variants.ways import among, first_ways, in_use
+from fx_explorer.analysis.variants.lineage import among, first_variants, in_use
+from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
 
@@ -49,7 +49,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *children_facts(reader),
         *nested_region_facts(reader),
         *_changed_by_hand(reader),
-        *_other_ways(reader),
+        *_other_variants(reader),
         *_breaks(reader),
         *_recompiles(reader, figures),
         *_kernels(reader),
@@ -64,7 +64,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
 
 
 def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
-    compilations = first_ways(reader)
+    compilations = first_variants(reader)
     for compilation in compilations:
         if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
             yield _not_compiled(reader, compilation)
@@ -94,7 +94,7 @@ def _all_was_compiled(reader: SessionReader) -> bool:
     outcome = reader.meta("outcome")
     if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
         return False
-    refused = any(row.status in ("failed", "skipped", "left") for row in first_ways(reader))
+    refused = any(row.status in ("failed", "skipped", "left") for row in first_variants(reader))
     return not refused and all(one.has_nothing_to_compile for one in left_to_python(reader))
 
 
@@ -129,16 +129,16 @@ def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("graphs", "notice", text, "From there on it is not what torch alone would have done.", view="graphs")
 
 
-def _other_ways(reader: SessionReader) -> Iterator[Fact]:
-    found = branches(reader)
+def _other_variants(reader: SessionReader) -> Iterator[Fact]:
+    found = other_variants(reader)
     if not found:
         return
-    saved = sum(one.way.saved_s for one in found)
-    text = f"{counted(len(found), 'other way')} {'was' if len(found) == 1 else 'were'} tried from a gate"
+    saved = sum(one.variant.saved_s for one in found)
+    text = f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried from a gate"
     text += f", which spared {seconds(saved)} of compiling again." if saved else "."
-    told = [f"[{one.way.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}" for one in found]
+    told = [f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}" for one in found]
     detail = listed(told, SHOWN_AT_MOST)
-    used = [one.way.name for one in found if one.way.in_use]
+    used = [one.variant.name for one in found if one.variant.in_use]
     detail += f"; the program uses [{'], ['.join(used)}]" if used else ""
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
@@ -168,7 +168,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     for hit in limit_hits(reader):
         refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
         yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
-    refused_ones = {one.name for one in first_ways(reader) if reached_limit(one)}
+    refused_ones = {one.name for one in first_variants(reader) if reached_limit(one)}
     found = [one for one in causes(reader) if one.compilation not in refused_ones]
     for one in islice(found, SHOWN_AT_MOST):
         text = f"{plain_function(one.function)} was compiled again: {first_line(one.in_words)}."

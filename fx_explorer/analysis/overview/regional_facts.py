@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.variants.ways import first_ways
+from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.session import SessionReader
 
 WHAT_TO_DO = (
@@ -15,7 +15,7 @@ WHAT_TO_DO = (
 
 def regional_facts(reader: SessionReader) -> Iterator[Fact]:
     """One for each compilation in which regional_inductor had nothing to compile."""
-    for row in first_ways(reader):
+    for row in first_variants(reader):
         missing = row.missing_stages or {}
         reason = missing.get("output_code")
         has_begun = "joint" not in missing

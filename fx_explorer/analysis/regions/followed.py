@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.counts import kernel_nodes
-from fx_explorer.analysis.variants.ways import origin_of, root_name
+from fx_explorer.analysis.variants.lineage import origin_of, root_name
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
 
@@ -92,7 +92,7 @@ _Pair = tuple[str, str]
 def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pair, int]]:
     """How many nodes each annotation has by stage and direction, and the first operation in it.
 
-    Where a compilation has several ways, the newest one that has nodes there counts; a graph that was edited counts once.
+    Where a compilation has several variants, the newest one that has nodes there counts; a graph that was edited counts once.
     """
     found = reader.query(
         "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
@@ -100,14 +100,14 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
         "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
         "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
-    roots = {way: root_name(name) for way, name in reader.query("SELECT id, name FROM compilation")}
+    roots = {variant: root_name(name) for variant, name in reader.query("SELECT id, name FROM compilation")}
     newest: dict[tuple[_Pair, str, str], tuple[int, int]] = {}
     first: dict[_Pair, int] = {}
-    for annotated, way, stage, direction, count, node in found:
+    for annotated, variant, stage, direction, count, node in found:
         for pair in named_annotations(annotated):
-            slot = (pair, roots.get(way, ""), f"{stage}/{direction}" if direction else stage)
-            before, so_far = newest.get(slot, (way, 0))
-            newest[slot] = (before, so_far) if before > way else (way, count + (so_far if before == way else 0))
+            slot = (pair, roots.get(variant, ""), f"{stage}/{direction}" if direction else stage)
+            before, so_far = newest.get(slot, (variant, 0))
+            newest[slot] = (before, so_far) if before > variant else (variant, count + (so_far if before == variant else 0))
             first.setdefault(pair, node)
     counts: dict[_Pair, Counter[str]] = {}
     for (pair, _, where), (_, count) in newest.items():
@@ -119,7 +119,7 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
     """Every region that regional compilation came across, in the order it did."""
     names = dict(reader.query("SELECT id, name FROM compilation"))
     origins = dict(
-        reader.query("SELECT way.id, o.id FROM compilation way JOIN compilation o ON o.name = way.branch_of AND o.id < way.id")
+        reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.branch_of AND o.id < c.id")
     )
     kernels: dict[tuple[int, str, str], list[str]] = {}
     found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
@@ -127,10 +127,10 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
         kernels.setdefault((compilation, direction, subgraph), []).append(name)
 
     def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
-        way = row.compilation
-        while row.is_reused and way in origins and (way, row.direction, row.subgraph) not in kernels:
-            way = origins[way]
-        return tuple(dict.fromkeys(kernels.get((way, row.direction, row.subgraph), ()))) if row.subgraph else ()
+        variant = row.compilation
+        while row.is_reused and variant in origins and (variant, row.direction, row.subgraph) not in kernels:
+            variant = origins[variant]
+        return tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ()))) if row.subgraph else ()
 
     return [Lowering(names.get(row.compilation, ""), row, kernels_of(row)) for row in reader.rows(model.RegionLowering)]
 
@@ -167,19 +167,19 @@ def _is_compiled(pairs: list[tuple[str, str]], compiled: list[model.RegionLoweri
 
 
 def _calls(reader: SessionReader, compilation: int, direction: model.Direction) -> list[tuple[str, str | None]]:
-    """Operation and annotations of what the forward or backward graph computes, be it shared with the way branched off."""
+    """Operation and annotations of what the forward or backward graph computes, also where another variant shares it."""
     stage: model.Stage = "backward" if direction == "backward" else "forward"
-    way = reader.get(model.Compilation, compilation)
-    while not reader.count(model.Graph, compilation=way.id, stage=stage, direction=direction):
-        origin = origin_of(reader, way)
+    variant = reader.get(model.Compilation, compilation)
+    while not reader.count(model.Graph, compilation=variant.id, stage=stage, direction=direction):
+        origin = origin_of(reader, variant)
         if origin is None:
             return []
-        way = origin
+        variant = origin
     return reader.query(
         "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE graph.compilation=? "
         "AND graph.stage=? AND graph.direction=? AND graph.name='' AND node.op IN "
         "('call_function', 'call_method', 'call_module') ORDER BY node.id",
-        (way.id, stage, direction),
+        (variant.id, stage, direction),
     )
 
 

@@ -35,8 +35,8 @@ class SourceEdit:
 def hand_marks(reader: SessionReader, given: Iterable[model.Mark] = ()) -> list[model.Mark]:
     """Every region marked by hand, each once; ``given``: marks that wait in the worker and are in no row yet."""
     marks: list[model.Mark] = []
-    for way in reader.rows(model.Compilation):
-        _add(marks, model.Changes.from_json(way.changes or {}).marks)
+    for variant in reader.rows(model.Compilation):
+        _add(marks, model.Changes.from_json(variant.changes or {}).marks)
     _add(marks, given)
     names = {mark.name for mark in marks}
     _add(marks, (mark for mark in _recorded(reader) if mark.name not in names))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.variants.ways import in_use
+from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -40,7 +40,7 @@ def calls_of(reader: SessionReader, graph: model.Graph) -> int:
 
 
 def region_uses(reader: SessionReader) -> list[RegionUse]:
-    """Of the ways in use, in the order in which Dynamo met them."""
+    """The nested regions of the variants in use, in the order in which Dynamo met them."""
     used = in_use(reader)
     graphs = [g for g in reader.rows(model.Graph) if g.label and (used is None or g.id in used.graphs)]
     groups = dict.fromkeys((g.compilation, g.label) for g in graphs if g.stage == "dynamo")

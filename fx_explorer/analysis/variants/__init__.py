@@ -1,1 +1,1 @@
-"""Other ways that were taken from a stage of a compilation, and what each shares with the first."""
+"""The variants of a compilation: what makes each differ, and what it shares with the one that it set out from."""

@@ -60,7 +60,7 @@ def _own_partitioner(recording: Recording, original: Callable[..., Any]) -> Call
 def partition_region(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
     """Forward and backward of one region, whose joint graph is kept for the graph around it."""
     segment, recorded = recording.segment(), None
-    if segment.joint is None and not segment.aot:  # else known from the way that this one branched off
+    if segment.joint is None and not segment.aot:  # else known from the variant that this one set out from
         with recording.noting("the joint graph of a region", "joint"):
             recorded = recording.add_graph(joint, "joint")
             recording.writer.add_all(traced_links(recorded, segment))

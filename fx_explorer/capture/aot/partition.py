@@ -128,7 +128,7 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
                 segment.joint = recording.add_graph(joint, "joint")
                 recording.writer.add_all(traced_links(segment.joint, segment))
         forward, backward = _partitioned(recording, joint, lambda: partition(joint, *args, **kwargs))
-        if segment.aot:  # shared with the way that this one branched off
+        if segment.aot:  # shared with the variant that this one set out from
             return forward, backward
         with recording.noting("the forward and backward graphs", "forward"):
             _add_aot_graph(recording, segment, forward, "forward")

@@ -100,7 +100,7 @@ def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLoweri
     direction = recording.direction
     for name in names:
         reason = f"no node of the {direction} graph carries it"
-        yield RegionLowering(0, recording.way_id(), direction, name, "", 0, reason=reason)
+        yield RegionLowering(0, recording.variant_id(), direction, name, "", 0, reason=reason)
 
 
 # each region
@@ -204,7 +204,7 @@ def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
 def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> RegionLowering:
     nodes = [node for node in module.graph.nodes if region_name(node) is not None]
     name, configs = region_name(nodes[0]) or "", configs_in_force(module)
-    return RegionLowering(0, recording.way_id(), recording.direction, name, subgraph, len(nodes), configs)
+    return RegionLowering(0, recording.variant_id(), recording.direction, name, subgraph, len(nodes), configs)
 
 
 @contextlib.contextmanager

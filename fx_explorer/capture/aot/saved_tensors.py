@@ -59,22 +59,22 @@ def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequen
         else:
             kind: SavedKind = "copy" if row.kind in ("parameter", "buffer", "input") else row.kind
             settled = replace(row, kind=kind, storage=stored.storage, storage_bytes=stored.size_bytes)
-        if row.compilation == recording.way_id():
+        if row.compilation == recording.variant_id():
             recording.writer.update(settled)
-        else:  # that of the way that this one branched off
-            settled = replace(settled, id=0, compilation=recording.way_id())
+        else:  # that of the variant that this one set out from
+            settled = replace(settled, id=0, compilation=recording.variant_id())
             settled = replace(settled, id=recording.writer.add(settled))
         segment.saved[at] = settled
 
 
 def _row(recording: Recording, segment: Segment, node: torch.fx.Node, storages: dict[torch.fx.Node, _Storage]) -> SavedTensor:
     value = node_value(node)
-    way = recording.way_id()
+    variant = recording.variant_id()
     if not isinstance(value, torch.Tensor):
-        return SavedTensor(0, way, node.name, "number", (), describe_value(value), 0, 0, 0, storage_bytes=0)
+        return SavedTensor(0, variant, node.name, "number", (), describe_value(value), 0, 0, 0, storage_bytes=0)
     row = SavedTensor(
         id=0,
-        compilation=way,
+        compilation=variant,
         name=node.name,
         kind="constant" if node.op == "get_attr" else "activation",
         shape=sizes(value.shape),

@@ -27,8 +27,8 @@ class CompilationState:
     """Why it did."""
     error: BackendError | None = None
     """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
-    branch: int = 0
-    """Row of the branch that it is on; 0 on its first way."""
+    variant: int = 0
+    """Row of the variant that is being compiled; 0 for the first one."""
     shape_guard: Guard | None = None
     """Dynamo's guard on sizes."""
     symbols: dict[str, Symbol] = field(default_factory=dict)

@@ -26,7 +26,7 @@ class Spans:
         self._recording = recording
         self._ended: list[Span] = []
         self._open: dict[tuple[int, str], list[tuple[float, int]]] = {}
-        """When the events that have not ended began, and on which branch."""
+        """When the events that have not ended began, and for which variant."""
 
     def add(self, name: str, event: Mapping[str, Any]) -> None:
         """One begins or ends in the compilation called ``name``."""
@@ -35,13 +35,13 @@ class Spans:
         open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
         stage = stages.STAGE_OF_EVENT.get(event_name)
         if phase == "B":
-            open_events.append((time_s, self._recording.of(name).branch if name else 0))
+            open_events.append((time_s, self._recording.of(name).variant if name else 0))
             if stage:
                 self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
         elif phase == "E" and open_events:
-            start_s, branch = open_events.pop()
+            start_s, variant = open_events.pop()
             depth = sum(map(len, self._open.values()))
-            compilation = branch or self._recording.compilation_id(name) if name else 0
+            compilation = variant or self._recording.compilation_id(name) if name else 0
             is_short = event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S
             if not is_short or compilation <= EVERY_PASS_OF:
                 self._ended.append(Span(0, compilation, event_name, stage, start_s, time_s - start_s, depth))

@@ -121,8 +121,8 @@ class Recording:
         self._told_of_autograd = False
 
     def begin_in_fork(self) -> None:
-        """In a child that the program forked: what is compiled there is not the parent's, and nobody drives it. The writer
-        begins a session of its own with the first row."""
+        """In a child that the program forked: what is compiled there is not the parent's, and nobody steps through it. The
+        writer begins a session of its own with the first row."""
         self._states.clear()
         for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
             known.clear()
@@ -175,10 +175,10 @@ class Recording:
             self.add_compilation(name, Compilation(0, name, *_frame_numbers(name), "", "", 0))
         return self.row(name).id
 
-    def way_id(self, name: str | None = None) -> int:
-        """Row that what comes after Dynamo belongs to: the branch the compilation is on, else the compilation itself."""
+    def variant_id(self, name: str | None = None) -> int:
+        """Row that what comes after Dynamo belongs to: the variant that is compiled, else the compilation itself."""
         name = self.compilation_name() if name is None else name
-        return self.of(name).branch or self.compilation_id(name)
+        return self.of(name).variant or self.compilation_id(name)
 
     def add_compilation(self, name: str, row: Compilation) -> None:
         row = replace(row, start_s=self.elapsed())
@@ -317,7 +317,7 @@ class Recording:
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
-        graph = Graph(0, self.way_id(), stage, direction, name, parent, call_count=calls, label=label)
+        graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label)
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
@@ -352,7 +352,7 @@ class Recording:
         self, kind: ArtifactKind, stage: Stage, text: str, *, title: str, language: str, direction: Direction = ""
     ) -> int:
         lines = text.removesuffix("\n").count("\n") + 1
-        owner = self.compilation_id() if stage == "dynamo" else self.way_id()
+        owner = self.compilation_id() if stage == "dynamo" else self.variant_id()
         frame = self.compilation_name().partition("/")[0]
         body = self.writer.text(text, like=f"{frame} {kind} {direction}")
         row = Artifact(0, owner, kind, stage, direction, title, language, body, lines)
@@ -391,7 +391,7 @@ class Recording:
     def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
         text = shortened("".join(traceback.format_exception(error)), MAX_TRACEBACK)
         with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
-            row = Failure(0, self.way_id(), where, stage, type(error).__name__, message, self.writer.text(text))
+            row = Failure(0, self.variant_id(), where, stage, type(error).__name__, message, self.writer.text(text))
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
 

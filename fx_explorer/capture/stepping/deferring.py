@@ -16,11 +16,11 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from fx_explorer.capture.stepping.variants.ways import KeptSegment
+from fx_explorer.capture.stepping.variants.variant import CapturedSegment
 from fx_explorer.capture.torch_compat.versions import prints_subclasses_it_compiles
 
 
-def can_wait(kept: KeptSegment) -> bool:
+def can_wait(kept: CapturedSegment) -> bool:
     """Not with a backend or a pass of the program's own: it expects them to be called now. Nor with a tensor subclass where
     torch prints it, which may fail, after AOTAutograd's tracing."""
     if prints_subclasses_it_compiles() and _has_wrappers(kept):
@@ -41,18 +41,18 @@ def _module_of(backend: object) -> str:
     return str(getattr(backend, "__module__", "") or type(backend).__module__)
 
 
-def must_be_traced(kept: KeptSegment) -> bool:
+def must_be_traced(kept: CapturedSegment) -> bool:
     """Whether AOTAutograd may have something to tell Dynamo: then it traces the graph at once."""
     return _has_float_symbols(kept) or any(map(_is_wrapper, kept.inputs))
 
 
-def _has_float_symbols(kept: KeptSegment) -> bool:
+def _has_float_symbols(kept: CapturedSegment) -> bool:
     """Those of the frame, not of the graph: also one that the graph no longer has may have to be a constant."""
     shapes = kept.shape_env()
     return shapes is not None and any(symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range)
 
 
-def _has_wrappers(kept: KeptSegment) -> bool:
+def _has_wrappers(kept: CapturedSegment) -> bool:
     """Among the inputs, or made inside."""
     made = (leaf for node in kept.dynamo.graph.nodes for leaf in tree_leaves(node.meta.get("example_value")))
     return any(map(_is_wrapper, kept.inputs)) or any(map(_is_wrapper, made))

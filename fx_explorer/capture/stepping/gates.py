@@ -23,7 +23,7 @@ Allow = Callable[[Command], object]
 
 
 class Left(BaseException):
-    """The way being compiled is left at a gate. No Exception, so that nothing on the way out takes it for an error."""
+    """The variant being compiled is left at a gate. No Exception, so that nothing on the way out takes it for an error."""
 
 
 class Skipped(Left):
@@ -34,7 +34,7 @@ class Aborted(Left):
     """Give up what is being compiled."""
 
 
-class AnotherWay(Left):
+class AnotherVariant(Left):
     """Continue from an earlier stage instead."""
 
     def __init__(self, command: Command) -> None:
@@ -80,7 +80,7 @@ class Gates:
     def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey, allow: Allow = lambda _: None) -> None:
         """Wait until the user goes on. Raises what is a Left for a user who does not."""
         where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction}
-        is_within, self._is_obeying = self._is_obeying, False  # a gate of a way that was asked for
+        is_within, self._is_obeying = self._is_obeying, False  # a gate of a variant that was asked for
         self._open(where)
         try:
             while True:
@@ -113,8 +113,8 @@ class Gates:
                     self._moves_on(command)
                     self._obey(command, obey)
                 else:
-                    self._answer("refused", "All stages are finished. Go again from one of them to take another way.")
-                if not self._waiting:  # the way that was taken stopped at gates of its own
+                    self._answer("refused", "All stages are finished. Go again from one of them to compile another variant.")
+                if not self._waiting:  # the variant that was asked for stopped at gates of its own
                     self._open({})
         finally:
             self._close({})

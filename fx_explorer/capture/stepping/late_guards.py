@@ -16,13 +16,13 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from fx_explorer.capture.dynamo.guards.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
+from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
 from fx_explorer.model import Guard
 
 
 @contextlib.contextmanager
-def late_guards(recording: Recording, kept: KeptSegment, way: Way) -> Iterator[None]:
-    """What is asked of sizes inside the block is recorded: with Dynamo's guards on the first way, else with the way's own."""
+def late_guards(recording: Recording, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
+    """Record what is asked of sizes inside the block: with Dynamo's guards for a first variant, else with the variant's."""
     shapes = kept.shape_env()
     asked_before = len(shapes.guards) if shapes else 0
     try:
@@ -31,18 +31,18 @@ def late_guards(recording: Recording, kept: KeptSegment, way: Way) -> Iterator[N
         with recording.noting("guards of lowering", "dynamo"):
             late = shapes.guards[asked_before:] if shapes else ()
             if late:
-                _add(recording, way, [_code(shapes, guard.expr) for guard in late])
+                _add(recording, variant, [_code(shapes, guard.expr) for guard in late])
 
 
-def _add(recording: Recording, way: Way, codes: list[str]) -> None:
+def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
     code = " and ".join(codes)
-    known = None if way.row.branch_of else recording.of(way.row.name).shape_guard
+    known = None if variant.row.branch_of else recording.of(variant.row.name).shape_guard
     if known is None:
-        guard = Guard(0, way.row.id, 0, SHAPES, "", code, "")
+        guard = Guard(0, variant.row.id, 0, SHAPES, "", code, "")
         add_late_checks(recording, replace(guard, id=recording.writer.add(guard)), codes)
         return
     both = " and ".join(filter(None, (known.code, code)))
-    recording.of(way.row.name).shape_guard = guard = replace(known, code=both)
+    recording.of(variant.row.name).shape_guard = guard = replace(known, code=both)
     recording.writer.update(guard)
     add_late_checks(recording, guard, codes)
 

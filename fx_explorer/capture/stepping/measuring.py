@@ -1,6 +1,6 @@
-"""How long a way runs: it is lowered once more, now building what it generates, and run on the inputs it was captured with.
+"""How long a variant runs: it is lowered once more, now building what it generates, and run on the inputs it was captured with.
 
-Tracing, the partition and Inductor's passes on graphs are those of the way. Nothing of it is recorded but the times. It needs
+Tracing, the partition and Inductor's passes on graphs are those of the variant. Only the times are recorded. It needs
 as much memory again as the inputs have, parameters included: what a run changes in them (batch norm's statistics) is put back.
 """
 
@@ -23,10 +23,10 @@ from fx_explorer.capture.options.compilers import compiler_for
 from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.capture.stepping.at_gate import at_gate
-from fx_explorer.capture.stepping.branching import first_graph
 from fx_explorer.capture.stepping.gates import Milestones
-from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.ways import KeptSegment, Settings, Way
+from fx_explorer.capture.stepping.new_variant import first_graph
+from fx_explorer.capture.stepping.stepper import Stepper
+from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Settings, Variant
 from fx_explorer.capture.torch_compat.versions import options_there
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Failure, Measured, Measurement
@@ -61,82 +61,88 @@ class Figures:
         return ", of widely differing times" if varying else ""
 
 
-def measure(steering: Steering, name: str) -> str:
-    """Measure the way called ``name``, add what was found to the session and say it. Raises UsageError when it cannot be."""
-    recording = steering.recording
+def measure(stepper: Stepper, name: str) -> str:
+    """Measure the variant called ``name``, add the times to the session and say them. Raises UsageError when it cannot be."""
+    recording = stepper.recording
     if recording.request.gpu:
-        raise UsageError("Nothing can be run on a virtual GPU: how long a way takes is known on a real one only.")
-    kept = steering.kept_of(name)
-    way = kept.way(name) or kept.ways[0]
-    built_with = _settings(steering, way)
-    inputs = [_real(value, way) for value in kept.inputs]
+        raise UsageError("Nothing can be run on a virtual GPU: how long a variant takes is known on a real one only.")
+    kept = stepper.kept_of(name)
+    variant = kept.variant(name) or kept.variants[0]
+    built_with = _settings(stepper, variant)
+    inputs = [_real(value, variant) for value in kept.inputs]
     try:
         with unrecorded(recording), building():
-            found = _measured(steering, kept, way, built_with, inputs)
+            found = _measured(stepper, kept, variant, built_with, inputs)
     except Exception as error:
-        message = one_line(f"[{way.row.name}] could not be measured: {type(error).__name__}: {error}")
+        message = one_line(f"[{variant.row.name}] could not be measured: {type(error).__name__}: {error}")
         text = recording.writer.text("".join(traceback.format_exception(error)))
-        recording.writer.add(Failure(0, way.row.id, "measuring", None, type(error).__name__, message, text))
+        recording.writer.add(Failure(0, variant.row.id, "measuring", None, type(error).__name__, message, text))
         raise UsageError(message) from error
     recording.writer.add_all(found.rows)
-    return f"[{way.row.name}] {found.in_words()}"
+    return f"[{variant.row.name}] {found.in_words()}"
 
 
-def _settings(steering: Steering, way: Way) -> Settings:
-    """What it was compiled with. Raises UsageError for a way that did not come to its end, or not with what holds now."""
-    name, used = way.row.name, way.compiled_with
+def _settings(stepper: Stepper, variant: Variant) -> Settings:
+    """What it was compiled with. Raises UsageError for a variant that did not come to its end, or not with what holds now."""
+    name, used = variant.row.name, variant.compiled_with
     if used is None:
-        raise UsageError(f"[{name}] was not compiled to its end, so there is nothing to run: measure another way.")
-    since = [option for option in steering.settings.changes.settings if any(option not in one for one in way.all_settings())]
+        raise UsageError(f"[{name}] was not compiled to its end, so there is nothing to run: measure another variant.")
+    since = [option for option in stepper.settings.changes.settings if any(option not in one for one in variant.all_settings())]
     if since:
-        raise UsageError(f"{', '.join(since)} was set after [{name}] was compiled: go again from dynamo, and measure that way.")
+        raise UsageError(
+            f"{', '.join(since)} was set after [{name}] was compiled: go again from dynamo, and measure that variant."
+        )
     return used
 
 
-def _real(value: Any, way: Way) -> Any:
+def _real(value: Any, variant: Variant) -> Any:
     """An input as the compiled function takes it; a symbolic size as its value in the example."""
     if isinstance(value, FakeTensor):
-        raise UsageError(f"[{way.row.name}] was captured with fake tensors, which cannot be computed with.")
+        raise UsageError(f"[{variant.row.name}] was captured with fake tensors, which cannot be computed with.")
     return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
 
 
-def _measured(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings, inputs: list[Any]) -> Figures:
+def _measured(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings, inputs: list[Any]) -> Figures:
     began = time.monotonic()
-    compiled = _built(steering, kept, way, built_with)
+    compiled = _built(stepper, kept, variant, built_with)
     build_s = time.monotonic() - began
     with torch.set_grad_enabled(kept.has_grad), _put_back(inputs):
         is_differentiable = any(leaf.requires_grad for leaf in _tensors(compiled(*inputs)))
         runs: dict[Measured, Run] = {"forward": lambda: compiled(*inputs)}
         if is_differentiable:
             runs["forward+backward"] = lambda: _forward_and_backward(compiled, inputs)
-        return Figures(tuple(_timed(way, what, run, _device(inputs)) for what, run in runs.items()), build_s)
+        return Figures(tuple(_timed(variant, what, run, _device(inputs)) for what, run in runs.items()), build_s)
 
 
-def _built(steering: Steering, kept: KeptSegment, way: Way, built_with: Settings) -> Callable[..., Any]:
+def _built(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings) -> Callable[..., Any]:
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
 
     at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
     compiler = compiler_for(built_with, kept.compiler)
     # Within, for the block puts options as they were. compile_threads: a pool of processes would outlive the measurement.
-    with _rebuilding(steering, kept, way) as graph, functorch_config.patch(at_once), inductor_config.patch(compile_threads=1):
+    with (
+        _rebuilding(stepper, kept, variant) as graph,
+        functorch_config.patch(at_once),
+        inductor_config.patch(compile_threads=1),
+    ):
         built: Callable[..., Any] = compiler(graph, kept.inputs)
     return built
 
 
 @contextlib.contextmanager
-def _rebuilding(steering: Steering, kept: KeptSegment, way: Way) -> Iterator[torch.fx.GraphModule]:
-    """What is compiled inside the block repeats ``way``, from the graph that this yields. It waits at no gate, and nothing
+def _rebuilding(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> Iterator[torch.fx.GraphModule]:
+    """What is compiled inside the block repeats ``variant``, from the graph that this yields. It waits at no gate, and nothing
     of it is kept."""
-    again, gates = way.rebuilt(), steering.gates
-    steering.gates = Milestones()
+    again, gates = variant.rebuilt(), stepper.gates
+    stepper.gates = Milestones()
     try:
-        graph = first_graph(steering, kept, again)
-        with steering.outside(), steering.as_in_dynamo(kept), steering.as_current(kept, again):
-            at_gate(steering, "dynamo", "", graph)
+        graph = first_graph(stepper, kept, again)
+        with stepper.outside(), stepper.as_in_dynamo(kept), stepper.as_current(kept, again):
+            at_gate(stepper, "dynamo", "", graph)
             yield graph
     finally:
-        steering.gates = gates
+        stepper.gates = gates
 
 
 def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> None:
@@ -158,7 +164,7 @@ def _put_back(inputs: list[Any]) -> Iterator[None]:
             storage.copy_(before)
 
 
-def _timed(way: Way, what: Measured, run: Run, device: str) -> Measurement:
+def _timed(variant: Variant, what: Measured, run: Run, device: str) -> Measurement:
     from torch.utils.benchmark import Timer
 
     for _ in range(WARM_UP_RUNS):
@@ -166,7 +172,7 @@ def _timed(way: Way, what: Measured, run: Run, device: str) -> Measurement:
     timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
     times = timer.blocked_autorange(min_run_time=MEASURE_S)
     count = times.number_per_run * len(times.raw_times)
-    return Measurement(0, way.row.id, what, times.median, times.iqr, count, device)
+    return Measurement(0, variant.row.id, what, times.median, times.iqr, count, device)
 
 
 def _tensors(values: object) -> list[torch.Tensor]:

@@ -1,5 +1,5 @@
-"""The boundary between two stages of a capture that is stepped through: what is known from an earlier way is given again, and
-what is made anew is kept for a later one.
+"""The boundary between two stages of a capture that is stepped through: what is known from an earlier variant is given again,
+and what is made anew is kept for a later one.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from fx_explorer.capture.recording.boundary import Compile, Key, T
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.at_gate import at_gate
 from fx_explorer.capture.stepping.dynamo_graph import compile_segment
-from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.region_reuse import signature
-from fx_explorer.capture.stepping.variants.ways import KeptRegion
+from fx_explorer.capture.stepping.variants.variant import CompiledRegion
 from fx_explorer.model import Direction, Gate, RegionLowering
 
 
 class Stepped:
     """A ``Boundary`` (recording/boundary.py)."""
 
-    def __init__(self, steering: Steering) -> None:
-        self.steering = steering
+    def __init__(self, stepper: Stepper) -> None:
+        self.stepper = stepper
 
     @property
     def is_outside(self) -> bool:
-        return self.steering.is_outside
+        return self.stepper.is_outside
 
     @property
     def settings(self) -> Mapping[str, object]:
-        return self.steering.settings.changes.settings
+        return self.stepper.settings.changes.settings
 
     def is_deferred(self, name: str) -> bool:
-        return self.steering.is_deferred(name)
+        return self.stepper.is_deferred(name)
 
     def set_aside(self, name: str, aside: str) -> None:
-        if name in self.steering.kept:
-            self.steering.rows.set_aside(self.steering.kept[name], aside)
+        if name in self.stepper.kept:
+            self.stepper.rows.set_aside(self.stepper.kept[name], aside)
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
-        return compile_segment(self.steering, output_graph, module, inputs, compile_here)
+        return compile_segment(self.stepper, output_graph, module, inputs, compile_here)
 
     def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
-        known: T | None = self.steering.replay(key)
+        known: T | None = self.stepper.replay(key)
         if known is not None:
             return copy(known)
         made = make()
-        self.steering.keep(key, copy(made))
+        self.stepper.keep(key, copy(made))
         return made
 
     def passes(
         self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
     ) -> torch.fx.GraphModule:
-        """Passes change the graph they are given, so what is known from another way is put into it."""
+        """Passes change the graph they are given, so what is known from another variant is put into it."""
         key = (gate, direction)
         known = self._after_passes(key)
         if known is not None:
@@ -63,51 +63,51 @@ class Stepped:
             made = module
         else:
             made = run()
-            self.steering.keep(key, snapshot(made))
+            self.stepper.keep(key, snapshot(made))
         self.gate(gate, direction, made)
         return made
 
     def _after_passes(self, key: Key) -> Any:
-        """The graph after its passes and, for a way that sets out from later on, after what was edited there."""
+        """The graph after its passes and, for a variant that sets out from later on, after what was edited there."""
         gate, direction = key
-        edited = self.steering.replay(("pre_fusion", direction)) if gate == "post_grad" else None
-        return self.steering.replay(key) if edited is None else edited
+        edited = self.stepper.replay(("pre_fusion", direction)) if gate == "post_grad" else None
+        return self.stepper.replay(key) if edited is None else edited
 
     def lowered(self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
-        steering, key = self.steering, ("lowered", direction)
-        known = steering.replay(key)
+        stepper, key = self.stepper, ("lowered", direction)
+        known = stepper.replay(key)
         if known is not None:
             return known
-        with steering.lazily():
+        with stepper.lazily():
             self.gate("partition", direction, module)
-            began_s = steering.spent_s()
-            with steering.lowering(key):
+            began_s = stepper.spent_s()
+            with stepper.lowering(key):
                 made = lower()
-            steering.keep(key, made, steering.spent_s() - began_s)
+            stepper.keep(key, made, stepper.spent_s() - began_s)
             return made
 
     def region(
         self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
     ) -> Any:
-        way = self.steering.way
-        if way is None:
+        variant = self.stepper.variant
+        if variant is None:
             return compile_region()
         key, made_from = (row.direction, row.subgraph), signature(module)
-        known = way.kept_region(key, row.name, made_from)
+        known = variant.reusable_region(key, row.name, made_from)
         if known is not None:
-            way.spared_s += known.took_s
+            variant.spared_s += known.took_s
             again()
             return known.compiled
-        began_s = way.spent_s()
-        with self.steering.lowering((row.subgraph, row.direction)):
+        began_s = variant.spent_s()
+        with self.stepper.lowering((row.subgraph, row.direction)):
             compiled = compile_region()
-        way.regions[key] = KeptRegion(row.name, made_from, compiled, way.spent_s() - began_s)
+        variant.regions[key] = CompiledRegion(row.name, made_from, compiled, variant.spent_s() - began_s)
         return compiled
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
-        at_gate(self.steering, gate, direction, module)
+        at_gate(self.stepper, gate, direction, module)
 
 
-def steering_of(recording: Recording) -> Steering | None:
+def stepper_of(recording: Recording) -> Stepper | None:
     """None for a capture that nobody steps through."""
-    return recording.boundary.steering if isinstance(recording.boundary, Stepped) else None
+    return recording.boundary.stepper if isinstance(recording.boundary, Stepped) else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.rows.steering import Gate
+from fx_explorer.model.rows.stepping import Gate
 from fx_explorer.model.stage import Direction, Stage
 
 Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
 """``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python. ``restarted``: an attempt
 that left a compiled graph behind before Dynamo began the compilation anew; the one that counts has its name without ``_N``.
-``left``: at a gate the user took another way, ran the graph eagerly or aborted; everything up to there is kept."""
+``left``: at a gate the user chose another variant, ran the graph eagerly or aborted; everything up to there is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Compilation:
     id: int
     name: str
     """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2`` when the program called
-    ``torch._dynamo.reset()`` and torch gave the number a second time; ``0/1~2`` for the second branch of ``0/1``."""
+    ``torch._dynamo.reset()`` and torch gave the number a second time; ``0/1~2`` for the second variant beside ``0/1``."""
     frame: int
     recompile: int
     function: str
@@ -45,15 +45,15 @@ class Compilation:
     missing_stages: dict[str, str] | None = None
     """Stage → why this backend or run does not have it."""
     branch_of: str = ""
-    """Name of the way this one set out from, be it another branch; empty for a first way."""
+    """Name of the variant this one set out from; empty for a first variant."""
     branch_from: Gate | None = None
-    """The gate this way set out from; what came before is shared with the way it branched off, and not repeated."""
+    """The gate this variant set out from; what came before is shared with that one, and not repeated."""
     changes: dict[str, object] | None = None
-    """``Changes.to_json()`` of this way; None for a first way."""
+    """``Changes.to_json()`` of this variant; None for a first variant."""
     in_use: bool = True
-    """Whether this is the way the program took. Exactly one of a compilation's ways is, unless it was aborted."""
+    """Whether this is the variant that the program runs. Exactly one of a compilation's variants is, unless it was aborted."""
     saved_s: float = 0.0
-    """Seconds that what this way shares had taken the first time."""
+    """Seconds that the stages it shares had taken the first time."""
 
 
 ArtifactKind = Literal[

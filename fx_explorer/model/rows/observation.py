@@ -163,7 +163,7 @@ Measured = Literal["forward", "forward+backward"]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """How long a way runs when it is built for real, on the inputs it was captured with. The last one of its kind counts."""
+    """How long a variant runs when it is built for real, on the inputs it was captured with. The last of each kind counts."""
 
     id: int
     compilation: int
@@ -193,7 +193,7 @@ class ConsoleLine:
 class Failure:
     """Something that went wrong: in the user's program, in the compiler, or in the recording of a view.
 
-    ``where`` is ``program``, ``compiler``, ``recorder``, ``measuring`` (a way was built and run, for its time) or ``worker``.
+    ``where`` is ``program``, ``compiler``, ``recorder``, ``measuring`` (a variant was built and timed) or ``worker``.
     """
 
     id: int

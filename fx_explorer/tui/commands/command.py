@@ -8,7 +8,7 @@ from typing import Literal
 
 Scope = Literal["app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings"]
 """Who carries the command out: the app, the main screen, whatever list or text has the focus, what is open on top with a line
-to type in, the comparison of two ways, the fixes of a break, the recorded steps of the bytecode, or the
+to type in, the comparison of two variants, the fixes of a break, the recorded steps of the bytecode, or the
 options."""
 
 ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings")

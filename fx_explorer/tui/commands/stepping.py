@@ -24,13 +24,13 @@ _STEPPING: tuple[Entry, ...] = (
         "pass file",
         "Apply a Python file with a function pass_(gm) to the graph at this gate.",
     ),
-    ("step.again", "A", "edits.again_from", "again from", "Take another way: compile again from a stage that is finished."),
+    ("step.again", "A", "edits.again_from", "again from", "Compile another variant, from a stage that is finished."),
     (
         "step.measure",
         "T",
         "trials.measure",
         "run time",
-        "Build ways and run them, to see how long they take, or what each graph break takes.",
+        "Build variants and run them, to see how long they take, or what each graph break takes.",
     ),
     (
         "step.what_if",

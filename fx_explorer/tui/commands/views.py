@@ -72,11 +72,11 @@ _BENCH = (
 )
 
 _COMPARE = (
-    "ways.compare",
+    "variants.compare",
     "equals_sign",
-    "compare_ways",
-    "compare two ways",
-    "Show two ways of a compilation, or two compilations, side by side, with what differs.",
+    "compare_variants",
+    "compare two variants",
+    "Show two variants of a compilation, or two compilations, side by side, with what differs.",
 )
 
 _FILTER = (

@@ -98,7 +98,7 @@ class Capturing:
         captures = self._services.captures
         live, waiting = captures.live, captures.waiting
         if live and live.has_ended:
-            self._stepping.abort_compile()  # another way: the program is through, and stays at hand
+            self._stepping.abort_compile()  # another variant: the program is through, and stays at hand
         elif waiting and self._stop_asked is not waiting:
             self._stop_asked = waiting
             told = "The compiler waits at a gate. Escape again stops the capture; c goes on, X gives up what it compiles."

@@ -1,4 +1,4 @@
-"""Taking another way from the keyboard: passes, options, regions marked by hand, and stages to compile again from."""
+"""Compiling another variant from the keyboard: passes, options, regions marked by hand, and stages to compile again from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.selection.ways import Departure, departures, routes
+from fx_explorer.tui.selection.departures import Departure, departures, routes
 from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Edits:
         if path is None:
             return
         if departure:
-            self._take_way(departure, Changes(passes=(PassFile(gate, str(path)),)))
+            self._compile_variant(departure, Changes(passes=(PassFile(gate, str(path)),)))
         else:
             changes = Changes(passes=(PassFile(gate, str(path), waiting.direction),))
             self._stepping.send(Command("pass", changes=changes), f"applying {path.name}")
@@ -97,7 +97,7 @@ class Edits:
             return
         changes = await self._choose_route(departure.words, departure)
         if changes is not None:
-            self._take_way(departure, changes)
+            self._compile_variant(departure, changes)
 
     @conversation("what if", "ask for other inputs")
     async def what_if(self) -> None:
@@ -110,7 +110,7 @@ class Edits:
             self._stepping.send(Command("what_if", expression=expression), f"asking the guards about {typed}")
 
     async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
-        """Options for another way; None: none is to be taken."""
+        """Options for another variant; None: none is to be compiled."""
         choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
         route = await ask(self.app, Chooser(title, matching(choices)))
         if route is None or route.settings is not None:
@@ -123,7 +123,7 @@ class Edits:
         reader = self._services.stepped_session
         found = departures(reader, waiting.compilation) if reader else []
         if not found:
-            self._services.notify("Nothing has been compiled that another way could set out from.")
+            self._services.notify("Nothing has been compiled that another variant could set out from.")
             return None
         choices = [Choice(departure.words, departure.redone, departure) for departure in found]
         if waiting.compilation:
@@ -167,7 +167,7 @@ class Edits:
         self.app.push_screen(SourceEditScreen(edit, folder, self._services.explorer.keymap))
 
     async def _mark(self, waiting: Waiting, compilation: str, mark: Mark) -> None:
-        """At Dynamo's gate the mark is put on its graph; elsewhere another way sets out from there."""
+        """At Dynamo's gate the mark is put on its graph; elsewhere another variant sets out from there."""
         marked = Changes(marks=(mark,))
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")
@@ -175,7 +175,7 @@ class Edits:
         departure = Departure(compilation, "dynamo")
         changes = await self._choose_route(f"Compile [{compilation}] again with {mark.name}", departure)
         if changes is not None:
-            self._take_way(departure, changes.plus(marked))
+            self._compile_variant(departure, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
         from fx_explorer.tui.selection.marking import markables  # not needed for the first paint
@@ -185,7 +185,7 @@ class Edits:
             return []
         return markables(reader, place.document, self._services.explorer.selected_lines or [place.line])
 
-    def _take_way(self, departure: Departure, changes: Changes) -> None:
+    def _compile_variant(self, departure: Departure, changes: Changes) -> None:
         command = Command(
             "again", gate=departure.gate, compilation=departure.compilation, region=departure.region, changes=changes
         )

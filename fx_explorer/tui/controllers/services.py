@@ -30,7 +30,7 @@ class Services:
 
     @property
     def stepped_session(self) -> SessionReader | None:
-        """The session of the capture that is driven."""
+        """The session of the capture that is stepped through."""
         return self.captures.incoming or self.explorer.reader
 
     def notify(

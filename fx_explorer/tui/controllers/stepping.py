@@ -1,4 +1,4 @@
-"""Driving the compiler from the keyboard: what can be asked of a worker that waits, and why it cannot be asked now."""
+"""Stepping through the compiler from the keyboard: what can be asked of a worker that waits, and why it cannot be asked now."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ REFUSED_S = 20
 """Why something was refused is read in peace."""
 
 NOTHING_WAITS = "The compiler is working: it listens at its next gate. X gives up what it compiles now."
-NOTHING_LEFT = "Everything is compiled, and nothing waits. A takes another way from a stage that is finished."
-SAVED = "This is a saved session: there is no compiler to drive. Open its target with fx-explorer TARGET."
+NOTHING_LEFT = "Everything is compiled, and nothing waits. A compiles another variant from a stage that is finished."
+SAVED = "This is a saved session: there is no compiler to step through. Open its target with fx-explorer TARGET."
 GONE = "The worker has ended. r captures again."
 
 

@@ -28,7 +28,7 @@ NO_TARGET = "This session does not say how it was captured: open its target, FIL
 
 
 class Trials:
-    """Measures ways and graph breaks, and tries settings of dynamic shapes."""
+    """Measures variants and graph breaks, and tries settings of dynamic shapes."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a chooser lists of a session: documents for a pane, regions for the graphs, ways to compare. Pure."""
+"""What a chooser lists of a session: documents for a pane, regions for the graphs, variants to compare. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
-from fx_explorer.analysis.outline import plain_function, way_title
+from fx_explorer.analysis.outline import plain_function, variant_title
 from fx_explorer.analysis.regions.followed import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.variants.ways import root_name
+from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.dialogs.choose import Choice
@@ -51,19 +51,19 @@ def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> l
     ]
 
 
-def way_choices(reader: SessionReader, chosen: Sequence[model.Compilation] = ()) -> list[Choice[model.Compilation]]:
-    """What a comparison begins with, in the order things happened; or what to compare with, the other ways of it first and of
-    these the newest, since that is what was just tried."""
-    ways = [way for way in reader.rows(model.Compilation) if way not in chosen]
+def variant_choices(reader: SessionReader, chosen: Sequence[model.Compilation] = ()) -> list[Choice[model.Compilation]]:
+    """What a comparison begins with, in the order things happened; or what to compare with: variants of the same compilation
+    first and of these the newest, since that is what was just tried."""
+    variants = [variant for variant in reader.rows(model.Compilation) if variant not in chosen]
     if chosen:
-        ways.sort(key=lambda way: (root_name(way.name) != root_name(chosen[0].name), -way.id))
-    return [Choice(f"[{way.name}] {_title(reader, way)}", _detail(way), way) for way in ways]
+        variants.sort(key=lambda variant: (root_name(variant.name) != root_name(chosen[0].name), -variant.id))
+    return [Choice(f"[{variant.name}] {_title(reader, variant)}", _detail(variant), variant) for variant in variants]
 
 
-def _title(reader: SessionReader, way: model.Compilation) -> str:
-    return way_title(reader, way) if way.branch_of else plain_function(way.function)
+def _title(reader: SessionReader, variant: model.Compilation) -> str:
+    return variant_title(reader, variant) if variant.branch_of else plain_function(variant.function)
 
 
-def _detail(way: model.Compilation) -> str:
-    use = "the program uses it" if way.branch_of and way.in_use else ""
-    return " · ".join(part for part in (way.status, seconds(way.duration_s) if way.duration_s else "", use) if part)
+def _detail(variant: model.Compilation) -> str:
+    use = "the program uses it" if variant.branch_of and variant.in_use else ""
+    return " · ".join(part for part in (variant.status, seconds(variant.duration_s) if variant.duration_s else "", use) if part)

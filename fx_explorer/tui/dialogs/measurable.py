@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.measured import call_time, measured, run_time
-from fx_explorer.analysis.variants.branches import way_in_words, ways_of
-from fx_explorer.analysis.variants.ways import first_ways
+from fx_explorer.analysis.variants.lineage import first_variants
+from fx_explorer.analysis.variants.other_variants import variant_in_words, variants_of
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.dialogs.choose import Choice
 from fx_explorer.tui.status.live import Waiting
 
-LATER = "A way is built and run once the program has ended: go on first, with c."
+LATER = "A variant is built and run once the program has ended: go on first, with c."
 BREAKS = ("graph breaks",)
-"""In place of names of ways."""
+"""In place of names of variants."""
 
 NOTHING = "Nothing was compiled to its end, so there is nothing to run."
 
@@ -25,13 +25,17 @@ def measurable_at(reader: SessionReader, waiting: Waiting) -> list[Choice[tuple[
 
 
 def measurable(reader: SessionReader) -> list[Choice[tuple[str, ...]]]:
-    """Names of ways to measure: all of a compilation first, then each."""
+    """Names of variants to measure: all of a compilation first, then each."""
     choices: list[Choice[tuple[str, ...]]] = []
-    for compilation in first_ways(reader):
-        ways = [way for way in ways_of(reader, compilation) if way.status in ("ok", "broke")]
-        if len(ways) > 1:
-            choices.append(Choice(f"all ways of [{compilation.name}]", "one after the other", tuple(way.name for way in ways)))
-        choices += [Choice(f"[{way.name}]", _detail(reader, way), (way.name,)) for way in ways]
+    for compilation in first_variants(reader):
+        variants = [variant for variant in variants_of(reader, compilation) if variant.status in ("ok", "broke")]
+        if len(variants) > 1:
+            choices.append(
+                Choice(
+                    f"all variants of [{compilation.name}]", "one after the other", tuple(variant.name for variant in variants)
+                )
+            )
+        choices += [Choice(f"[{variant.name}]", _detail(reader, variant), (variant.name,)) for variant in variants]
     return [*choices, *_breaks(reader)]
 
 
@@ -47,7 +51,7 @@ def breaks_first(choices: list[Choice[tuple[str, ...]]]) -> list[Choice[tuple[st
     return sorted(choices, key=lambda choice: choice.value != BREAKS)
 
 
-def _detail(reader: SessionReader, way: model.Compilation) -> str:
-    what = ", ".join(way_in_words(reader, way)) or ("as before" if way.branch_of else "the first way")
-    last = [f"{row.what.replace('+', ' and ')} {run_time(row.median_s)}" for row in measured(reader, way).values()]
+def _detail(reader: SessionReader, variant: model.Compilation) -> str:
+    what = ", ".join(variant_in_words(reader, variant)) or ("as before" if variant.branch_of else "the first variant")
+    last = [f"{row.what.replace('+', ' and ')} {run_time(row.median_s)}" for row in measured(reader, variant).values()]
     return " · ".join((what, *(f"measured: {one}" for one in [", ".join(last)] if one)))

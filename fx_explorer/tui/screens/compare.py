@@ -1,4 +1,4 @@
-"""Two ways of a compilation side by side: what differs in figures, and the difference of any graph or text of both."""
+"""Two variants of a compilation side by side: what differs in figures, and the difference of any graph or text of both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CompareScreen(DifferenceScreen):
         pairs = RowList(figure_columns(reader, left, right), id="figures")
         super().__init__(heading, pairs, "Choose a line with → above.", keymap)
         self._reader = reader
-        self._ways = (left, right)
+        self._variants = (left, right)
         self._figures = figures(reader, left, right)
         self._pairs = document_pairs(reader, left, right)
 
@@ -60,7 +60,7 @@ class CompareScreen(DifferenceScreen):
         if pair.is_shared:
             return "shared"
         if pair.left is None or pair.right is None:
-            return f"only [{self._ways[0 if pair.left else 1].name}] has it"
+            return f"only [{self._variants[0 if pair.left else 1].name}] has it"
         return difference_in_words(rows, "node" if pair.is_graph else "line")
 
     def _figure_words(self, line: int) -> str:

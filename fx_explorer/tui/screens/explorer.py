@@ -12,7 +12,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, way_choices
+from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, variant_choices
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.inspector.entry import Entry
@@ -207,7 +207,7 @@ class Explorer(ExplorerFrame):
         self.linked_selection.narrow(region)
         graphs = [pane for pane in self.linked.panes if pane.document and pane.document.kind == "graph"]
         first = first_place(self.reader, region)
-        if first and all(pane.place is None for pane in graphs):  # another compilation, or another way, has it
+        if first and all(pane.place is None for pane in graphs):  # another compilation, or another variant, has it
             await self.go(first)
         elif graphs and self.linked.active not in graphs and (was_elsewhere or self.linked.is_single):
             self.linked.activate(graphs[0])
@@ -246,22 +246,22 @@ class Explorer(ExplorerFrame):
         if self.linked.active:
             self.linked.activate(self.linked.active)
 
-    @conversation("compare ways", "choose two ways to compare")
-    async def action_compare_ways(self) -> None:
+    @conversation("compare variants", "choose two variants to compare")
+    async def action_compare_variants(self) -> None:
         """With two compilations in all there is nothing to choose."""
         from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
 
-        ways = self.reader.rows(model.Compilation) if self.reader else []
-        if self.reader is None or len(ways) < 2:
-            self.notify("There is only one way so far. Go again from a stage (A) to have another one to compare it with.")
+        variants = self.reader.rows(model.Compilation) if self.reader else []
+        if self.reader is None or len(variants) < 2:
+            self.notify("There is only one variant so far. Go again from a stage (A) to have another one to compare it with.")
             return
-        chosen = ways if len(ways) == 2 else []
+        chosen = variants if len(variants) == 2 else []
         while len(chosen) < 2:
             title = f"Compare [{chosen[0].name}] with" if chosen else "Compare"
-            way = await ask(self.app, Chooser(title, matching(way_choices(self.reader, chosen))))
-            if way is None:
+            variant = await ask(self.app, Chooser(title, matching(variant_choices(self.reader, chosen))))
+            if variant is None:
                 return
-            chosen = [*chosen, way]
+            chosen = [*chosen, variant]
         left, right = chosen
         self.app.push_screen(CompareScreen(self.reader, left, right, self.keymap))
 

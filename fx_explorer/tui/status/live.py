@@ -109,7 +109,7 @@ class LiveCapture:
 
     @property
     def has_ended(self) -> bool:
-        """The program is through. The worker may still be there, and compile another way."""
+        """The program is through. The worker may still be there, and compile another variant."""
         return self.is_over or Waiting() in self._open
 
     @property

@@ -14,7 +14,7 @@ from fx_explorer.analysis.guards.kinds import check_count
 from fx_explorer.analysis.saved import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.variants.ways import among, in_use
+from fx_explorer.analysis.variants.lineage import among, in_use
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.session import SessionReader
 
@@ -145,7 +145,7 @@ def _aot_found(reader: SessionReader) -> tuple[str, ...]:
 
 
 def _used(reader: SessionReader) -> str:
-    """Graphs of the ways in use: an SQL condition."""
+    """Graphs of the variants in use: an SQL condition."""
     used = in_use(reader)
     return among(used.graphs if used else None, "id")
 

@@ -1,4 +1,4 @@
-"""Two ways side by side, as rows: the figures first, then the documents whose difference can be looked at."""
+"""Two variants side by side, as rows: the figures first, then the documents whose difference can be looked at."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from fx_explorer.analysis.comparing.compare import DocumentPair, Figure
 from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import node_words
-from fx_explorer.analysis.variants.branches import way_in_words
+from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 
 def figure_columns(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> tuple[Column, ...]:
-    sides = (Column(side_title(reader, way), "text", min_width=14, max_width=60) for way in (left, right))
+    sides = (Column(side_title(reader, variant), "text", min_width=14, max_width=60) for variant in (left, right))
     return (Column("", "strong", min_width=26, max_width=44), *sides)
 
 
-def side_title(reader: SessionReader, way: model.Compilation) -> str:
-    """``[0/0~1] eager``: what makes it differ; of a first way, its backend."""
-    words = (word.removeprefix("compile.backend = ") for word in way_in_words(reader, way))
-    return f"[{way.name}] {', '.join(words) or way.backend}".strip()
+def side_title(reader: SessionReader, variant: model.Compilation) -> str:
+    """``[0/0~1] eager``: what makes it differ; of a first variant, its backend."""
+    words = (word.removeprefix("compile.backend = ") for word in variant_in_words(reader, variant))
+    return f"[{variant.name}] {', '.join(words) or variant.backend}".strip()
 
 
 DIFF_COLUMNS = (
@@ -42,7 +42,7 @@ def figure_row(figure: Figure) -> Row:
 
 
 def pair_row(pair: DocumentPair) -> Row:
-    """A document that was made once, before the ways parted, is the same by nature."""
+    """A document that was made once, before the variants parted, is the same by nature."""
     if pair.is_shared:
         return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
     return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
-from fx_explorer.analysis.variants.ways import first_ways
+from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import seconds, share
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Column, Detail, Row, Table
@@ -43,7 +43,7 @@ def _stage_rows(times: StageTimes) -> list[Row]:
 
 
 def _compilation_rows(reader: SessionReader, total_s: float) -> list[Row]:
-    compilations = [c for c in first_ways(reader) if c.duration_s]
+    compilations = [c for c in first_variants(reader) if c.duration_s]
     if len(compilations) < 2:
         return []
     return [

@@ -85,9 +85,9 @@ class Outline(RowList):
 
     def _row(self, entry: OutlineEntry, path: str, is_group: bool) -> Row:
         arrow = ("▸ " if path in self._folded else "▾ ") if is_group else "  "
-        has_state = entry.depth == 0 or entry.is_way or entry.status not in ("", "ok")
+        has_state = entry.depth == 0 or entry.is_variant or entry.status not in ("", "ok")
         glyph = GLYPHS.get(entry.status, ("", "text")) if has_state else ("", "text")
-        kind = "strong" if entry.depth == 0 or entry.is_way else "muted" if entry.status == "missing" else "text"
+        kind = "strong" if entry.depth == 0 or entry.is_variant else "muted" if entry.status == "missing" else "text"
         title: list[Piece] = [(" " * entry.depth + arrow, "muted"), glyph, (entry.title, kind)]
         return title, (short_detail(entry), "muted")
 

@@ -167,7 +167,7 @@ def _paused(path: Path) -> Iterator[None]:
     from fx_explorer.capture.recorder import recording
     from fx_explorer.capture.stepping.afterwards import finish
     from fx_explorer.capture.stepping.gates import Gates
-    from fx_explorer.capture.stepping.stepped import steering_of
+    from fx_explorer.capture.stepping.stepped import stepper_of
     from fx_explorer.model import CaptureRequest, Command, Notice
     from fx_explorer.session import SessionWriter
 
@@ -179,9 +179,9 @@ def _paused(path: Path) -> Iterator[None]:
     request = CaptureRequest("program", str(path), pause="dynamo", stay=True)
     with SessionWriter(path.with_suffix(".fxs")) as writer, recording(writer, request, hear, gates) as state:
         yield
-        steering = steering_of(state)
-        assert steering is not None
-        finish(steering, lambda: None)
+        stepper = stepper_of(state)
+        assert stepper is not None
+        finish(stepper, lambda: None)
 
 
 WAYS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Any]]] = {

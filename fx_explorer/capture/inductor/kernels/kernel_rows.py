@@ -122,13 +122,15 @@ class _Rows:
         text = self._writer.text(source, like=f"{kind} {kernel.name}")
         lines = source.removesuffix("\n").count("\n") + 1
         language = kernel.language if kernel.language != "extern" else "triton"
-        artifact = Artifact(0, self._recording.way_id(), kind, "kernel", self._direction, kernel.name, language, text, lines)
+        artifact = Artifact(
+            0, self._recording.variant_id(), kind, "kernel", self._direction, kernel.name, language, text, lines
+        )
         return self._writer.add(artifact)
 
     def _add_kernel(self, kernel: GeneratedKernel, *, first_line: int, artifact: int) -> int:
         row = Kernel(
             id=0,
-            compilation=self._recording.way_id(),
+            compilation=self._recording.variant_id(),
             direction=self._direction,
             position=self._position,
             name=kernel.name,

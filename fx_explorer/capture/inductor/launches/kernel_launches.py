@@ -69,7 +69,7 @@ class KernelNotes:
         launch = known.launches.get(sizes) if known else None
         if launch is not None:
             launch.count += 1
-        elif self.recording.writer is self._writer:  # or a way is measured, and nothing of that is recorded
+        elif self.recording.writer is self._writer:  # or a variant is measured, and nothing of that is recorded
             with self.recording.noting("the launch of a kernel", "kernel"):
                 self._first_launch(self._noted(autotuner), sizes, arguments)
 

@@ -10,10 +10,10 @@ from torch.fx import GraphModule
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.links.links import copied_links
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
-from fx_explorer.model.rows.steering import stage_at
+from fx_explorer.model.rows.stepping import stage_at
 
 
 class Edits:
@@ -22,45 +22,47 @@ class Edits:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
-    def mark(self, way: Way, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
+    def mark(self, variant: Variant, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
         """Mark regions at a gate, and say how torch will cut each out; raises UsageError with nothing changed."""
         if gate != "dynamo" or module is None:
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
         trial = snapshot(module)
         found = marked(trial, marks)
         become(module, trial)
-        way.changes = way.changes.plus(Changes(marks=marks))
-        self._record(way, "mark", gate, "", module, found)
+        variant.changes = variant.changes.plus(Changes(marks=marks))
+        self._record(variant, "mark", gate, "", module, found)
         return cut_out(module, marks)
 
-    def mark_again(self, way: Way, module: GraphModule) -> None:
-        """Mark all regions of a way in a graph as Dynamo made it."""
-        found = marked(module, way.changes.marks)
-        if found and not way.is_taken_up:
-            self._record(way, "mark", "dynamo", "", module, found)
+    def mark_again(self, variant: Variant, module: GraphModule) -> None:
+        """Mark all regions of a variant in a graph that is as Dynamo made it."""
+        found = marked(module, variant.changes.marks)
+        if found and not variant.is_taken_up:
+            self._record(variant, "mark", "dynamo", "", module, found)
 
-    def apply_passes(self, way: Way, gate: Gate, direction: Direction, module: GraphModule) -> list[str]:
-        """Those this way has for the gate. What is wrong with those that cannot be: the way does without them."""
+    def apply_passes(self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule) -> list[str]:
+        """Apply the passes that this variant has for the gate. Returns what is wrong with those that it does without."""
         problems = []
-        for one in way.changes.passes:
+        for one in variant.changes.passes:
             if one.gate == gate and one.direction in ("", direction):
                 try:
-                    self.apply_pass(way, one.path, gate, direction, module)
+                    self.apply_pass(variant, one.path, gate, direction, module)
                 except PassProblem as problem:
                     problems.append(str(problem))
-                    way.changes = replace(way.changes, passes=tuple(other for other in way.changes.passes if other != one))
+                    variant.changes = replace(
+                        variant.changes, passes=tuple(other for other in variant.changes.passes if other != one)
+                    )
         return problems
 
-    def apply_pass(self, way: Way, path: str, gate: Gate, direction: Direction, module: GraphModule) -> None:
+    def apply_pass(self, variant: Variant, path: str, gate: Gate, direction: Direction, module: GraphModule) -> None:
         """Apply it to ``module`` in place; raises PassProblem with nothing changed."""
         become(module, passed(path, module))
         with open(path, encoding="utf-8", errors="replace") as file:
             text = self._recording.writer.text(file.read())
-        self._record(way, "pass", gate, direction, module, [f"pass_ of {path}"], text)
+        self._record(variant, "pass", gate, direction, module, [f"pass_ of {path}"], text)
 
     def _record(
         self,
-        way: Way,
+        variant: Variant,
         kind: InterventionKind,
         gate: Gate,
         direction: Direction,
@@ -70,11 +72,11 @@ class Edits:
     ) -> None:
         """The graph as it is now takes the place of the one before; both stay in the session."""
         recording = self._recording
-        way.edited.add((gate, direction))
+        variant.edited.add((gate, direction))
         with recording.noting("an edited graph", GATE_STAGES[gate]):
             before, after = self._add_graph(module, gate, direction, f"after {kind}")
             for title in titles:
-                recording.writer.add(Intervention(0, way.row.id, gate, direction, kind, title, before, after, text))
+                recording.writer.add(Intervention(0, variant.row.id, gate, direction, kind, title, before, after, text))
 
     def _add_graph(self, module: GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
         """Store a graph after an edit; later stages link to it. Returns the rows of the graph before and of this."""

@@ -1,1 +1,1 @@
-"""Other ways from a stage that is through, and what is kept so that a stage need not run again."""
+"""Variants that set out from a finished stage, and what is kept so that a stage need not run again."""

@@ -1,4 +1,4 @@
-"""One region lowered anew, alone: the others are answered from what an earlier way compiled.
+"""One region lowered anew, alone: the others are answered from what an earlier variant compiled.
 
 torch cuts the graph into regions as before and compiles each (regional.py); for a region that is not the one asked for, and has
 not changed, what ``torch._inductor.standalone_compile`` returned the first time is given again.
@@ -12,12 +12,12 @@ import torch
 
 from fx_explorer.capture.recording.graphs import describe_value, node_value
 from fx_explorer.capture.region_forms import configs_in_force
-from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Command, Gate
 
 
-def check_region(origin: Way, command: Command) -> None:
+def check_region(origin: Variant, command: Command) -> None:
     """Raises UsageError when ``command`` asks for one region that ``origin`` did not compile, or from where there is none."""
     if not command.region:
         return
@@ -36,10 +36,10 @@ def check_region(origin: Way, command: Command) -> None:
         raise UsageError(f'[{name}] has no region "{command.region}"{where}; there are {", ".join(names)}.')
 
 
-def share_regions(origin: Way, way: Way, gate: Gate) -> None:
-    """Give ``way``, which sets out from ``gate``, what it may take over, region by region and direction by direction."""
+def share_regions(origin: Variant, variant: Variant, gate: Gate) -> None:
+    """Give ``variant``, which sets out from ``gate``, what it may take over, region by region and direction by direction."""
     if GATES.index(gate) >= GATES.index("partition"):
-        way.regions, way.lowered_with = dict(origin.regions), dict(origin.lowered_with)
+        variant.regions, variant.lowered_with = dict(origin.regions), dict(origin.lowered_with)
 
 
 def signature(module: torch.fx.GraphModule) -> str:

@@ -1,8 +1,8 @@
-"""Taking another way: what each stage made is kept, and given again instead of being made again.
+"""A variant of a compilation: what each stage made is kept, and given again instead of being made again.
 
-A way that sets out from a gate runs torch's own functions from the beginning. Those that come before the gate are answered from
-what was kept (AOTAutograd's tracing, the partition, a graph after its passes), so that every context torch needs is there and
-only what follows is computed. Nothing is kept in a capture that is not steered.
+A variant that sets out from a gate runs torch's own functions from the beginning. Those that come before the gate are answered
+from what was kept (AOTAutograd's tracing, the partition, a graph after its passes), so that every context torch needs is there
+and only what follows is computed. Nothing is kept in a capture that nobody steps through.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.stepping.circumstances import Circumstances
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
-from fx_explorer.model.rows.steering import stage_at
+from fx_explorer.model.rows.stepping import stage_at
 
 RegionKey = tuple[Direction, str]
 """A region of one direction, by torch's name for the subgraph."""
@@ -32,7 +32,7 @@ Settings = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class KeptRegion:
+class CompiledRegion:
     """What Inductor made of one region."""
 
     name: str
@@ -44,32 +44,32 @@ class KeptRegion:
 
 
 @dataclass
-class Way:
-    """One way through the stages after Dynamo."""
+class Variant:
+    """One way to compile a graph of Dynamo's: one run through the stages that follow."""
 
     row: Compilation
     segment: Segment
     changes: Changes = field(default_factory=Changes)
     kept: dict[Key, Any] = field(default_factory=dict)
-    """What its stages made, those it shares with the way it branched off included."""
+    """What its stages made, those it shares with the variant it set out from included."""
     took_s: dict[Key, float] = field(default_factory=dict)
     """Seconds of compiling, without waiting, that each took when it was made. ``lowered`` contains ``post_grad``."""
     kept_at_s: float = 0.0
     """Spent until the last of them was there."""
     replays: frozenset[Key] = frozenset()
     """What is given from ``kept`` instead of being made."""
-    regions: dict[RegionKey, KeptRegion] = field(default_factory=dict)
-    """What regional_inductor compiled, on this way or before it branched off."""
+    regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)
+    """What regional_inductor compiled, for this variant or for the one it set out from."""
     region: str = ""
     """The only region to lower anew: the others are given from ``regions``. Empty: all are lowered."""
     spared_s: float = 0.0
     """What regions that were given again had taken."""
     compiled_with: Settings | None = None
-    """The settings it was compiled with, those for everything included; None for a way that did not come to its end."""
+    """The settings it was compiled with, those for everything included; None for a variant that did not come to its end."""
     lowered_with: dict[Key, Settings] = field(default_factory=dict)
     """The same by direction (``lowered``), and by region: its subgraph and direction. What was shared keeps its own."""
     is_rebuilt: bool = False
-    """Whether it only repeats, part by part with its own settings, what another way made."""
+    """Whether it only repeats, part by part with its own settings, what another variant made."""
     reached: set[Key] = field(default_factory=set)
     """Gates it has come to, those it shares included."""
     passed: set[Key] = field(default_factory=set)
@@ -105,8 +105,8 @@ class Way:
         inside = {("post_grad", direction) for name, direction in replays if name == "lowered"}
         return sum(self.took_s.get(key, 0.0) for key in replays - inside)
 
-    def kept_region(self, key: RegionKey, name: str, signature: str) -> KeptRegion | None:
-        """What was made of a region on an earlier way, if this way is not to make it anew; only what has not changed counts."""
+    def reusable_region(self, key: RegionKey, name: str, signature: str) -> CompiledRegion | None:
+        """What an earlier variant made of a region that this one need not make anew; None for a region that has changed."""
         known = self.regions.get(key) if self.region and name != self.region else None
         return known if known is not None and known.signature == signature else None
 
@@ -115,7 +115,7 @@ class Way:
         return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
 
     def all_settings(self) -> list[Settings]:
-        """Those of everything that runs when this way does."""
+        """Those of everything that runs when this variant does."""
         return [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
 
     def settings_again(self, key: Key) -> Settings:
@@ -124,14 +124,14 @@ class Way:
         has_regions = name == "lowered" and any(of == direction for of, _ in self.regions)
         return {} if has_regions else self.lowered_with.get(key, {})
 
-    def rebuilt(self) -> Way:
-        """A way that makes once more what this one made: only lowered anew."""
+    def rebuilt(self) -> Variant:
+        """A variant that makes once more what this one made: only lowered anew."""
         kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
         segment = shared_segment(self.segment, GATES[-1], "")
-        way = Way(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
-        way.lowered_with, way.regions = dict(self.lowered_with), dict(self.regions)
-        way.passed = set(self.passed)
-        return way
+        variant = Variant(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
+        variant.lowered_with, variant.regions = dict(self.lowered_with), dict(self.regions)
+        variant.passed = set(self.passed)
+        return variant
 
     def pause(self) -> None:
         """It is left at a milestone, to be taken up again."""
@@ -139,7 +139,7 @@ class Way:
 
 
 @dataclass
-class KeptSegment:
+class CapturedSegment:
     """One Dynamo graph with all that is needed to compile it again, also when the program has ended."""
 
     name: str
@@ -152,7 +152,7 @@ class KeptSegment:
     """What Dynamo took for it."""
     files: frozenset[str]
     """Whose source Dynamo read for it."""
-    ways: list[Way] = field(default_factory=list)
+    variants: list[Variant] = field(default_factory=list)
     tracing_context: Any = field(default_factory=TracingContext.try_get)
     compile_context: Any = field(default_factory=CompileContext.try_get)
     has_grad: bool = field(default_factory=torch.is_grad_enabled)
@@ -183,9 +183,9 @@ class KeptSegment:
                     fake = mode.from_tensor(tensor, symbolic_context=context, source=source, trace=context is None)
                     self.fakes.append((tensor, fake))
 
-    def way(self, name: str) -> Way | None:
-        """The way whose row is called ``name``."""
-        return next((way for way in self.ways if way.row.name == name), None)
+    def variant(self, name: str) -> Variant | None:
+        """The variant whose row is called ``name``."""
+        return next((variant for variant in self.variants if variant.row.name == name), None)
 
     def shape_env(self) -> Any:
         """What is known of symbolic sizes; None without fake tensors."""
@@ -209,20 +209,22 @@ class KeptSegment:
             yield
 
 
-def share_gates(origin: Way, way: Way, gate: Gate, direction: Direction) -> None:
-    """What ``way``, which sets out from ``gate`` of ``origin``, need not go through again."""
+def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direction) -> None:
+    """What ``variant``, which sets out from ``gate`` of ``origin``, need not go through again."""
 
     def is_shared(key: Key) -> bool:
         name, of = key
         return GATES.index(name) < GATES.index(gate) or bool(direction and of and of != direction)
 
-    way.reached, way.passed, way.edited = (set(filter(is_shared, of)) for of in (origin.reached, origin.passed, origin.edited))
+    variant.reached, variant.passed, variant.edited = (
+        set(filter(is_shared, of)) for of in (origin.reached, origin.passed, origin.edited)
+    )
 
 
-def shared_keys(way: Way, gate: Gate, direction: Direction) -> frozenset[Key]:
-    """What a way that sets out from ``gate`` need not make: everything up to there, and the other direction's lowering."""
+def shared_keys(variant: Variant, gate: Gate, direction: Direction) -> frozenset[Key]:
+    """What a variant that sets out from ``gate`` need not make: everything up to there, and the other direction's lowering."""
     last = GATES.index(gate)
-    return frozenset(key for key in way.kept if _comes_before(key, last, direction))
+    return frozenset(key for key in variant.kept if _comes_before(key, last, direction))
 
 
 def _comes_before(key: Key, last: int, direction: Direction) -> bool:
@@ -235,7 +237,7 @@ def _comes_before(key: Key, last: int, direction: Direction) -> bool:
 
 
 def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segment:
-    """The recorded graphs that such a way shares, so that what follows links to them."""
+    """The recorded graphs that such a variant shares, so that what follows links to them."""
     last = GATES.index(gate)
 
     def reached(name: Gate) -> bool:

@@ -1,7 +1,7 @@
-"""Driving a compilation: where it can pause, what can be changed there, and what was.
+"""Stepping through a compilation: where it can pause, what can be changed there, and what was.
 
-A *way* is one run through the stages after Dynamo. The first way of ``[0/0]`` is its Compilation row; every other one is a
-*branch*, a Compilation row of its own (``0/0~1``) that holds only what came after the gate it set out from.
+A *variant* is one run through the stages after Dynamo. The first variant of ``[0/0]`` is its Compilation row. Every other one
+has a Compilation row of its own (``0/0~1``) that holds only what came after the gate it set out from.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PassFile:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What makes a way differ from the one before."""
+    """What makes a variant differ from the one before."""
 
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     """By full name: ``inductor.max_fusion_size``, ``compile.backend`` (see Setting)."""
@@ -199,7 +199,7 @@ class RegionLowering:
     """Nodes of the forward or backward graph in it."""
     configs: dict[str, object] | None = None
     is_reused: bool = False
-    """Answered from an earlier way: this region had not changed."""
+    """Taken from an earlier variant: this region had not changed."""
     duration_s: float = 0.0
     reason: str = ""
     """Why it was not compiled."""

@@ -1,4 +1,4 @@
-"""Options that the user sets while a capture is driven: for everything that follows, or for one way."""
+"""Options that the user sets while a capture is stepped through: for everything that follows, or for one variant."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from fx_explorer.capture.options import settings
 from fx_explorer.capture.options.dynamic_shapes import SETTING, DynamicShapes
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.variants.ways import Way
+from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.model import Changes, Gate, Intervention
 
 
-class SteeredSettings:
+class VariantSettings:
     """Those of one capture."""
 
     def __init__(self, recording: Recording) -> None:
@@ -33,8 +33,8 @@ class SteeredSettings:
         self._recording.writer.add(Intervention(0, 0, gate, "", "setting", title))
         return title
 
-    def for_way(self, way: Way) -> dict[str, object]:
-        return {**self.changes.settings, **way.changes.settings}
+    def for_variant(self, variant: Variant) -> dict[str, object]:
+        return {**self.changes.settings, **variant.changes.settings}
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
@@ -68,9 +68,9 @@ class SteeredSettings:
             self._restore.pop()()
 
     @contextlib.contextmanager
-    def of(self, way: Way) -> Iterator[None]:
-        """Inside the block the way's own hold."""
-        restore = settings.apply(way.changes.settings)
+    def of(self, variant: Variant) -> Iterator[None]:
+        """Inside the block the variant's own settings hold."""
+        restore = settings.apply(variant.changes.settings)
         try:
             yield
         finally:

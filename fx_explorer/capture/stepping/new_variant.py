@@ -1,4 +1,4 @@
-"""Another way: whether it can be taken, and what it begins with."""
+"""Another variant: whether it can be compiled, and what it begins with."""
 
 from __future__ import annotations
 
@@ -9,75 +9,77 @@ from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.options import dynamic_shapes, settings
 from fx_explorer.capture.options.compilers import compiler_for
 from fx_explorer.capture.stepping.edits.editing import marked
-from fx_explorer.capture.stepping.steering import Steering
+from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.region_reuse import check_region, share_regions
-from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way, share_gates, shared_keys, shared_segment
+from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant, share_gates, shared_keys, shared_segment
 from fx_explorer.errors import UsageError
 from fx_explorer.model import DIRECTIONS, GATE_WORDS, GATES, GRAPH_GATES, Command, Direction, Gate, PassFile
 
 
-def check_branch(steering: Steering, kept: KeptSegment, command: Command, default: Way) -> None:
+def check_new_variant(stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant) -> None:
     """Raises UsageError for what cannot be done, before anything is changed."""
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
-    steering.check_source(kept)
+    stepper.check_source(kept)
     settings.check_at_gate(command.changes.settings)
     settings.check(command.changes.settings)
-    compiler_for({**steering.settings.for_way(origin), **command.changes.settings}, kept.compiler)
+    compiler_for({**stepper.settings.for_variant(origin), **command.changes.settings}, kept.compiler)
     check_region(origin, command)
     _check_reached(origin, gate, command.direction)
     _check_passes(gate, command.changes.passes)
     if command.changes.marks and gate != "dynamo":
         raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
     if dynamic_shapes.SETTING in command.changes.settings:
-        if kept is not steering.in_dynamo:
+        if kept is not stepper.in_dynamo:
             raise UsageError(dynamic_shapes.THROUGH)
         dynamic_shapes.check_anew(gate, command.changes)
     marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
 
 
-def branch(steering: Steering, kept: KeptSegment, command: Command, default: Way) -> tuple[Way, torch.fx.GraphModule]:
-    """A new way, and the Dynamo graph it starts with. Raises UsageError before anything is changed."""
+def new_variant(
+    stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant
+) -> tuple[Variant, torch.fx.GraphModule]:
+    """A new variant, and the Dynamo graph it starts with. Raises UsageError before anything is changed."""
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
-    check_branch(steering, kept, command, default)
+    check_new_variant(stepper, kept, command, default)
     replays = shared_keys(origin, gate, command.direction)
     changes = origin.changes.plus(command.changes)
     segment = shared_segment(origin.segment, gate, command.direction)
-    row = steering.rows.add_branch(kept, origin, gate, command, replays)
+    row = stepper.rows.add_variant(kept, origin, gate, command, replays)
     took = {key: seconds for key, seconds in origin.took_s.items() if key in replays}
-    way = Way(row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays)
-    share_regions(origin, way, gate)
-    way.region = command.region
-    kept.ways.append(way)
-    share_gates(origin, way, gate, command.direction)
-    return way, first_graph(steering, kept, way)
+    variant = Variant(row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays)
+    share_regions(origin, variant, gate)
+    variant.region = command.region
+    kept.variants.append(variant)
+    share_gates(origin, variant, gate, command.direction)
+    return variant, first_graph(stepper, kept, variant)
 
 
-def first_graph(steering: Steering, kept: KeptSegment, way: Way) -> torch.fx.GraphModule:
-    """What the way begins with: Dynamo's graph with its regions marked, or as it was when the way was through with it."""
-    if ("dynamo", "") in way.passed:
-        return snapshot(way.kept[("dynamo", "")])
-    way.kept[("dynamo", "")] = kept.dynamo
+def first_graph(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> torch.fx.GraphModule:
+    """What the variant begins with: Dynamo's graph with the regions marked, or as it was when its gate was passed."""
+    if ("dynamo", "") in variant.passed:
+        return snapshot(variant.kept[("dynamo", "")])
+    variant.kept[("dynamo", "")] = kept.dynamo
     graph = snapshot(kept.dynamo)
-    _mark_again(steering, kept, way, graph)
+    _mark_again(stepper, kept, variant, graph)
     return graph
 
 
-def _mark_again(steering: Steering, kept: KeptSegment, way: Way, graph: torch.fx.GraphModule) -> None:
-    """Mark the regions of a way in a graph that Dynamo made, and record it."""
-    if way.changes.marks:
-        with compile_context(kept.compile_context), steering.outside(), steering.as_current(kept, way):
-            steering.edits.mark_again(way, graph)
+def _mark_again(stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule) -> None:
+    """Mark the regions of a variant in a graph that Dynamo made, and record it."""
+    if variant.changes.marks:
+        with compile_context(kept.compile_context), stepper.outside(), stepper.as_current(kept, variant):
+            stepper.edits.mark_again(variant, graph)
 
 
-def _origin(kept: KeptSegment, command: Command, default: Way) -> Way:
-    """The way that another one sets out from."""
+def _origin(kept: CapturedSegment, command: Command, default: Variant) -> Variant:
+    """The variant that another one sets out from."""
     if not command.compilation:
         return default
-    return kept.ways[0] if command.compilation == kept.name else kept.way(command.compilation) or default
+    return kept.variants[0] if command.compilation == kept.name else kept.variant(command.compilation) or default
 
 
-def _check_reached(origin: Way, gate: Gate, direction: Direction) -> None:
-    """Raises UsageError when ``origin`` has not come to the gate; a way that waits there has."""
+def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
+    """Raises UsageError when ``origin`` has not come to the gate; a variant that waits there has."""
     if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
         raise UsageError(
             f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is forward, backward or inference, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.ways import root_name
+from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Gate
 from fx_explorer.session import SessionReader
 
@@ -48,29 +48,29 @@ REDONE: dict[Gate, str] = {
 
 
 def departures(reader: SessionReader, at: str = "") -> list[Departure]:
-    """From where another way can be taken, in the order things happened.
+    """The stages that another variant can set out from, in the order in which they ran.
 
     ``at``: the compilation that waits at a gate. Torch is inside of it, so another one cannot be taken up until it is through.
     """
     return [
         departure
-        for way in reader.rows(model.Compilation)
+        for variant in reader.rows(model.Compilation)
         for gate in GRAPH_GATES
-        if (not at or root_name(way.name) == root_name(at)) and _passed(reader, way, gate)
-        for departure in (Departure(way.name, gate), *(_regions(reader, way) if gate == "partition" else ()))
+        if (not at or root_name(variant.name) == root_name(at)) and _passed(reader, variant, gate)
+        for departure in (Departure(variant.name, gate), *(_regions(reader, variant) if gate == "partition" else ()))
     ]
 
 
-def _regions(reader: SessionReader, way: model.Compilation) -> list[Departure]:
+def _regions(reader: SessionReader, variant: model.Compilation) -> list[Departure]:
     """One for each region that was compiled, when there are several."""
-    rows = reader.rows(model.RegionLowering, compilation=way.id)
+    rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
-    return [Departure(way.name, "partition", name) for name in names] if len(names) > 1 else []
+    return [Departure(variant.name, "partition", name) for name in names] if len(names) > 1 else []
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """With what another way goes on."""
+    """The changes that another variant can go on with."""
 
     words: str
     detail: str

@@ -1,4 +1,4 @@
-"""Driving a compilation: gates, other ways, edits. The code that comes out is compared with that of a capture nobody drove."""
+"""Stepping through a compilation: gates, variants, edits. Its code is compared with that of a capture nobody steps through."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ def test_compiling_after_the_program_ended_gives_the_same_code(tmp_path: Path, m
     assert later.paused_at() == [("dynamo", ""), (None, "")]
     for compilation in at_once.reader.rows(Compilation):
         assert later.codes(compilation.name) == at_once.codes(compilation.name) != {}
-        assert later.way(compilation.name).missing_stages == compilation.missing_stages
+        assert later.variant(compilation.name).missing_stages == compilation.missing_stages
 
 
 def test_paused_after_dynamo_nothing_has_been_lowered(tmp_path: Path) -> None:
     stopped = drive(tmp_path / "s.fxs", [Command("abort")], pause="dynamo")
     assert {graph.stage for graph in stopped.reader.rows(Graph)} == {"dynamo"}
-    assert set((stopped.way("0/0").missing_stages or {}).values()) == {"not compiled so far"}
+    assert set((stopped.variant("0/0").missing_stages or {}).values()) == {"not compiled so far"}
 
 
 @pytest.mark.parametrize(("position", "gate"), list(enumerate(GATES, 1)))
-def test_a_way_makes_the_same_code_and_repeats_nothing_before_it(straight: Driven, position: int, gate: Gate) -> None:
-    way = straight.way(f"0/0~{position}")
-    assert (way.status, way.branch_of, way.branch_from, way.in_use) == ("ok", "0/0", gate, False)
-    assert straight.codes(way.name) == straight.codes()
-    made = {graph.stage for graph in straight.reader.rows(Graph, compilation=way.id)}
+def test_a_variant_makes_the_same_code_and_repeats_nothing_before_it(straight: Driven, position: int, gate: Gate) -> None:
+    variant = straight.variant(f"0/0~{position}")
+    assert (variant.status, variant.branch_of, variant.branch_from, variant.in_use) == ("ok", "0/0", gate, False)
+    assert straight.codes(variant.name) == straight.codes()
+    made = {graph.stage for graph in straight.reader.rows(Graph, compilation=variant.id)}
     stages = ["dynamo", "pre_grad", "joint", "forward", "post_grad"]
     shared = stages[: min(GATES.index(gate), 4) + 1]
     assert made.isdisjoint(shared)
     assert made >= set(stages) - set(shared)
-    assert way.saved_s > 0
+    assert variant.saved_s > 0
 
 
-def test_a_way_with_another_option_differs_and_the_first_is_kept(tmp_path: Path) -> None:
+def test_a_variant_with_another_option_differs_and_the_first_is_kept(tmp_path: Path) -> None:
     changes = Changes(settings={"inductor.realize_opcount_threshold": 1, "inductor.max_fusion_size": 1})
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="partition", changes=changes)])
     assert driven.codes("0/0~1") != driven.codes()
-    assert driven.way("0/0~1").changes == changes.to_json() | {"marks": [], "passes": []}
+    assert driven.variant("0/0~1").changes == changes.to_json() | {"marks": [], "passes": []}
     assert torch._inductor.config.max_fusion_size != 1
 
 
@@ -100,11 +100,11 @@ def test_one_direction_alone_is_lowered_again(tmp_path: Path) -> None:
     assert driven.codes("0/0~1") == {"backward": driven.codes()["backward"]}
 
 
-def test_another_way_at_a_gate_is_the_one_the_program_takes(tmp_path: Path) -> None:
+def test_another_variant_at_a_gate_is_the_one_the_program_runs(tmp_path: Path) -> None:
     commands = [*STEPS[:4], Command("again", gate="dynamo"), Command("go")]
     driven = drive(tmp_path / "s.fxs", commands, pause="step")
-    assert (driven.way("0/0").status, driven.way("0/0").in_use) == ("left", False)
-    assert (driven.way("0/0~1").status, driven.way("0/0~1").in_use) == ("ok", True)
+    assert (driven.variant("0/0").status, driven.variant("0/0").in_use) == ("left", False)
+    assert (driven.variant("0/0~1").status, driven.variant("0/0~1").in_use) == ("ok", True)
     assert driven.output is not None
     assert driven.model is not None
     assert all(parameter.grad is not None for parameter in driven.model.parameters())
@@ -112,7 +112,7 @@ def test_another_way_at_a_gate_is_the_one_the_program_takes(tmp_path: Path) -> N
 
 def test_a_skipped_graph_runs_eagerly(straight: Driven, tmp_path: Path) -> None:
     driven = drive(tmp_path / "s.fxs", [Command("step"), Command("skip")], pause="step")
-    assert driven.way("0/0").status == "left"
+    assert driven.variant("0/0").status == "left"
     assert driven.codes() == {}
     torch.testing.assert_close(driven.output, straight.output)
 
@@ -122,8 +122,8 @@ def test_aborting_at_a_gate_leaves_everything_at_hand(straight: Driven, tmp_path
     commands = [*STEPS[:steps], Command("abort"), Command("again", gate="dynamo")]
     driven = drive(tmp_path / "s.fxs", commands, pause="step")
     assert driven.output is None
-    assert driven.way("0/0").status == "left"
-    assert driven.way("0/0~1").status == "left" or driven.codes("0/0~1") == straight.codes()
+    assert driven.variant("0/0").status == "left"
+    assert driven.variant("0/0~1").status == "left" or driven.codes("0/0~1") == straight.codes()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_wrong_option_is_refused_and_the_gate_stays(tmp_path: Path, settings: 
     wrong = Command("set", changes=Changes(settings=settings))
     driven = drive(tmp_path / "s.fxs", [wrong, Command("go")], pause="step")
     assert complaint in driven.said("refused")[0]
-    assert driven.way("0/0").status == "ok"
+    assert driven.variant("0/0").status == "ok"
 
 
 def test_a_pass_at_a_gate_changes_the_graph_and_both_are_kept(straight: Driven, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_pass_at_a_gate_changes_the_graph_and_both_are_kept(straight: Driven, 
     )
     changes = Changes(passes=(PassFile("dynamo", str(file)),))
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo", changes=changes)])
-    assert driven.way("0/0~1").status == "ok", driven.way("0/0~1").error
+    assert driven.variant("0/0~1").status == "ok", driven.variant("0/0~1").error
     assert ".erf(" in driven.codes()["forward"]
     assert ".erf(" not in driven.codes("0/0~1")["forward"]
     edit = driven.reader.rows(Intervention)[0]
@@ -160,7 +160,7 @@ def test_a_broken_pass_is_refused_and_the_gate_stays(tmp_path: Path) -> None:
     command = Command("pass", changes=Changes(passes=(PassFile("dynamo", str(file)),)))
     driven = drive(tmp_path / "s.fxs", [command, Command("go")], pause="step")
     assert "broken.py:1" in driven.said("refused")[0]
-    assert driven.way("0/0").status == "ok"
+    assert driven.variant("0/0").status == "ok"
 
 
 def test_a_region_that_names_nothing_is_refused(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_region_that_names_nothing_is_refused(tmp_path: Path) -> None:
 def test_a_backend_that_fails_is_told_and_the_rest_stays_at_hand(tmp_path: Path) -> None:
     fails = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "relu_compile_error_TESTING_ONLY"}))
     driven = drive(tmp_path / "s.fxs", [fails, Command("again", gate="dynamo")], model=Broken)
-    assert driven.way("0/0~1").status in ("failed", "ok")
+    assert driven.variant("0/0~1").status in ("failed", "ok")
     again = drive(tmp_path / "t.fxs", [Command("again", gate="dynamo", compilation="9/9")])
     assert "9/9" in again.said("refused")[0]
 

@@ -14,11 +14,11 @@ import torch
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.options.dynamic_shapes import SETTING, THROUGH
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.branching import check_branch
 from fx_explorer.capture.stepping.edits.editing import cut_out, marked, passed
-from fx_explorer.capture.stepping.gates import AnotherWay
-from fx_explorer.capture.stepping.steering import Steering
-from fx_explorer.capture.stepping.variants.ways import KeptSegment, Way
+from fx_explorer.capture.stepping.gates import AnotherVariant
+from fx_explorer.capture.stepping.new_variant import check_new_variant
+from fx_explorer.capture.stepping.stepper import Stepper
+from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
 
@@ -27,45 +27,45 @@ QUESTIONS = ("what_if", "steps")
 
 
 def obey_at_gate(
-    steering: Steering, way: Way, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None, command: Command
+    stepper: Stepper, variant: Variant, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None, command: Command
 ) -> str:
     """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
-    if steering.is_outside:
+    if stepper.is_outside:
         refuse_dynamic(command)
     if command.kind == "set":
-        return set_for_all(steering, command, gate)
+        return set_for_all(stepper, command, gate)
     if command.kind == "mark":
-        _check_lines(steering, command)
-        return ", ".join(steering.edits.mark(way, gate, module, command.changes.marks))
+        _check_lines(stepper, command)
+        return ", ".join(stepper.edits.mark(variant, gate, module, command.changes.marks))
     if command.kind == "pass":
-        return _apply(steering, way, gate, direction, module, command.changes.passes)
+        return _apply(stepper, variant, gate, direction, module, command.changes.passes)
     if command.kind == "again":
-        kept = steering.current_kept()
-        if command.compilation and steering.kept_of(command.compilation) is not kept:
+        kept = stepper.current_kept()
+        if command.compilation and stepper.kept_of(command.compilation) is not kept:
             raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
-        _take_another_way(steering, kept, way, command)
+        _leave_for_another(stepper, kept, variant, command)
     raise _no_command(command)
 
 
-def obey_for_all(steering: Steering, command: Command) -> str:
+def obey_for_all(stepper: Stepper, command: Command) -> str:
     """After Dynamo of every graph: what is marked or passed there holds for each in its turn."""
     refuse_dynamic(command)
     if command.kind == "set":
-        return set_for_all(steering, command, "dynamo")
+        return set_for_all(stepper, command, "dynamo")
     if command.kind == "again":
-        kept = steering.kept_of(command.compilation)
-        _take_another_way(steering, kept, kept.ways[0], command)
+        kept = stepper.kept_of(command.compilation)
+        _leave_for_another(stepper, kept, kept.variants[0], command)
     if command.kind in QUESTIONS:
-        return answer(steering.recording, command)
+        return answer(stepper.recording, command)
     if command.kind not in ("mark", "pass"):
         raise _no_command(command)
-    _check_lines(steering, command)
-    return edit_all(steering, command)
+    _check_lines(stepper, command)
+    return edit_all(stepper, command)
 
 
 def _no_command(command: Command) -> UsageError:
     if command.kind == "measure":
-        return UsageError("A way can be built and measured once the program has ended: go on first.")
+        return UsageError("A variant can be built and measured once the program has ended: go on first.")
     if command.kind == "what_if":
         return UsageError("Other inputs can be asked about when the program has run and all guards are made: go on first.")
     if command.kind == "steps":
@@ -73,25 +73,25 @@ def _no_command(command: Command) -> UsageError:
     return UsageError(f"{command.kind!r} is no command for a gate.")
 
 
-def allow_at_gate(steering: Steering, command: Command) -> None:
+def allow_at_gate(stepper: Stepper, command: Command) -> None:
     """What a backward that runs cannot do: its forward has run as it was compiled."""
-    if steering.is_lazy and command.kind in ("skip", "again"):
+    if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
             "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Go on, or abort; "
             "when the program has ended, every stage can be taken up again."
         )
 
 
-def allow_for_all(steering: Steering, command: Command) -> None:
+def allow_for_all(stepper: Stepper, command: Command) -> None:
     """What was captured is compiled from here on: the source on the screen must be the one that it was captured from."""
     if command.kind in ("go", "step", "run_to"):
-        steering.check_source()
+        stepper.check_source()
 
 
-def set_for_all(steering: Steering, command: Command, gate: Gate | None) -> str:
+def set_for_all(stepper: Stepper, command: Command, gate: Gate | None) -> str:
     """Settings for everything that follows."""
     wanted = command.changes.settings
-    title = steering.settings.set(wanted, gate)
+    title = stepper.settings.set(wanted, gate)
     return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
 
 
@@ -112,17 +112,17 @@ def refuse_dynamic(command: Command) -> None:
         raise UsageError(THROUGH)
 
 
-def _check_lines(steering: Steering, command: Command) -> None:
+def _check_lines(stepper: Stepper, command: Command) -> None:
     """Lines that are marked must be those that were captured. Raises UsageError."""
     if any(mark.file for mark in command.changes.marks):
-        steering.check_source()
+        stepper.check_source()
 
 
-def edit_all(steering: Steering, command: Command) -> str:
+def edit_all(stepper: Stepper, command: Command) -> str:
     """Marks and passes for Dynamo's graph of every compilation that they fit; raises what is wrong when they fit none."""
     problems, done = [], []
-    for kept in steering.kept.values():
-        if kept.ways[0].is_finished:
+    for kept in stepper.kept.values():
+        if kept.variants[0].is_finished:
             problems.append(
                 f"[{kept.name}] was compiled at once, for the program's own functions take part: go again from dynamo."
             )
@@ -132,15 +132,15 @@ def edit_all(steering: Steering, command: Command) -> str:
         except UsageError as error:
             problems.append(str(error))
             continue
-        way = kept.ways[0]
-        way.changes = way.changes.plus(Changes(marks=command.changes.marks, passes=command.changes.passes))
+        variant = kept.variants[0]
+        variant.changes = variant.changes.plus(Changes(marks=command.changes.marks, passes=command.changes.passes))
         done.append(f"[{kept.name}] {', '.join(found)}")
     if not done:
         raise UsageError(problems[0])
     return "; ".join(done)
 
 
-def _tried(kept: KeptSegment, command: Command) -> list[str]:
+def _tried(kept: CapturedSegment, command: Command) -> list[str]:
     """What the edits would do, found out on a copy."""
     trial = snapshot(kept.dynamo)
     marked(trial, command.changes.marks)
@@ -153,8 +153,8 @@ def _tried(kept: KeptSegment, command: Command) -> list[str]:
 
 
 def _apply(
-    steering: Steering,
-    way: Way,
+    stepper: Stepper,
+    variant: Variant,
     gate: Gate,
     direction: Direction,
     module: torch.fx.GraphModule | None,
@@ -166,22 +166,22 @@ def _apply(
     if any(one.gate != gate for one in passes):
         raise UsageError(f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with “again from”.")
     for one in here:
-        steering.edits.apply_pass(way, one.path, gate, direction, module)
-        way.changes = way.changes.plus(Changes(passes=(one,)))
+        stepper.edits.apply_pass(variant, one.path, gate, direction, module)
+        variant.changes = variant.changes.plus(Changes(passes=(one,)))
     return ", ".join(f"applied {one.path}" for one in passes)
 
 
-def cut_of(kept: KeptSegment, way: Way, command: Command) -> list[str]:
-    """How the regions that a command marks are cut out, among those of the way."""
+def cut_of(kept: CapturedSegment, variant: Variant, command: Command) -> list[str]:
+    """How the regions that a command marks are cut out, among all regions of the variant."""
     if not command.changes.marks:
         return []
     trial = snapshot(kept.dynamo)
-    marked(trial, (*way.changes.marks, *command.changes.marks))
+    marked(trial, (*variant.changes.marks, *command.changes.marks))
     return cut_out(trial, command.changes.marks)
 
 
-def _take_another_way(steering: Steering, kept: KeptSegment, way: Way, command: Command) -> NoReturn:
-    check_branch(steering, kept, command, way)
-    origin = kept.way(command.compilation) or way
-    steering.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))))
-    raise AnotherWay(command)
+def _leave_for_another(stepper: Stepper, kept: CapturedSegment, variant: Variant, command: Command) -> NoReturn:
+    check_new_variant(stepper, kept, command, variant)
+    origin = kept.variant(command.compilation) or variant
+    stepper.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))))
+    raise AnotherVariant(command)

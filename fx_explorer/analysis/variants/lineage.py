@@ -1,6 +1,7 @@
-"""Ways of a compilation: what a branch shares with the way it set out from, and which rows are those of the ways in use.
+"""What a variant shares with those it set out from, and which rows belong to the variants in use.
 
-A branch holds only what came after its gate (rows/steering.py), so its other documents are found up the ``branch_of`` chain.
+The row of a variant holds only what came after its gate (rows/stepping.py): its other documents are found up the ``branch_of``
+chain.
 """
 
 from __future__ import annotations
@@ -26,32 +27,33 @@ _LAST_SHARED: dict[model.Gate, model.Stage] = {
 
 
 def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
-    """Whether what belongs to ``stage`` was there at ``gate``, and so is not made anew by a way from there."""
+    """Whether what belongs to ``stage`` was there at ``gate``, and so is not made anew by a variant from there."""
     return stage is not None and model.STAGES.index(stage) <= model.STAGES.index(_LAST_SHARED[gate])
 
 
-def first_ways(reader: SessionReader) -> list[model.Compilation]:
-    """One row a compilation."""
+def first_variants(reader: SessionReader) -> list[model.Compilation]:
+    """One row per compilation."""
     return reader.rows(model.Compilation, branch_of="")
 
 
-def origin_of(reader: SessionReader, way: model.Compilation) -> model.Compilation | None:
-    """The way it set out from, which began before it; None for a first way."""
-    found = reader.rows(model.Compilation, name=way.branch_of) if way.branch_of else []
-    return found[0] if found and found[0].id < way.id else None
+def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
+    """The variant it set out from, which began before it; None for a first variant."""
+    found = reader.rows(model.Compilation, name=variant.branch_of) if variant.branch_of else []
+    return found[0] if found and found[0].id < variant.id else None
 
 
-def _lineage(reader: SessionReader, way: model.Compilation) -> list[model.Compilation]:
-    """The way that shares nothing with an earlier one, what branched off it, and so on to this one: there can be thousands."""
-    found = [way]
+def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Compilation]:
+    """The variant that shares nothing with an earlier one, the next that set out from it, and so on to this one. There can be
+    thousands."""
+    found = [variant]
     while found[-1].branch_from is not None and (origin := origin_of(reader, found[-1])):
         found.append(origin)
     return found[::-1]
 
 
-def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Document]:
-    """All that this way went through: its own documents, and those it shares with the way it branched off."""
-    first, *others = _lineage(reader, way)
+def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> list[Document]:
+    """All that this variant went through: its own documents, and those it shares with the variant it set out from."""
+    first, *others = _lineage(reader, variant)
     found, origin = documents_of(reader, first), first
     for one in others:
         found, origin = _documents_after(reader, origin, found, one), one
@@ -59,12 +61,12 @@ def documents_of_way(reader: SessionReader, way: model.Compilation) -> list[Docu
 
 
 def _documents_after(
-    reader: SessionReader, origin: model.Compilation, before: list[Document], way: model.Compilation
+    reader: SessionReader, origin: model.Compilation, before: list[Document], variant: model.Compilation
 ) -> list[Document]:
-    """Those of ``way``, which set out from ``origin``; ``before`` are those of that one."""
-    own = documents_of(reader, way)
-    gate, slots, directions = way.branch_from, {_slot(d) for d in own}, _own_directions(way, own)
-    of_regions = _of_regions(reader, origin, before, reused_regions(reader, way))
+    """The documents of ``variant``, which set out from ``origin``; ``before`` are those of that one."""
+    own = documents_of(reader, variant)
+    gate, slots, directions = variant.branch_from, {_slot(d) for d in own}, _own_directions(variant, own)
+    of_regions = _of_regions(reader, origin, before, reused_regions(reader, variant))
 
     def is_shared(document: Document) -> bool:
         if document in of_regions:
@@ -88,15 +90,15 @@ def _order(document: Document) -> tuple[int, int]:
     return stage, model.DIRECTIONS.index(document.direction)
 
 
-def _own_directions(way: model.Compilation, own: list[Document]) -> set[model.Direction]:
+def _own_directions(variant: model.Compilation, own: list[Document]) -> set[model.Direction]:
     """Directions it lowered; none when it failed, since what is missing then was not left as it was."""
-    if way.branch_from is None or way.status in ("failed", "left", "running"):
+    if variant.branch_from is None or variant.status in ("failed", "left", "running"):
         return set()
-    return {d.direction for d in own if d.direction and not is_through(way.branch_from, d.stage)}
+    return {d.direction for d in own if d.direction and not is_through(variant.branch_from, d.stage)}
 
 
 def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
-    """A way may lower one direction alone; the other is what it was."""
+    """A variant may lower one direction alone; the other is what it was."""
     return bool(lowered) and bool(direction) and direction not in lowered
 
 
@@ -104,18 +106,18 @@ Region = tuple[model.Direction, str]
 """By torch's name for the subgraph; what is nested in it is called ``subgraph.inner``."""
 
 
-def reused_regions(reader: SessionReader, way: model.Compilation) -> set[Region]:
-    """Regions that were not lowered again on this way, but given from the one before."""
-    return {(one.direction, one.subgraph) for one in reader.rows(model.RegionLowering, compilation=way.id, is_reused=True)}
+def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Region]:
+    """Regions that were not lowered again for this variant, but taken from the one before."""
+    return {(one.direction, one.subgraph) for one in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)}
 
 
 def _of_regions(
-    reader: SessionReader, way: model.Compilation, documents: list[Document], regions: Collection[Region]
+    reader: SessionReader, variant: model.Compilation, documents: list[Document], regions: Collection[Region]
 ) -> set[Document]:
-    """Those of a way's documents that belong to these regions: their graphs, their IR and code, and their kernels' code."""
+    """The documents of a variant that belong to these regions: their graphs, their IR and code, and their kernels' code."""
     if not regions:
         return set()
-    codes = {kernel.artifact for kernel in kernels_of_way(reader, way) if _region_of(kernel) in regions}
+    codes = {kernel.artifact for kernel in kernels_of_variant(reader, variant) if _region_of(kernel) in regions}
     return {
         document
         for document in documents
@@ -128,23 +130,23 @@ def _region_of(kernel: model.Kernel) -> Region:
     return kernel.direction, kernel.subgraph.partition(".")[0]
 
 
-def kernels_of_way(reader: SessionReader, way: model.Compilation) -> list[model.Kernel]:
-    """The kernels that run when this way does, forward before backward, in the order of their first call."""
-    first, *others = _lineage(reader, way)
+def kernels_of_variant(reader: SessionReader, variant: model.Compilation) -> list[model.Kernel]:
+    """The kernels that run when this variant runs, forward before backward, in the order of their first call."""
+    first, *others = _lineage(reader, variant)
     found = _in_order(reader.rows(model.Kernel, compilation=first.id))
     for one in others:
         found = kernels_after(reader, found, one)
     return found
 
 
-def kernels_after(reader: SessionReader, before: list[model.Kernel], way: model.Compilation) -> list[model.Kernel]:
-    """Those that run when ``way`` does; ``before`` run when the one does that it set out from."""
-    own = reader.rows(model.Kernel, compilation=way.id)
-    directions, reused = _own_directions(way, documents_of(reader, way)), reused_regions(reader, way)
+def kernels_after(reader: SessionReader, before: list[model.Kernel], variant: model.Compilation) -> list[model.Kernel]:
+    """The kernels that run when ``variant`` runs. ``before`` are those of the one it set out from."""
+    own = reader.rows(model.Kernel, compilation=variant.id)
+    directions, reused = _own_directions(variant, documents_of(reader, variant)), reused_regions(reader, variant)
     taken = {(kernel.direction, kernel.subgraph) for kernel in own}
 
     def is_kept(kernel: model.Kernel) -> bool:
-        is_as_before = way.branch_from == "output_code" or _is_other_direction(kernel.direction, directions)
+        is_as_before = variant.branch_from == "output_code" or _is_other_direction(kernel.direction, directions)
         return (is_as_before or _region_of(kernel) in reused) and (kernel.direction, kernel.subgraph) not in taken
 
     return _in_order([*own, *filter(is_kept, before)])
@@ -156,7 +158,7 @@ def _in_order(kernels: list[model.Kernel]) -> list[model.Kernel]:
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """Ids of what belongs to the ways the program took: a compilation that was lowered three times counts once."""
+    """Ids of what belongs to the variants that the program runs: a compilation that was lowered three times counts once."""
 
     graphs: frozenset[int]
     artifacts: frozenset[int]
@@ -166,7 +168,7 @@ class InUse:
 
 
 def in_use(reader: SessionReader) -> InUse | None:
-    """None: everything is, since no compilation has a second way and no graph was edited."""
+    """None: everything is, since no compilation has a second variant and no graph was edited."""
     edited = reader.query("SELECT before, after FROM intervention WHERE before AND after")
     if not edited and not reader.query("SELECT 1 FROM compilation WHERE branch_of != '' LIMIT 1"):
         return None
@@ -174,21 +176,21 @@ def in_use(reader: SessionReader) -> InUse | None:
     artifacts: set[int] = set()
     kernels: set[int] = set()
     saving: set[int] = set()
-    for way in ways_in_use(reader):
-        for document in documents_of_way(reader, way):
+    for variant in variants_in_use(reader):
+        for document in documents_of_variant(reader, variant):
             (graphs if document.kind == "graph" else artifacts).add(document.id)
-        kernels.update(kernel.id for kernel in kernels_of_way(reader, way))
-        saving.add(saving_way(reader, way).id)
-    graphs -= {before for before, after in edited if after in graphs}  # the edit may be another way's
+        kernels.update(kernel.id for kernel in kernels_of_variant(reader, variant))
+        saving.add(saving_variant(reader, variant).id)
+    graphs -= {before for before, after in edited if after in graphs}  # the edit may be another variant's
     return InUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
 
 
-def ways_in_use(reader: SessionReader) -> list[model.Compilation]:
-    """One a compilation; the first way of one that was given up."""
+def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
+    """One per compilation; the first variant of one that was given up."""
     every = reader.rows(model.Compilation)
-    roots = {way.name: way for way in every if not way.branch_of}
-    used = {root_name(way.name): way for way in every if way.in_use and way.branch_of}
-    return [way if way.in_use else used.get(name, way) for name, way in roots.items()]
+    roots = {variant.name: variant for variant in every if not variant.branch_of}
+    used = {root_name(variant.name): variant for variant in every if variant.in_use and variant.branch_of}
+    return [variant if variant.in_use else used.get(name, variant) for name, variant in roots.items()]
 
 
 def root_name(name: str) -> str:
@@ -196,15 +198,15 @@ def root_name(name: str) -> str:
     return name.partition("~")[0]
 
 
-def saving_way(reader: SessionReader, way: model.Compilation) -> model.Compilation:
-    """The way that partitioned the graph, or lowered the forward again: that decided what is saved."""
-    for one in reversed(_lineage(reader, way)):
+def saving_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
+    """The variant that partitioned the graph, or lowered the forward again: that decided what is saved."""
+    for one in reversed(_lineage(reader, variant)):
         if one.branch_from is None or not is_through(one.branch_from, "backward"):
             return one
         if reader.count(model.SavedTensor, compilation=one.id):
             return one
-        way = one
-    return way
+        variant = one
+    return variant
 
 
 def among(ids: Collection[int] | None, column: str) -> str:

@@ -1,0 +1,81 @@
+"""Every variant of a compilation but the first: what makes it differ, and what it cost and saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import documents_of
+from fx_explorer.analysis.timing import compile_seconds
+from fx_explorer.analysis.variants.lineage import kernels_after, kernels_of_variant, root_name
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVariant:
+    """A variant other than the first."""
+
+    variant: model.Compilation
+    first: str
+    """Name of the compilation, ``0/0``; ``variant.branch_of`` may name another variant."""
+    changes: tuple[str, ...]
+    """What was changed for it, in words; empty when it was only run again."""
+    seconds: float
+    """Spent on what it did not share."""
+    kernels: tuple[str, ...]
+    """Kernels that run when it runs, those it shares included."""
+    graphs: tuple[str, ...]
+    """Titles of the graphs that are its own."""
+
+    @property
+    def gate_in_words(self) -> str:
+        """``the joint graph``; empty when the gate is not known."""
+        return model.GATE_WORDS[self.variant.branch_from] if self.variant.branch_from else ""
+
+
+def other_variants(reader: SessionReader) -> list[OtherVariant]:
+    """In the order in which they were compiled."""
+    running: dict[str, list[model.Kernel]] = {}
+    found = []
+    for variant in reader.rows(model.Compilation):
+        if variant.branch_of:
+            before = running.get(variant.branch_of) if variant.branch_from else None
+            kernels = kernels_of_variant(reader, variant) if before is None else kernels_after(reader, before, variant)
+            found.append(_other_variant(reader, variant, kernels))
+            running.setdefault(variant.name, kernels)
+    return found
+
+
+def _other_variant(reader: SessionReader, variant: model.Compilation, kernels: list[model.Kernel]) -> OtherVariant:
+    return OtherVariant(
+        variant=variant,
+        first=root_name(variant.name),
+        changes=tuple(variant_in_words(reader, variant)),
+        seconds=compile_seconds(reader, variant.id),
+        kernels=tuple(kernel.name for kernel in kernels),
+        graphs=tuple(document.title for document in documents_of(reader, variant) if document.kind == "graph"),
+    )
+
+
+def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[str]:
+    """What makes it differ from the variant it set out from: its changes, and the region that alone was lowered anew."""
+    lowered = [one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph]
+    alone = dict.fromkeys(one.name for one in lowered if not one.is_reused) if any(one.is_reused for one in lowered) else {}
+    return [*(f'only region "{name}"' for name in alone), *changes_in_words(model.Changes.from_json(variant.changes or {}))]
+
+
+def changes_in_words(changes: model.Changes) -> list[str]:
+    """``inductor.max_fusion_size = 8``, ``region "mlp"``, ``pass_ of fold.py after the joint graph``."""
+    words = [f"{name} = {value}" for name, value in changes.settings.items()]
+    words += [f'region "{mark.name}"' for mark in changes.marks]
+    for one in changes.passes:
+        direction = f" ({one.direction})" if one.direction else ""
+        words.append(f"pass_ of {PurePath(one.path).name} after {model.GATE_WORDS[one.gate]}{direction}")
+    return words
+
+
+def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:
+    """All variants of the compilation that this is a variant of: the first one first."""
+    first = root_name(compilation.name)
+    return [variant for variant in reader.rows(model.Compilation) if root_name(variant.name) == first]

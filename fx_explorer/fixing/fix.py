@@ -33,6 +33,8 @@ class Fix:
     """Edits of other files that belong to it."""
     keeps_prints: bool = False
     """Whether it is about when something is printed: other text, or another order, is then a reason to refuse it."""
+    silences: str = ""
+    """What is no longer written, or not while compiled: ``the warning``."""
 
     @property
     def diff(self) -> str:

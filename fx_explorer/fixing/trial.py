@@ -89,6 +89,7 @@ async def try_fix(
     async with temporary_capture(request_to_try(request, fix), python, timeout) as capture:
         outcome = await capture.wait()
         after, verification, failures = await asyncio.to_thread(_found, capture.session_path)
+    verification = with_unheard(verification, fix.silences)
     verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)
     ended = _got_through(outcome, verification)
     return Trial(fix, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
@@ -121,6 +122,14 @@ def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
         original_settings=request.settings,
         overlay={**request.overlay, **{edit.path: edit.after for edit in fix.edits}},
     )
+
+
+def with_unheard(verification: Verification | None, silences: str) -> Verification | None:
+    """A message that the fix silences (``Fix.silences``) and that nobody has heard was not compared."""
+    if verification is None or not silences or verification.lost_lines:
+        return verification
+    unheard = f"{silences}, which no call has written: a level, a filter or the inputs leave it out"
+    return replace(verification, not_compared=(unheard, *verification.not_compared))
 
 
 def judge(

@@ -122,6 +122,21 @@ def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_c
     assert torch.equal(program["digitized_first"](x), calls.digitized_first(x))
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("calls:hushed", "do the log message only when not compiled"),
+        ("calls:hushed", "take the log message out of the compiled code"),
+        ("calls:warned_by_default_of_nothing", "take the warning out of the compiled code"),
+    ],
+)
+def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(case: Callable[[str], Case], name: str, title: str) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert trial.verdict == "partly compared"
+    assert "which no call has written: a level, a filter or the inputs leave it out" in trial.reason
+
+
 def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable[[str], Case]) -> None:
     found = case("calls:printed")
     trial = found.tried(found.fix("print at the end of the function"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -60,15 +61,17 @@ def _as_text(code: Code, call: cst.Call) -> list[Splice]:
 def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
     line = site.code.line_of(statement)
     if line is not None:
-        yield site.edit(
+        fix = site.edit(
             f"do the {what} only when not compiled",
             "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
             [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
             "Compiled, nothing is written.",
         )
-    yield site.edit(
+        yield replace(fix, silences=f"the {what}")
+    fix = site.edit(
         f"take the {what} out of the compiled code",
         "Writing is a side effect that a graph cannot hold.",
         [removed(site.code, statement)],
         "Nothing is written any more.",
     )
+    yield replace(fix, silences=f"the {what}")

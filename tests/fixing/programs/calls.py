@@ -7,6 +7,7 @@ import os
 import random
 import threading
 import time
+import warnings
 import zlib
 
 import numpy as np
@@ -40,6 +41,18 @@ def printed_while_changing(x):
 def logged(x):
     x = x + 1
     log.warning("hello")
+    return x * 2
+
+
+def hushed(x):
+    x = x + 1
+    log.info("hello")
+    return x * 2
+
+
+def warned_by_default_of_nothing(x):
+    x = x + 1
+    warnings.warn("old", DeprecationWarning, stacklevel=2)
     return x * 2
 
 

@@ -20,8 +20,8 @@ from fx_explorer.capture.dynamo.guards.recompile_rows import add_recompiles
 from fx_explorer.capture.dynamo.guards.recompiles import qualified_name
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
 from fx_explorer.capture.recording import stages
-from fx_explorer.capture.recording.error_lines import one_line
-from fx_explorer.capture.recording.sources import parse_stack
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.rows.sources import parse_stack
 from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.wrapped import being_compiled, is_wrapper

@@ -19,7 +19,7 @@ from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
 from fx_explorer.capture.recording.boundary import Key
-from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.stepping.afterwards import again, compile_kept
 from fx_explorer.capture.stepping.edits.custom_pass import load_pass
 from fx_explorer.capture.stepping.gate_commands import edit_all

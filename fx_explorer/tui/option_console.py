@@ -11,10 +11,10 @@ from fx_explorer.client.trials.option_trial import TIMEOUT_S, try_options
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.dialogs.option_rows import Trial
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.dialogs.trying_options import TryOptions
 from fx_explorer.tui.trial_worker import TrialWorker
-from fx_explorer.tui.views.options import Trial
 
 AskFirst = Callable[[], Awaitable[None]]
 

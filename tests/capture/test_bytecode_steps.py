@@ -23,8 +23,8 @@ from torch._dynamo.utils import counters
 from fx_explorer.capture.dynamo.bytecode.bytecode_steps import NOTHING_CALLED, NOTHING_COMPILED, NOTHING_RAN, record_steps
 from fx_explorer.capture.dynamo.bytecode.stack_depths import stack_depths
 from fx_explorer.capture.recorder import compile_arguments, recording
+from fx_explorer.capture.recording.rows.values import MAX_SHOWN, in_short
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.recording.values import MAX_SHOWN, in_short
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter

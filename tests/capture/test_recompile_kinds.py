@@ -18,7 +18,7 @@ from torch import nn
 
 from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.capture.dynamo.guards.dict_keys import MOST_NAMED, keys_change
-from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.rows.described import described
 from tests.capture.recorded import Compile, failures, record
 
 X, Y = torch.ones(4), torch.ones(4)

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 import torch
 
-from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.session import SessionWriter
 
 

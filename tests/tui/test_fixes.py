@@ -16,8 +16,8 @@ from fx_explorer.fixing import Figures, Fix, Trial, Verdict
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.screens.fixes import FixScreen
+from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
 from fx_explorer.tui.terminal.clipboard import Copied
-from fx_explorer.tui.views.fixes import measured, why_not_written
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.fixing.test_marking import VARYING
 from tests.tui.conftest import Driver, OpenApp

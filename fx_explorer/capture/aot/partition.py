@@ -22,7 +22,7 @@ from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links.links import copied_links, traced_links
-from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

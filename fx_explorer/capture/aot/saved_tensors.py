@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.aot.stored_outputs import StoredOutput
-from fx_explorer.capture.recording.graphs import describe_value, is_region_call, node_value, short_dtype, sizes
+from fx_explorer.capture.recording.rows.graphs import describe_value, is_region_call, node_value, short_dtype, sizes
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import SavedTensor

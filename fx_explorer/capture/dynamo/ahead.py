@@ -19,7 +19,7 @@ from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_i
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
-from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
 from fx_explorer.capture.torch_compat.patching import patched

@@ -20,8 +20,8 @@ from torch._dynamo.exc import Unsupported, UserError
 
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.capture.dynamo.breaks.reports import parse_break
-from fx_explorer.capture.recording.error_lines import one_line
-from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Fallback, FallbackKind, Frame

@@ -17,7 +17,7 @@ from torch._dynamo.callback import callback_handler
 
 from fx_explorer.capture.options.catalogue import as_json
 from fx_explorer.capture.options.config_entries import MODULES, default_of, value_of, value_set_by_user, variable_of
-from fx_explorer.capture.recording.callers import caller
+from fx_explorer.capture.recording.rows.callers import caller
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import options_there

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.links.own_kernels import is_own_kernel
-from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_names
+from fx_explorer.capture.recording.rows.graphs import CALLS, node_value, subgraph_names
 from fx_explorer.capture.recording.segments import RecordedGraph
 
 Rows = tuple[int, ...]

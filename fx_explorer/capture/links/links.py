@@ -15,7 +15,7 @@ import torch
 from fx_explorer.capture.links.earlier_graph import EarlierGraph, nested_pairs
 from fx_explorer.capture.links.own_kernels import is_own_kernel
 from fx_explorer.capture.links.replaced_nodes import replaced_by
-from fx_explorer.capture.recording.graphs import CALLS
+from fx_explorer.capture.recording.rows.graphs import CALLS
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.model import Link
 from fx_explorer.model.rows.link import How

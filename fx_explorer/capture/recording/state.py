@@ -18,15 +18,15 @@ from dataclasses import replace
 import torch
 from torch._guards import CompileContext
 
-from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
-from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
 from fx_explorer.capture.recording.live_guards import LiveGuards
 from fx_explorer.capture.recording.made_code import MadeCode
+from fx_explorer.capture.recording.rows import graphs
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
-from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.capture.recording.unseen import Uncompiled, Unseen
 from fx_explorer.capture.recording.wrapped import GivenCallables
 from fx_explorer.errors import SessionWriteError

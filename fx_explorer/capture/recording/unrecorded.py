@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.session import SessionWriter
 

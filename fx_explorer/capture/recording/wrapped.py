@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fx_explorer.capture.recording.callers import Caller
+from fx_explorer.capture.recording.rows.callers import Caller
 
 WRAPPER = "wrap_inline.<locals>.inner"
 

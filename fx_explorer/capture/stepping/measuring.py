@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.options.compilers import compiler_for
-from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.capture.stepping.at_gate import at_gate
 from fx_explorer.capture.stepping.gates import Milestones

@@ -7,22 +7,15 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes import (
     asked_for,
     backward,
-    branches,
-    conditionals,
     constants,
     contexts,
     custom_ops,
     exceptions,
     iterating,
-    loops,
     numpy_calls,
-    outward,
-    printing,
-    printing_later,
-    scalars,
-    side_effects,
-    sizes,
 )
+from fx_explorer.fixing.causes.data_dependent import branches, conditionals, loops, scalars, sizes
+from fx_explorer.fixing.causes.effects import outward, printing, printing_later, side_effects
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader

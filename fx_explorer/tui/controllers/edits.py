@@ -15,8 +15,8 @@ from fx_explorer.tui.selection.departures import Departure, departures, routes
 from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
+    from fx_explorer.tui.dialogs.option_rows import Trial
     from fx_explorer.tui.selection.marking import Markable
-    from fx_explorer.tui.views.options import Trial
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."

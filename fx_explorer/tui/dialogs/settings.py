@@ -20,8 +20,8 @@ from fx_explorer.model.setting_values import expected, parse_value, text_of
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import is_under_way
+from fx_explorer.tui.dialogs.option_rows import COLUMNS, Entry, Trial, entries, help_of, row_of
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
-from fx_explorer.tui.views.options import COLUMNS, Entry, Trial, entries, help_of, row_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows

@@ -13,7 +13,7 @@ from fx_explorer.analysis.options.option_trials import settings_in_words
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.views.options import Entry, Trial, trial_in_words
+from fx_explorer.tui.dialogs.option_rows import Entry, Trial, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
 NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."

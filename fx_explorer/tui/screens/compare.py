@@ -15,7 +15,7 @@ from fx_explorer.analysis.outline import plain_function
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
-from fx_explorer.tui.views.compare import diff_rows, figure_columns, figure_row, pair_row
+from fx_explorer.tui.screens.rows.compare import diff_rows, figure_columns, figure_row, pair_row
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 
 

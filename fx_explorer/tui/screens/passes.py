@@ -15,7 +15,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
-from fx_explorer.tui.views.compare import DIFF_COLUMNS, SIGN_KINDS, diff_rows
+from fx_explorer.tui.screens.rows.compare import DIFF_COLUMNS, SIGN_KINDS, diff_rows
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 
 TELL_S = 0.25

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fx_explorer.capture.recording.sources import parse_stack
+from fx_explorer.capture.recording.rows.sources import parse_stack
 from fx_explorer.model import Frame
 
 _PLACE = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from fx_explorer.capture.dynamo.breaks.reports import RESUME
 from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
 from fx_explorer.capture.dynamo.bytecode.stack_depths import effect, stack_depths
-from fx_explorer.capture.recording.error_lines import one_line
 from fx_explorer.capture.recording.made_code import KnownCode
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.rows.values import in_short, version_of
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.recording.values import in_short, version_of
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import BytecodeStep
 

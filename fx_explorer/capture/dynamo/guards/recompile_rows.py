@@ -8,7 +8,7 @@ from typing import Any
 
 from fx_explorer.capture.dynamo.guards.recompiles import count_failed
 from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
-from fx_explorer.capture.recording.sources import parse_stack
+from fx_explorer.capture.recording.rows.sources import parse_stack
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Recompile
 

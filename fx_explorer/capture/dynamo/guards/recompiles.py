@@ -20,8 +20,8 @@ from torch._dynamo import guards
 
 from fx_explorer.capture.dynamo.guards.dict_keys import dict_of, keys_change
 from fx_explorer.capture.dynamo.guards.guard_leaves import leaves
-from fx_explorer.capture.recording.described import described
 from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
+from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 

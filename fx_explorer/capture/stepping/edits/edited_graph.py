@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fx_explorer.capture.graph_copies import copy_attributes
-from fx_explorer.capture.recording.graphs import CALLS, describe_value, node_value, target_name
+from fx_explorer.capture.recording.rows.graphs import CALLS, describe_value, node_value, target_name
 
 
 class BrokenGraphError(Exception):

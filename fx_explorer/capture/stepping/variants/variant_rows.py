@@ -7,7 +7,7 @@ from typing import Any
 
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import Key
-from fx_explorer.capture.recording.error_lines import one_line
+from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
 from fx_explorer.model import Command, Compilation, Gate

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.causes.branches import assignment, condition
+from fx_explorer.fixing.causes.data_dependent.branches import assignment, condition
 from fx_explorer.fixing.code import Code, parsed, spliced
 from fx_explorer.fixing.edits import imports, replaced, rewritten, unwrapped
 from fx_explorer.fixing.fix import Fix

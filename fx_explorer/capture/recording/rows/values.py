@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.rows.described import described
 
 MAX_SHOWN = 100
 """Characters of one value."""

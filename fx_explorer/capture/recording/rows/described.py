@@ -7,7 +7,7 @@ import types
 
 import torch
 
-from fx_explorer.capture.recording.graphs import short_dtype
+from fx_explorer.capture.recording.rows.graphs import short_dtype
 
 LONGEST_VALUE = 60
 """Characters of a value that are kept: a recompile tells what changed, it is no dump of the program's data."""

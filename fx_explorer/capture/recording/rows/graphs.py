@@ -15,7 +15,7 @@ import torch
 from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.model import Node
 
 CALLS = ("call_function", "call_method", "call_module")

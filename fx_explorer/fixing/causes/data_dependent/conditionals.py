@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.causes.branches import assignment, branches_of, condition, small_statements
+from fx_explorer.fixing.causes.data_dependent.branches import assignment, branches_of, condition, small_statements
 from fx_explorer.fixing.code import Code
 from fx_explorer.fixing.edits import imports, rewritten
 from fx_explorer.fixing.fix import Fix

@@ -1,0 +1,1 @@
+"""What torch has, as rows of the session: graphs, values, source lines and stacks."""

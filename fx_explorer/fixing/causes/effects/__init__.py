@@ -1,0 +1,1 @@
+"""Breaks where the code acts outside the graph: it writes, or changes something that is not a tensor."""

@@ -140,7 +140,7 @@ def _own_name(function: str) -> str:
 
 
 def tree_lines(root: Called, *, marked: int = 0) -> list[str]:
-    """One line a function, indented below its caller; breaks under the function they cut, ``▶`` before GraphBreak ``marked``.
+    """One line per function, indented below its caller; breaks under the function they cut, ``▶`` before GraphBreak ``marked``.
 
     A rest stands below what it is the rest of, not further in: there may be many in a row.
     """

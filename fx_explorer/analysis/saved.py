@@ -68,9 +68,9 @@ def _value(
 @dataclass(frozen=True, slots=True)
 class SavedTotal:
     count: int
-    """Storages: values that are views of one are kept as one."""
+    """The number of storages. Views of one storage count once."""
     size_bytes: int
-    """Of those whose size is known."""
+    """The bytes of the storages whose size is known."""
     unknown_sizes: int
 
 
@@ -91,7 +91,7 @@ def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
 
 
 def storage_of(row: model.SavedTensor) -> tuple[int, str]:
-    """What tells storages apart; in a session of an earlier version each value stands for itself."""
+    """What tells storages apart. A session of an earlier version has no storages: there each value is one of its own."""
     return row.compilation, row.storage or f"the row {row.id}"
 
 

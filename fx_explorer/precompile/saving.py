@@ -112,7 +112,7 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
 
 
 def _runtime_env(traced: Any, backend_id: str) -> Any:
-    """With what Dynamo put among the globals of the module, such as the class of an output: another process lacks it."""
+    """The environment at run time, with what Dynamo put among the module's globals: another process lacks that."""
     env = runtime_env(traced)
     named_by_user = {name for code in traced.traced_code for name in code.co_names}
     for name in env.external_refs - named_by_user - env.import_sources.keys() - {backend_id}:
@@ -123,7 +123,7 @@ def _runtime_env(traced: Any, backend_id: str) -> Any:
 
 @contextlib.contextmanager
 def _without_gradients(owner: object | None) -> Iterator[None]:
-    """torch (2.13) writes guards on parameters that have a gradient so that they cannot be read back."""
+    """Inside the block no parameter has a gradient: torch 2.13 cannot read back the guards that it writes on one that has."""
     parameters = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
     gradients = [parameter.grad for parameter in parameters]
     for parameter in parameters:

@@ -28,12 +28,12 @@ def llvm_lines(text: str, file: KernelFile) -> LineMap:
 
 
 def _fields(body: str) -> _Node:
-    """References lose their ``!``: which field is one is known from its name."""
+    """The fields by name. A reference is returned without its ``!``."""
     return {found[1]: found[2] or found[3] or found[4] or "" for found in _FIELD.finditer(body)}
 
 
 def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
-    """The place and those it was inlined at, the kernel's last."""
+    """The place, then the calls it was inlined into; the kernel's own line comes last."""
     node = nodes.get(name, {})
     found = [(_file_of(nodes, node), int(node.get("line") or 0))]
     passed = {name}

@@ -19,7 +19,7 @@ reductions and stores. Loop heads, offsets and declarations belong to no node.""
 
 @dataclass(frozen=True, slots=True)
 class LinkCoverage:
-    """Of the post-grad graphs of one direction."""
+    """How completely the post-grad graphs of one direction are linked."""
 
     direction: model.Direction
     nodes: int
@@ -27,7 +27,7 @@ class LinkCoverage:
     compute_nodes: int
     """Those that are not views or getitems: the ones a kernel can be expected for."""
     to_source: int
-    """How many of ``nodes`` have a user line, their own or that of what they came from."""
+    """How many of ``nodes`` are linked to a line of the user's, directly or through the node they came from."""
     to_kernel: int
     """How many of ``compute_nodes`` have a kernel."""
     kernel_lines: int
@@ -96,7 +96,7 @@ def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[in
 
 
 def _linked_lines(reader: SessionReader, artifact: int) -> set[int]:
-    """To a node, or in a kernel of the user's to the line it was copied from: that one computes no node alone."""
+    """Lines that are linked to a node or, in a kernel of the user's own, to the source line they were copied from."""
     linked = "SELECT line FROM line_node WHERE artifact=? UNION SELECT line FROM line_source WHERE artifact=?"
     return {row[0] for row in reader.query(linked, (artifact, artifact))}
 

@@ -18,7 +18,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Statements of one block that follow each other."""
+    """Consecutive statements of one block."""
 
     function: ast.AST
     statements: tuple[ast.stmt, ...]

@@ -39,7 +39,7 @@ def positions_in(reader: SessionReader, document: Document, region: RegionKey) -
 
 
 def first_place(reader: SessionReader, region: RegionKey) -> Place | None:
-    """Its first operation, at the earliest stage."""
+    """The region's first operation, in the earliest stage that has one."""
     found = reader.query(
         "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?)) ORDER BY op NOT LIKE 'call_%', id LIMIT 1",
         (json.dumps(_annotations_with(reader, region)),),

@@ -1,4 +1,4 @@
-"""One file a cause of graph breaks, with the fixes for it. Each looks at the source itself: torch's ids for breaks change
+"""One file per cause of graph breaks, with the fixes for it. Each looks at the source itself: torch's ids for breaks change
 between releases, and one id (a builtin that acts outside the graph) has many causes."""
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A generated kernel compiled further, down to the machine's code: one row a configuration that the autotuner would try."""
+"""A generated kernel compiled further, down to the machine's code: one row per configuration that the autotuner would try."""
 
 from __future__ import annotations
 

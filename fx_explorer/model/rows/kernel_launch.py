@@ -33,7 +33,7 @@ CeilingKind = Literal["memory", "fp32", "tf32", "bf16", "fp16"]
 
 @dataclass(frozen=True, slots=True)
 class CardCeiling:
-    """The most that was measured of a card: bytes a second (``memory``), or operations. The last of its kind counts."""
+    """The most that was measured of a card: bytes per second (``memory``), or operations. The last of its kind counts."""
 
     id: int
     device: str

@@ -49,7 +49,7 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
         notice=_notice(reader, search),
-        origin="torch's guard manager, one row a check",
+        origin="torch's guard manager, one row per check",
         columns=COLUMNS,
         rows=rows,
         empty=f"No check has all of these words: {search}" if search else _why_empty(reader),

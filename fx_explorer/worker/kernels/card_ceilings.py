@@ -1,4 +1,4 @@
-"""The most that this card does, measured: bytes a second of plain copies, operations a second of large matrix products.
+"""The most that this card does, measured: bytes per second of plain copies, operations per second of large matrix products.
 
 Data sheets give peaks that no program reaches; what a kernel does is told against what the same card was seen to do.
 """

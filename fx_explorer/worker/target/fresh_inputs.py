@@ -1,7 +1,7 @@
-"""Other inputs of the same shapes and types as the example inputs, to call a program with that is being verified.
+"""More inputs with the shapes and types of the example inputs: a changed program is verified with them.
 
-A change may hold for the example inputs alone: the negated, larger and smaller ones, those that are no numbers, and the largest
-integers make a branch that depends on a tensor's content go the other way, and show what overflows.
+A change may hold for the example inputs alone. Negated, larger and smaller inputs, NaN and the largest integers make a branch
+that depends on a tensor's content go the other way, and show what overflows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Call:
     """What it is called with."""
     arguments: Arguments
     goes_on: bool = False
-    """From the state that the call before has left, instead of the state that all begin with."""
+    """Whether the call begins with the state that the one before has left, instead of the first state."""
     has_other_sizes: bool = False
     """A compiled program may be compiled anew for it."""
 
@@ -63,7 +63,7 @@ _OF_ALL: dict[str, Change] = {
     "the smallest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amin, torch.amax),
     "the largest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amax, torch.amin),
 }
-"""With the last three, what a condition chooses has the size 1, which a graph for any size may not tell from others."""
+"""With the last three a condition chooses a single element: a graph for any size may treat that size like the others."""
 
 
 def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.Tensor:
@@ -81,7 +81,7 @@ LARGEST = "the largest and smallest integers"
 ALL_LARGE = "large integers"
 
 _LARGE_BITS = 40
-"""A sum of some such numbers is an integer of 64 bits yet, and its square is not."""
+"""A sum of a few such numbers still fits into 64 bits; its square does not."""
 
 MODERATE = "integers that sum to hundreds"
 
@@ -158,8 +158,11 @@ def _all_large(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _moderate(tensor: torch.Tensor) -> torch.Tensor:
-    """The example's made larger, by 100 for the first element, and for the others by as much as keeps their sum below about
-    1,000: where nothing ends with large integers, these show what a number of Python does that one of 64 bits does not."""
+    """The example's integers made larger: the first by 100, the others by so much that their sum stays below about 1,000.
+
+    A loop that would not end with large integers ends with these. They still show where an integer of Python differs from
+    one of 64 bits.
+    """
     if not _is_integer(tensor) or tensor.numel() == 0:
         return _like(tensor, tensor)
     example = tensor.detach().clone(memory_format=torch.contiguous_format).view(-1)

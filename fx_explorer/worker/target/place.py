@@ -20,7 +20,7 @@ OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Either a file (absolute) or a module name, with an object in it or without."""
+    """An absolute file or a module name, and perhaps an object in it."""
 
     shown: str
     """The file or module as the user wrote it."""
@@ -73,7 +73,7 @@ def check_file(file: Path) -> None:
 
 
 def _similar(file: Path) -> str:
-    """ " Did you mean …?", when the directory has a file with nearly that name."""
+    """The sentence "Did you mean …?", when the directory has a file with nearly that name; else what there is to say."""
     if not file.parent.is_dir():
         return f" The directory {file.parent} does not exist either."
     names = difflib.get_close_matches(file.name, [p.name for p in file.parent.glob("*.py")], n=1)
@@ -88,7 +88,7 @@ def offers_target(file: Path) -> bool:
 
 
 def nothing_compiled(place: Place, ended: Outcome, known: str) -> str:
-    """What to say when all went well and yet nothing was compiled, with the what could be. ``known``: why, if it is."""
+    """What to say when all went well and nothing was compiled, and what could be. ``known``: the reason, if there is one."""
     shown = place.shown
     if place.file is None or not place.is_script:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"

@@ -2,8 +2,8 @@
 
 torch keeps the compiled code of a function with its guards: ``_debug_get_cache_entry_list(code)``
 (torch/_dynamo/eval_frame.py). Their tree tells which check fails first (``check_verbose``), given the locals of a call. Those
-can be made from the inputs for the function that is called with them. What it calls, and what it goes on as after a graph
-break, gets values that the program computes: those are reached only by running, and are not asked.
+can be made from the inputs for the function that is called with them. The functions it
+calls, and the rest of it after a graph break, take values that only a run computes: their guards are not asked.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
-    """What torch does not trace by itself (torch.nn's own forward) it compiles within a function of its own."""
+    """The guards of a callable that torch wraps in a function of its own to compile it, such as torch.nn's own forward."""
     trees = (tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts)
     return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
 
 
 def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
-    """In a script: of the first function that was compiled. Its defaults are not known, so every argument has to be given."""
+    """The frame of a script's first compiled function. Its defaults are not known, so every argument has to be given."""
     trees = recording.live_guards.all()
     if not trees:
         raise UsageError(NOTHING_COMPILED)
@@ -147,7 +147,7 @@ def _bound(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _answers(recording: Recording, frame: _Frame) -> Iterator[GuardAnswer]:
-    """Of every compilation: first those of the call, in the order torch tries them."""
+    """One answer for each compilation; those of the called function come first, in the order in which torch tries them."""
     asked = set()
     for entry in compiled_codes(frame.code):
         tree = recording.live_guards.of(entry.guard_manager)
@@ -190,7 +190,7 @@ def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) 
 
 
 def keys_of(failed: str) -> tuple[str, ...]:
-    """By what the check is found that says this; most say their code, with a remark."""
+    """Keys under which the check that failed is found. Most messages are the code of the check, with a remark."""
     if failed.startswith("GLOBAL_STATE"):
         return ("GLOBAL_STATE",)
     if failed.startswith("Duplicate tensor"):

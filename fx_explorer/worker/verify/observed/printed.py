@@ -1,4 +1,4 @@
-"""What a piece of the program writes on stdout and stderr, by whatever means, logs and warns of."""
+"""What a part of the program prints, logs and warns of, and what native code writes meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Written:
     lines: list[str] = field(default_factory=list)
     """On stdout, messages of the program's loggers, and what it warns of."""
     errors: list[str] = field(default_factory=list)
-    """On stderr. Torch writes there too, and Python what was logged and warned of: the latter is not among it."""
+    """Lines on stderr, torch's among them. Log messages and warnings, which Python writes there, are in ``lines`` only."""
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def _flush() -> None:
 
 
 _OF_TORCH = "(Triggered internally at"
-"""In what torch's C++ part warns of, under the name of the program's file."""
+"""Stands in warnings of torch's C++ code, which carry the name of the program's file."""
 
 
 class _Heard(logging.Handler):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
-_OURS = str(Path(__file__).parents[2]) + os.sep
+_OURS = str(Path(__file__).parents[3]) + os.sep
 
 
 _PASSING_ON = (_TORCH + "__init__.py", _TORCH + os.path.join("nn", "modules", "module.py"))

@@ -22,7 +22,7 @@ _FRAME = re.compile(
     r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?', re.M
 )
 
-_OWN = (str(Path(__file__).parents[2]), "<frozen")
+_OWN = (str(Path(__file__).parents[3]), "<frozen")
 """Frames of ours and of the import system: they stand in every stack and are nobody's model."""
 
 MAX_SOURCE_BYTES = 4_000_000
@@ -37,7 +37,7 @@ def _library_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
     paths |= {path for path in sys.path if Path(path).name in _INSTALLED}  # of another environment, by a .pth file
-    paths |= {_torch_root(), str(Path(__file__).parents[2])}  # fx-explorer itself: the worker's frames are below the user's
+    paths |= {_torch_root(), str(Path(__file__).parents[3])}  # fx-explorer itself: the worker's frames are below the user's
     return tuple(sorted(str(path) for path in paths if path))
 
 

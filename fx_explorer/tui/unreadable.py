@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.timer import Timer
 
 from fx_explorer.errors import SessionError
 
@@ -29,8 +31,15 @@ class TellsUnreadable(MessagePump):
 
     def call_after_refresh(self, callback: Callback, *arguments: Any, **named: Any) -> bool:
         """Textual calls it outside any handler."""
+        return super().call_after_refresh(self._guarded(callback), *arguments, **named)
 
-        def told() -> object:
+    def set_timer(self, delay: float, callback: Callback | None = None, **named: Any) -> Timer:
+        """Textual calls it outside any handler, too."""
+        return super().set_timer(delay, callback and self._guarded(callback), **named)
+
+    def _guarded(self, callback: Callback) -> Callback:
+        @functools.wraps(callback)
+        def guarded(*arguments: Any, **named: Any) -> object:
             try:
                 return callback(*arguments, **named)
             except Exception as error:
@@ -38,7 +47,7 @@ class TellsUnreadable(MessagePump):
                     raise
                 return None
 
-        return super().call_after_refresh(told)
+        return guarded
 
 
 def tells(pump: MessagePump, error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sqlite3
 import zlib
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.synthetic import llama_session
 from fx_explorer.tui.app import ExplorerApp
+from fx_explorer.tui.widgets.line_canvas import AHEAD_S
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -41,6 +44,20 @@ async def test_what_can_be_read_is_shown(damage: str, open_app: OpenApp, hand: H
         assert "fx-explorer" in driver.screen
         told = [note.message for note in driver.app._notifications if "damaged" in note.message]
         assert len(told) == len(set(told)), "each is told once"
+
+
+async def test_a_row_below_the_screen_is_told_and_does_not_end_the_app(open_app: OpenApp, tmp_path: Path) -> None:
+    path = llama_session(tmp_path / "s.fxs", 2).path
+    with sqlite3.connect(path) as db:
+        (first,) = db.execute("SELECT first_node FROM graph WHERE stage='joint'").fetchone()
+        db.execute("UPDATE node SET op=x'00' WHERE id=?", (first + 40,))
+    db.close()
+    async with open_app(path, size=(140, 24)) as driver:
+        for key in ("2", "J", *("pagedown",) * 3, "pageup", "3"):
+            await driver.press(key)
+            await asyncio.sleep(2 * AHEAD_S)
+            assert driver.app.is_running, f"the app has ended at {key}"
+        assert any("damaged" in note.message for note in driver.app._notifications)
 
 
 async def test_what_a_handler_raises_is_the_sessions_only_when_it_is_damaged(hand: Hand, tmp_path: Path) -> None:

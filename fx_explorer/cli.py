@@ -60,7 +60,7 @@ BROKEN_PIPE = 141
 """128 + the signal's number, as shells report them."""
 
 
-class Command(Protocol):
+class Subcommand(Protocol):
     """What a module of commands/ offers."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
@@ -110,7 +110,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(name: str, words: list[str]) -> int:
-    command: Command = importlib.import_module(f"fx_explorer.commands.{name}")
+    command: Subcommand = importlib.import_module(f"fx_explorer.commands.{name}")
     prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
     parser = argparse.ArgumentParser(
         prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter

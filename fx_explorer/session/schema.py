@@ -26,7 +26,7 @@ APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
 
 
-class Row(Protocol):
+class SessionRow(Protocol):
     """Any dataclass of fx_explorer.model."""
 
     __dataclass_fields__: ClassVar[Any]
@@ -122,7 +122,7 @@ _PRIMARY_KEYS: dict[type, str] = {
 """Tables of pairs have no id of their own; they are stored sorted by this key."""
 
 
-class Column(NamedTuple):
+class SchemaColumn(NamedTuple):
     name: str
     sql_type: str
     is_json: bool
@@ -130,21 +130,21 @@ class Column(NamedTuple):
 
 
 @cache
-def columns(row_type: type) -> tuple[Column, ...]:
+def columns(row_type: type) -> tuple[SchemaColumn, ...]:
     return tuple(_column(field) for field in dataclasses.fields(row_type))
 
 
-def _column(field: dataclasses.Field[object]) -> Column:
+def _column(field: dataclasses.Field[object]) -> SchemaColumn:
     declared = str(field.type)
     is_json = declared.startswith(("tuple", "dict"))
     sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL", "RepeatedText": "", "RepeatedName": ""}.get(
         declared, "TEXT"
     )
     default = None if field.default is dataclasses.MISSING else field.default
-    return Column(field.name, sql_type, is_json, default)
+    return SchemaColumn(field.name, sql_type, is_json, default)
 
 
-def default_sql(column: Column) -> str:
+def default_sql(column: SchemaColumn) -> str:
     """The default of a field as SQL; NULL when it has none."""
     if column.default is None:
         return "NULL"

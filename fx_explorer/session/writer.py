@@ -150,14 +150,14 @@ class SessionWriter:
                 (key, schema.storable(json.dumps(_bounded_meta(key, value), ensure_ascii=False, default=str))),
             )
 
-    def add(self, row: schema.Row) -> int:
+    def add(self, row: schema.SessionRow) -> int:
         """Append ``row`` and return its id (0 for rows without one)."""
         row_type = type(row)
         with self.transaction():
             cursor = self._db.execute(schema.insert_sql(row_type), self._encoder(row_type)(row))
             return int(cursor.lastrowid or 0) if schema.has_id(row_type) else 0
 
-    def add_all(self, rows: Iterable[schema.Row]) -> None:
+    def add_all(self, rows: Iterable[schema.SessionRow]) -> None:
         """Append many rows of one type in one transaction."""
         batch = list(rows)
         if not batch:
@@ -165,7 +165,7 @@ class SessionWriter:
         with self.transaction():
             self._db.executemany(schema.insert_sql(type(batch[0])), map(self._encoder(type(batch[0])), batch))
 
-    def update(self, row: schema.Row) -> None:
+    def update(self, row: schema.SessionRow) -> None:
         """Replace the row that has the same id, e.g. a Compilation when it ends."""
         table = schema.TABLES[type(row)]
         names = ", ".join(f'"{c.name}"=?' for c in schema.columns(type(row)))
@@ -173,13 +173,13 @@ class SessionWriter:
             values = self._encoder(type(row))(row)
             self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
 
-    def _encoder(self, row_type: type) -> Callable[[schema.Row], tuple[object, ...]]:
+    def _encoder(self, row_type: type) -> Callable[[schema.SessionRow], tuple[object, ...]]:
         """Rows as they stand in the file: of a long text that many rows have, the number of the text."""
         encode, repeated = schema.encoder(row_type), schema.repeated_columns(row_type)
         if not repeated:
             return encode
 
-        def with_numbers(row: schema.Row) -> tuple[object, ...]:
+        def with_numbers(row: schema.SessionRow) -> tuple[object, ...]:
             values = list(encode(row))
             for i, in_row in repeated.items():
                 value = values[i]

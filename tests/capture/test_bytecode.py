@@ -17,7 +17,7 @@ from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.capture.dynamo.bytecode.graph_calls import in_words
 from fx_explorer.capture.dynamo.bytecode.instructions import handled, instructions
 from fx_explorer.capture.dynamo.bytecode.jumps import MAX_COLUMNS, gutter
-from fx_explorer.capture.dynamo.bytecode.listing import Row, listing, remark
+from fx_explorer.capture.dynamo.bytecode.listing import ListingRow, listing, remark
 from fx_explorer.model import Artifact, Compilation, LineSource, ResumeFunction, SourceFile
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
@@ -63,13 +63,13 @@ def targets_of_dis(code: types.CodeType) -> dict[int, int]:
     return {one.offset: one.argval for one in dis.get_instructions(code) if one.opcode in jumps}
 
 
-def instruction_rows(rows: list[Row]) -> dict[int, str]:
+def instruction_rows(rows: list[ListingRow]) -> dict[int, str]:
     """Offset → the row of its instruction."""
     found = ((re.match(r"\s*(\d+) ", row.text), row.text) for row in rows)
     return {int(match[1]): text for match, text in found if match}
 
 
-def followed(rows: list[Row]) -> dict[int, int]:
+def followed(rows: list[ListingRow]) -> dict[int, int]:
     """Offset → offset of the arrow head that its line leads to, found by walking along the characters."""
     grid = [row.text for row in rows]
     starts = [(y, x) for y, text in enumerate(grid) if (x := text.find("─ ")) >= 0 and text[: x + 1].strip()[:1].isdigit()]

@@ -12,6 +12,7 @@ import torch
 
 from fx_explorer import fixing
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.target.stances import without_compiling
 from tests.fixing.conftest import Case
@@ -59,14 +60,20 @@ def test_a_fix_that_only_compiled_code_understands_is_refused(case: Callable[[st
     assert said in f"{trial.reason} {trial.verification}"
 
 
+def proposed(session: Path, title: str) -> tuple[CaptureRequest, fixing.Fix, fixing.Figures]:
+    """The request of a session with one graph break, that fix for it, and the session's figures."""
+    with SessionReader(session) as reader:
+        (one,) = distinct_breaks(reader)
+        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == title)
+        request = reader.request()
+        assert request is not None
+        return request, fix, fixing.figures(reader)
+
+
 def test_a_script_that_only_compiled_code_understands_is_refused(tmp_path: Path, captured: Callable[..., Path]) -> None:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
-    with SessionReader(captured(file)) as reader:
-        (one,) = distinct_breaks(reader)
-        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == "let torch do the print after the graph")
-        request, before = reader.request(), fixing.figures(reader)
-    assert request is not None
+    request, fix, before = proposed(captured(file), "let torch do the print after the graph")
     changed = replace(fix, after=fix.after.replace("return x * 2", f"return x * (2 if {COMPILING} else 3)"))
     assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
     trial = asyncio.run(fixing.try_fix(request, changed, before))
@@ -103,11 +110,7 @@ f(torch.ones(2))
 def test_a_script_that_looks_a_number_up_keeps_the_number(tmp_path: Path, captured: Callable[..., Path]) -> None:
     file = tmp_path / "script.py"
     file.write_text(LOOKING_UP)
-    with SessionReader(captured(file)) as reader:
-        (one,) = distinct_breaks(reader)
-        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == "keep the value in a tensor")
-        request, before = reader.request(), fixing.figures(reader)
-    assert request is not None
+    request, fix, before = proposed(captured(file), "keep the value in a tensor")
     trial = asyncio.run(fixing.try_fix(request, fix, before))
     assert (trial.verdict, trial.reason) == (
         "refused",

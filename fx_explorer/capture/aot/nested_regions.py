@@ -35,7 +35,7 @@ def nested_region_hooks(recording: Recording) -> Iterator[None]:
 def _in_regions(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def run_joint_graph_passes_on_hops(*args: Any, **kwargs: Any) -> Any:
-        with recording.in_regions():
+        with recording.here.in_regions():
             return original(*args, **kwargs)
 
     return run_joint_graph_passes_on_hops

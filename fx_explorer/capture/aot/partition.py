@@ -46,7 +46,7 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 )
             if kwargs.get("partition_fn") is not None and not segment.subgraph:
                 kwargs["partition_fn"] = _recording_partition(recording, segment, kwargs["partition_fn"])
-            with recording.in_aot():
+            with recording.here.in_aot():
                 return original(module, inputs, *args, **kwargs)
 
         return aot_module_simplified
@@ -65,7 +65,7 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
             with recording.noting(f"the graph of region {segment.subgraph}", "forward"):
                 _add_region(recording, segment, module)
             return compile_graph(module, *args, **kwargs)
-        with recording.compiling(direction):
+        with recording.here.compiling(direction):
             with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
                 _add_aot_graph(recording, segment, module, direction)
             try:
@@ -95,7 +95,7 @@ def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exc
 
 def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
     """The compiled function. That of a region of its own is a part of the one around it."""
-    return lower() if recording.is_nested else recording.boundary.lowered(direction, module, lower)
+    return lower() if recording.here.is_nested else recording.boundary.lowered(direction, module, lower)
 
 
 def _unwrapped(compiler: Any) -> Any:
@@ -115,13 +115,13 @@ def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphMo
     """It is only passed through: what was compiled is the part of the outer graph, in that graph's direction."""
     traced = traced_region(segment, module)
     if traced is not None:
-        segment.aot[recording.direction] = traced
+        segment.aot[recording.here.direction] = traced
 
 
 def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(partition)
     def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        if recording.partitions_regions:
+        if recording.here.is_in_regions:
             return partition_region(recording, joint, lambda: partition(joint, *args, **kwargs))
         with recording.noting("the joint graph", "joint"):
             if segment.joint is None:
@@ -144,7 +144,7 @@ Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
     """Forward and backward."""
-    if recording.direction:
+    if recording.here.direction:
         return partition()
 
     def cut() -> Parts:

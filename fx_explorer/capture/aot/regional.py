@@ -97,7 +97,7 @@ def _compile_regions(
 
 
 def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLowering]:
-    direction = recording.direction
+    direction = recording.here.direction
     for name in names:
         reason = f"no node of the {direction} graph carries it"
         yield RegionLowering(0, recording.variant_id(), direction, name, "", 0, reason=reason)
@@ -147,7 +147,7 @@ def _made_or_reused(recording: Recording, module: torch.fx.GraphModule, subgraph
 def _made(recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]) -> Any:
     with contextlib.ExitStack() as stack:
         with recording.noting(f"region {row.subgraph}"):
-            stack.enter_context(recording.inside(_segment(recording, module, row.subgraph)))
+            stack.enter_context(recording.here.inside(_segment(recording, module, row.subgraph)))
         stack.enter_context(_recorded(recording, row))
         stack.enter_context(lowering_for_real())
         return make()
@@ -172,7 +172,7 @@ def _subgraph_name(module: object) -> str:
 
 def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> Segment:
     """What the graphs of one region are linked through: its nodes stand for the rows of the graph it was cut from."""
-    direction = recording.direction
+    direction = recording.here.direction
     outer = recording.segment().aot.get(direction)
     by_name = outer.by_name if outer else {}
     ids = {node: by_name[node.name] for node in module.graph.nodes if node.name in by_name}
@@ -204,7 +204,7 @@ def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
 def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> RegionLowering:
     nodes = [node for node in module.graph.nodes if region_name(node) is not None]
     name, configs = region_name(nodes[0]) or "", configs_in_force(module)
-    return RegionLowering(0, recording.variant_id(), recording.direction, name, subgraph, len(nodes), configs)
+    return RegionLowering(0, recording.variant_id(), recording.here.direction, name, subgraph, len(nodes), configs)
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
 
         @functools.wraps(collect)
         def collect_or_recall(*inputs: Any) -> Any:
-            if recording.direction:
+            if recording.here.direction:
                 return collect(*inputs)
             return recording.boundary.pass_through(("metadata", ""), lambda: collect(*inputs), _own_copy)
 
@@ -51,7 +51,7 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
 def _traced_graph(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def trace_or_recall(*args: Any, fw_metadata: Any, **kwargs: Any) -> Any:
-        if recording.direction:
+        if recording.here.direction:
             return original(*args, fw_metadata=fw_metadata, **kwargs)
 
         def trace() -> Traced:

@@ -36,7 +36,7 @@ def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None
         def capture(frame: Any, *args: Any, **kwargs: Any) -> Any:
             with recording.noting("a function that is captured ahead", "dynamo"):
                 _announce(recording, frame.code)
-                recording.stay_in(recording.compilation_name())
+                recording.here.stay_in(recording.compilation_name())
             with _part(recording, ""):
                 return original(frame, *args, **kwargs)
 
@@ -65,7 +65,7 @@ def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) ->
     @functools.wraps(original)
     def compile_to_save(*args: Any, **kwargs: Any) -> Any:
         backend = next((str(one.compiler_name) for one in (*args, *kwargs.values()) if hasattr(one, "compiler_name")), "")
-        with recording.compiling_ahead(), _for_a_file(), _whole(recording, backend):
+        with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, backend):
             return original(*args, **kwargs)
 
     return compile_to_save

@@ -40,9 +40,8 @@ def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 compile_here = functools.partial(_with_inputs, original, self, *args)
                 return recording.boundary.captured(self, module, *args, compile_here)
             except RestartAnalysis as error:
-                if (
-                    recording.of(name).segment is not None
-                ):  # at once: what Dynamo finds from here on belongs to the next attempt
+                # At once: what Dynamo finds from here on belongs to the next attempt.
+                if recording.of(name).segment is not None:
                     recording.set_aside(name, error.restart_reason or type(error).__name__)
                 raise
             except Exception as error:

@@ -64,8 +64,8 @@ def _pass_hook(
                     after(made)
                 return made
 
-            is_region = recording.is_nested or (gate == "pre_grad" and bool(recording.direction))
-            made = run() if depth or is_region else recording.boundary.passes(gate, recording.direction, module, run)
+            is_region = recording.here.is_nested or (gate == "pre_grad" and bool(recording.here.direction))
+            made = run() if depth or is_region else recording.boundary.passes(gate, recording.here.direction, module, run)
             return made if gate == "pre_grad" else None  # post-grad passes change the graph they are given
 
         return run_passes
@@ -84,7 +84,7 @@ def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
 
 def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
     with recording.noting("the post-grad graph", "post_grad"):
-        segment, direction = recording.segment(), recording.direction
+        segment, direction = recording.segment(), recording.here.direction
         earlier = segment.aot.get(direction)
         parent = earlier.graph.id if earlier and segment.subgraph else 0
         recorded = recording.add_graph(module, "post_grad", direction, name=segment.subgraph, parent=parent)
@@ -98,11 +98,11 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
         def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:
             with recording.noting("IR before fusion", "schedule"):
                 _add_ir(recording, "ir_pre_fusion", "IR before fusion", nodes)
-            recording.boundary.gate("pre_fusion", recording.direction)
+            recording.boundary.gate("pre_fusion", recording.here.direction)
             fused: list[Any] = original(self, nodes)
             with recording.noting("IR after fusion", "schedule"):
                 _add_ir(recording, "ir_post_fusion", "IR after fusion", fused)
-            recording.boundary.gate("post_fusion", recording.direction)
+            recording.boundary.gate("post_fusion", recording.here.direction)
             return fused
 
         return fuse_nodes
@@ -112,7 +112,7 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:
     text, line_nodes = ir.describe(nodes)
-    direction, segment = recording.direction, recording.segment()
+    direction, segment = recording.here.direction, recording.segment()
     whole = segment.post_grad.get(direction)
     graph = whole and (whole.find(V.graph.module) or whole)
     part = graph.graph.label or graph.graph.name if graph else segment.subgraph
@@ -138,4 +138,4 @@ def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
         with recording.noting("what the lowered forward saves", "output_code"):
             settle_saved_tensors(recording, segment, lowered.outputs)
     if not lowered.subgraph and not lowered.error:
-        recording.boundary.gate("output_code", recording.direction)
+        recording.boundary.gate("output_code", recording.here.direction)

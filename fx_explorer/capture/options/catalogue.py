@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.options.config_entries import MODULES, default_of, documented, entry, names, value_of
-from fx_explorer.capture.options.setting_help import Entry
+from fx_explorer.capture.options.setting_help import SettingHelp
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.torch_compat.versions import compile_parameters, stances
 from fx_explorer.model import STANCE, CaptureRequest, Setting, SettingGroup
@@ -76,7 +76,7 @@ def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Se
     )
 
 
-def _type_of(entry: Any, source: Entry, default: object) -> str:
+def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
     """The plain part of the declared type, and the default's own: torch does not hold the two together."""
     declared = _annotation(entry.value_type)
     if entry.value_type in (type(None), object, list, tuple, dict):
@@ -92,7 +92,7 @@ def _annotation(value_type: object) -> str:
     return value_type.__name__ if type(value_type) is type else str(value_type)
 
 
-def _help(entry: Any, source: Entry) -> str:
+def _help(entry: Any, source: SettingHelp) -> str:
     parts = [source.help]
     if alias := getattr(entry, "alias", None):
         parts.append(f"Another name of {alias}.")

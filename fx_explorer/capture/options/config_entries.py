@@ -16,7 +16,7 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.options.setting_help import Entry, entries_of
+from fx_explorer.capture.options.setting_help import SettingHelp, entries_of
 from fx_explorer.capture.torch_compat.versions import override_of, require
 from fx_explorer.model import SettingGroup
 
@@ -46,9 +46,9 @@ def default_of(group: SettingGroup, name: str) -> object:
     return module._config[name].default
 
 
-def documented(group: SettingGroup, name: str) -> Entry:
+def documented(group: SettingGroup, name: str) -> SettingHelp:
     """What the source of its module says of it."""
-    return entries_of(MODULES[group].__name__).get(name, Entry())
+    return entries_of(MODULES[group].__name__).get(name, SettingHelp())
 
 
 def value_of(group: SettingGroup, name: str) -> object:

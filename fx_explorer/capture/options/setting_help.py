@@ -23,7 +23,7 @@ _RULER = re.compile(r"[-=#~ ]{4,}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingHelp:
     """One entry as its source has it."""
 
     help: str = ""
@@ -35,7 +35,7 @@ class Entry:
 
 
 @cache
-def entries_of(module_name: str) -> dict[str, Entry]:
+def entries_of(module_name: str) -> dict[str, SettingHelp]:
     """The entries of a config module by name (``triton.cudagraphs``); empty when its source is not at hand."""
     spec = importlib.util.find_spec(module_name)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
@@ -53,10 +53,10 @@ class _Source:
         self._lines = text.splitlines()
         self._body = ast.parse(text).body
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, SettingHelp]:
         return self._in_body(self._body, "", {})
 
-    def _in_body(self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, Entry]) -> dict[str, Entry]:
+    def _in_body(self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, SettingHelp]) -> dict[str, SettingHelp]:
         """Entries of a block. A name assigned more than once keeps the first words and the first annotation."""
         found = dict(before)
         for position, statement in enumerate(body):
@@ -68,24 +68,24 @@ class _Source:
             elif name := _assigned(statement):
                 following = body[position + 1] if position + 1 < len(body) else None
                 entry = self._entry(statement, outer_help, following)
-                first = found.get(name, Entry())
+                first = found.get(name, SettingHelp())
                 found[name] = replace(entry, help=first.help or entry.help, annotation=first.annotation or entry.annotation)
         return found
 
-    def _in_class(self, statement: ast.ClassDef, outer: dict[str, Entry]) -> dict[str, Entry]:
+    def _in_class(self, statement: ast.ClassDef, outer: dict[str, SettingHelp]) -> dict[str, SettingHelp]:
         """``class triton:`` gives ``triton.…``, with what it inherits from a class of the same module."""
-        found: dict[str, Entry] = {}
+        found: dict[str, SettingHelp] = {}
         for base in statement.bases:
             prefix = f"{base.id}." if isinstance(base, ast.Name) else "?"
             found |= {name[len(prefix) :]: entry for name, entry in outer.items() if name.startswith(prefix)}
         found |= self._in_body(statement.body, "", {})
         return {f"{statement.name}.{name}": entry for name, entry in found.items()}
 
-    def _entry(self, statement: ast.stmt, outer_help: str, following: ast.stmt | None) -> Entry:
+    def _entry(self, statement: ast.stmt, outer_help: str, following: ast.stmt | None) -> SettingHelp:
         annotation = ast.unparse(statement.annotation) if isinstance(statement, ast.AnnAssign) else ""
         value = getattr(statement, "value", None)
         help = "\n".join(filter(None, (self._above(statement), self._beside(statement), _docstring(following))))
-        return Entry(help or outer_help, annotation, _guess(value), _variables(value))
+        return SettingHelp(help or outer_help, annotation, _guess(value), _variables(value))
 
     def _above(self, statement: ast.stmt) -> str:
         """The comment lines that end right above ``statement``."""

@@ -7,7 +7,6 @@ never become a fault of the user's compile: every hook does its recording inside
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import traceback
 import types
@@ -27,6 +26,7 @@ from fx_explorer.capture.recording.rows import graphs
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
+from fx_explorer.capture.recording.this_thread import ThisThread
 from fx_explorer.capture.recording.unseen import Uncompiled, Unseen
 from fx_explorer.capture.recording.wrapped import GivenCallables
 from fx_explorer.errors import SessionWriteError
@@ -53,20 +53,6 @@ AUTOGRAD_WHILE_INSPECTING = (
     "while inspecting, segments run eagerly, so what it compiles is the backward of eager autograd; capture with --build for "
     "the backward of the compiled segments"
 )
-
-
-class _ThisThread(threading.local):
-    """What is compiled in a thread."""
-
-    direction: Direction = ""
-    segment: Segment | None = None
-    """For a region of a graph: its own."""
-    aot_depth = 0
-    """How often AOTAutograd was entered."""
-    is_in_regions = False
-    """Whether AOTAutograd partitions the regions of a graph."""
-    ahead: str | None = None
-    """Name of the compilation that torch's own AOT compile is about, empty before Dynamo has begun; None outside any."""
 
 
 class Recording:
@@ -115,7 +101,7 @@ class Recording:
 
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
-        self._here = _ThisThread()
+        self.here = ThisThread()
         self._broken = False
         self._told_unavailable: set[tuple[str, str]] = set()
         self._told_of_autograd = False
@@ -139,21 +125,7 @@ class Recording:
     def compilation_name(self) -> str:
         """Name of the compilation torch is in, ``0/0``; empty outside any."""
         compile_id = CompileContext.current_compile_id()
-        return self._here.ahead or "" if compile_id is None else str(compile_id)
-
-    @contextlib.contextmanager
-    def compiling_ahead(self) -> Iterator[None]:
-        """Inside the block a function is compiled ahead. torch is in its compilation for as long as Dynamo is at work only."""
-        before, self._here.ahead = self._here.ahead, ""
-        try:
-            yield
-        finally:
-            self._here.ahead = before
-
-    def stay_in(self, name: str) -> None:
-        """Inside ``compiling_ahead`` what follows belongs to the compilation ``name``."""
-        if self._here.ahead is not None:
-            self._here.ahead = name
+        return self.here.ahead or "" if compile_id is None else str(compile_id)
 
     def of(self, name: str) -> CompilationState:
         """What is known of the compilation; nothing so far, where it was not heard of."""
@@ -231,21 +203,12 @@ class Recording:
         return next((stage for stage in reversed(STAGES) if stage in seen), None)
 
     def segment(self) -> Segment:
-        if self._here.segment:
-            return self._here.segment
+        if self.here.segment:
+            return self.here.segment
         state = self.of(self.compilation_name())
         if state.segment is None:
             state.segment = Segment()
         return state.segment
-
-    @contextlib.contextmanager
-    def inside(self, segment: Segment) -> Iterator[None]:
-        """Inside the block, what is compiled in this thread belongs to ``segment``, a part of the current one."""
-        before, self._here.segment = self._here.segment, segment
-        try:
-            yield
-        finally:
-            self._here.segment = before
 
     @contextlib.contextmanager
     def nothing_learnt(self) -> Iterator[None]:
@@ -255,45 +218,6 @@ class Recording:
             yield
         finally:
             self._states = before
-
-    @property
-    def direction(self) -> Direction:
-        """Direction of the graph that is being compiled in this thread."""
-        return self._here.direction
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether AOTAutograd was entered again while it compiled: for a region of its own."""
-        return self._here.aot_depth > 1
-
-    @contextlib.contextmanager
-    def in_aot(self) -> Iterator[None]:
-        self._here.aot_depth += 1
-        try:
-            yield
-        finally:
-            self._here.aot_depth -= 1
-
-    @property
-    def partitions_regions(self) -> bool:
-        """Whether what is partitioned in this thread is a nested compile region, and not the graph around it."""
-        return self._here.is_in_regions
-
-    @contextlib.contextmanager
-    def in_regions(self) -> Iterator[None]:
-        before, self._here.is_in_regions = self._here.is_in_regions, True
-        try:
-            yield
-        finally:
-            self._here.is_in_regions = before
-
-    @contextlib.contextmanager
-    def compiling(self, direction: Direction) -> Iterator[None]:
-        before, self._here.direction = self._here.direction, direction
-        try:
-            yield
-        finally:
-            self._here.direction = before
 
     def elapsed(self) -> float:
         return time.time() - self.started

@@ -42,7 +42,7 @@ Run = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Figures:
+class MeasuredFigures:
     """What was measured, and how long building took."""
 
     rows: tuple[Measurement, ...]
@@ -102,7 +102,9 @@ def _real(value: Any, variant: Variant) -> Any:
     return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
 
 
-def _measured(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings, inputs: list[Any]) -> Figures:
+def _measured(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings, inputs: list[Any]
+) -> MeasuredFigures:
     began = time.monotonic()
     compiled = _built(stepper, kept, variant, built_with)
     build_s = time.monotonic() - began
@@ -111,7 +113,7 @@ def _measured(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_w
         runs: dict[Measured, Run] = {"forward": lambda: compiled(*inputs)}
         if is_differentiable:
             runs["forward+backward"] = lambda: _forward_and_backward(compiled, inputs)
-        return Figures(tuple(_timed(variant, what, run, _device(inputs)) for what, run in runs.items()), build_s)
+        return MeasuredFigures(tuple(_timed(variant, what, run, _device(inputs)) for what, run in runs.items()), build_s)
 
 
 def _built(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings) -> Callable[..., Any]:

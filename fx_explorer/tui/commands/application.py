@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import Entry, declared
+from fx_explorer.tui.commands.command import HelpEntry, declared
 
-_CAPTURE: tuple[Entry, ...] = (
+_CAPTURE: tuple[HelpEntry, ...] = (
     (
         "capture.again",
         "r",
@@ -42,7 +42,7 @@ _CAPTURE: tuple[Entry, ...] = (
     ),
 )
 
-_APPLICATION: tuple[Entry, ...] = (
+_APPLICATION: tuple[HelpEntry, ...] = (
     ("app.theme", "t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
     ("app.palette", "ctrl+p", "list_commands", "commands", "Find a command by name and run it."),
     (

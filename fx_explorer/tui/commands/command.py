@@ -31,7 +31,7 @@ GROUPS: tuple[Group, ...] = (
 Keymap = Mapping[str, Sequence[str]]
 """Command id → the keys the user's config file gives it."""
 
-Entry = tuple[str, str, str, str, str]
+HelpEntry = tuple[str, str, str, str, str]
 """One line of a table of commands: id, keys separated by commas, action, title, sentence."""
 
 
@@ -60,7 +60,7 @@ class Command:
         return "." in self.action.partition("(")[0]
 
 
-def declared(scope: Scope, group: Group, *entries: Entry, footer: Sequence[str] = ()) -> tuple[Command, ...]:
+def declared(scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()) -> tuple[Command, ...]:
     """The commands of a table; those named in ``footer`` have a place there."""
     return tuple(
         Command(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import Entry, declared
+from fx_explorer.tui.commands.command import HelpEntry, declared
 
-_DIALOG: tuple[Entry, ...] = (
+_DIALOG: tuple[HelpEntry, ...] = (
     ("dialog.close", "escape", "leave", "close", "Close what is open on top; in the find line, end the find."),
     ("dialog.down", "down", "move(1)", "next line", "Go to the next line, or the next match, while typing."),
     ("dialog.up", "up", "move(-1)", "line before", "Go to the line, or the match, before."),
@@ -13,13 +13,13 @@ _DIALOG: tuple[Entry, ...] = (
 )
 """What everything with a line to type in answers to."""
 
-_COMPARISON: tuple[Entry, ...] = (
+_COMPARISON: tuple[HelpEntry, ...] = (
     ("compare.next", "n", "next_difference(1)", "next difference", "In a comparison, go to the next difference."),
     ("compare.previous", "N", "next_difference(-1)", "difference before", "In a comparison, go to the difference before."),
     ("compare.other", "tab", "other_list", "other list", "In a comparison, go from the figures to the difference, and back."),
 )
 
-_FIXES: tuple[Entry, ...] = (
+_FIXES: tuple[HelpEntry, ...] = (
     (
         "fixes.try",
         "t",
@@ -37,7 +37,7 @@ _FIXES: tuple[Entry, ...] = (
     ("fixes.other", "tab", "other_list", "diff", "Among fixes, go from the list to the diff, and back."),
 )
 
-_STEPS: tuple[Entry, ...] = (
+_STEPS: tuple[HelpEntry, ...] = (
     (
         "steps.forward",
         "right,l",
@@ -75,7 +75,7 @@ _STEPS: tuple[Entry, ...] = (
     ("steps.last", "G,end", "go('last')", "last step", "In recorded bytecode, go to the last step."),
 )
 
-_SETTINGS: tuple[Entry, ...] = (
+_SETTINGS: tuple[HelpEntry, ...] = (
     (
         "settings.try",
         "ctrl+t",

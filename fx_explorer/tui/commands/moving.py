@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import Entry, declared
+from fx_explorer.tui.commands.command import HelpEntry, declared
 
-_LINES: tuple[Entry, ...] = (
+_LINES: tuple[HelpEntry, ...] = (
     ("line.down", "down,j", "cursor_by(1)", "down", "Move the cursor down."),
     ("line.up", "up,k", "cursor_by(-1)", "up", "Move the cursor up."),
     ("line.page_down", "pagedown,ctrl+f,space", "page_by(1)", "page down", "Move a page down."),
@@ -20,7 +20,7 @@ _LINES: tuple[Entry, ...] = (
 )
 """What every list and text answers to. Their bindings stand in widgets/line_view.py."""
 
-_PLACES: tuple[Entry, ...] = (
+_PLACES: tuple[HelpEntry, ...] = (
     ("pane.next", "tab", "next_pane", "next pane", "Move the focus to the next pane."),
     ("pane.previous", "shift+tab", "previous_pane", "previous pane", "Move the focus to the pane before."),
     ("outline.toggle", "o", "toggle_outline", "outline", "Show or hide the outline of compilations, graphs and kernels."),
@@ -28,14 +28,14 @@ _PLACES: tuple[Entry, ...] = (
     ("history.forward", "B,alt+right", "forward", "forward", "Undo going back."),
 )
 
-_FIND_IN_PANE: Entry = ("find.in_pane", "slash", "find_in_pane", "find", "Find text in the focused pane.")
+_FIND_IN_PANE: HelpEntry = ("find.in_pane", "slash", "find_in_pane", "find", "Find text in the focused pane.")
 
-_MATCHES: tuple[Entry, ...] = (
+_MATCHES: tuple[HelpEntry, ...] = (
     ("line.find_next", "n", "find_next", "next match", "Go to the next match."),
     ("line.find_previous", "N", "find_previous", "previous match", "Go to the match before."),
 )
 
-_FIND_ANYTHING: Entry = (
+_FIND_ANYTHING: HelpEntry = (
     "find.anything",
     "f",
     "find_anything",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import Entry, declared
+from fx_explorer.tui.commands.command import HelpEntry, declared
 
-_PANES: tuple[Entry, ...] = (
+_PANES: tuple[HelpEntry, ...] = (
     (
         "preset.source",
         "S",
@@ -59,7 +59,7 @@ _PANES: tuple[Entry, ...] = (
     ("pane.zoom", "z", "zoom_pane", "zoom", "Give the focused pane the whole width, or give it back."),
 )
 
-_SELECTION: tuple[Entry, ...] = (
+_SELECTION: tuple[HelpEntry, ...] = (
     (
         "place.inspect",
         "i",
@@ -77,7 +77,7 @@ _SELECTION: tuple[Entry, ...] = (
     ("place.edit", "e", "edit", "edit", "Open the line of your source that this came from in $EDITOR."),
 )
 
-_FOLLOW: Entry = (
+_FOLLOW: HelpEntry = (
     "line.follow",
     "enter",
     "follow",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import Entry, declared
+from fx_explorer.tui.commands.command import HelpEntry, declared
 
-_STEPPING: tuple[Entry, ...] = (
+_STEPPING: tuple[HelpEntry, ...] = (
     ("step.next", "full_stop", "stepping.step", "step", "Go on to the next gate, and pause there."),
     ("step.go", "c", "stepping.go_on", "go on", "Go on without pausing again."),
     ("step.run_to", "greater_than_sign", "stepping.run_to", "run to", "Go on to a gate you choose."),

@@ -23,7 +23,7 @@ COLUMNS = (
     Column("what it does", "muted", min_width=20, max_width=100, priority=3),
 )
 
-Entry = Setting | str
+OptionEntry = Setting | str
 """A row of the list: an option, or the heading above some."""
 
 Trial = OptionTrial[SessionFigures]
@@ -33,20 +33,20 @@ OTHERS = "all other options of torch"
 _GROUP_OF = {name: group for group, options in GROUPS.items() for name in options}
 
 
-def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[Entry]:
+def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[OptionEntry]:
     """What matches ``typed``, best first; with nothing typed everything under headings, what was changed on top."""
     found = search(settings, typed, chosen)
     if typed.strip():
         return list(found)
     picked = [setting for setting in found if setting.full_name in chosen]
     rest = order_of(setting for setting in found if setting.full_name not in chosen)
-    rows: list[Entry] = [*picked]
+    rows: list[OptionEntry] = [*picked]
     for group, some in groupby(rest, key=lambda setting: _GROUP_OF.get(setting.full_name, OTHERS)):
         rows += [group, *some]
     return rows
 
 
-def row_of(entry: Entry, option: ConsoleOption | None, chosen: Mapping[str, object]) -> Row:
+def row_of(entry: OptionEntry, option: ConsoleOption | None, chosen: Mapping[str, object]) -> Row:
     """``option``: its values in force, for one that the console explains."""
     if isinstance(entry, str):
         return ((f"── {entry}", "strong"),)

@@ -20,7 +20,7 @@ from fx_explorer.model.setting_values import expected, parse_value, text_of
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import is_under_way
-from fx_explorer.tui.dialogs.option_rows import COLUMNS, Entry, Trial, entries, help_of, row_of
+from fx_explorer.tui.dialogs.option_rows import COLUMNS, OptionEntry, Trial, entries, help_of, row_of
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -80,7 +80,7 @@ class SettingsDialog(TryingDialog):
         self._settings = settings
         self._follows = follows
         self._keymap = keymap or {}
-        self._found: Sequence[Entry] = ()
+        self._found: Sequence[OptionEntry] = ()
         self._looked_for = ""
         self._edited: Setting | None = None
         self._input = Input(placeholder=FIND, compact=True, classes="-finding")

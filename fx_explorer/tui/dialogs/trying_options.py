@@ -13,7 +13,7 @@ from fx_explorer.analysis.options.option_trials import settings_in_words
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.dialogs.option_rows import Entry, Trial, trial_in_words
+from fx_explorer.tui.dialogs.option_rows import OptionEntry, Trial, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
 NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
@@ -52,7 +52,7 @@ class TryingDialog(Dialog[Chosen]):
         """What is chosen, or what came of trying it, is another now: show it."""
         raise NotImplementedError
 
-    def _option(self, entry: Entry | None) -> ConsoleOption | None:
+    def _option(self, entry: OptionEntry | None) -> ConsoleOption | None:
         return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
 
     def _value_of(self, setting: Setting) -> object:

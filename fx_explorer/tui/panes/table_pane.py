@@ -115,7 +115,7 @@ class TablePane(TellsUnreadable, Vertical):
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_detail)
 
-    def _row(self, line: int) -> views.Row | None:
+    def _row(self, line: int) -> views.TableRow | None:
         rows = self._table.rows if self._table else ()
         return rows[line] if line < len(rows) else None
 
@@ -150,7 +150,7 @@ class TableRows:
         return [_cells(row) for row in self._rows[start:stop]]
 
 
-def _cells(row: views.Row) -> row_list.Row:
+def _cells(row: views.TableRow) -> row_list.Row:
     if not row.kind:
         return row.cells
     first, *rest = row.cells

@@ -12,16 +12,16 @@ from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.break_detail import break_text, left_text
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("what", "bad", min_width=11),
-    Column("where", "link", min_width=16),
-    Column("adds", min_width=9),
-    Column("takes", is_number=True, min_width=7),
-    Column("times", is_number=True, priority=2),
-    Column("why", min_width=34, max_width=60),
-    Column("your line", "muted", min_width=16, max_width=90, priority=1),
+    TableColumn("what", "bad", min_width=11),
+    TableColumn("where", "link", min_width=16),
+    TableColumn("adds", min_width=9),
+    TableColumn("takes", is_number=True, min_width=7),
+    TableColumn("times", is_number=True, priority=2),
+    TableColumn("why", min_width=34, max_width=60),
+    TableColumn("your line", "muted", min_width=16, max_width=90, priority=1),
 )
 
 TAKES = 3
@@ -55,27 +55,27 @@ def _left(reader: SessionReader) -> list[LeftToPython]:
     return [one for one in left_to_python(reader) if not one.has_nothing_to_compile]
 
 
-def _untimed(row: Row) -> Row:
+def _untimed(row: TableRow) -> TableRow:
     return replace(row, cells=(*row.cells[:TAKES], *row.cells[TAKES + 1 :]))
 
 
-def _break_row(reader: SessionReader, found: DistinctBreak) -> Row:
+def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
     where = in_file(found.file, found.line) if found.file else "unknown"
     takes = run_time(found.cost.run_s) if found.cost.run_s is not None else "–"
     cells = ("✗ break", where, found.cost.in_short, takes, f"{found.count}×", found.in_words, found.code)
-    return Row(cells, found.place, lambda: Detail(break_text(reader, found)))
+    return TableRow(cells, found.place, lambda: Detail(break_text(reader, found)))
 
 
-def _left_row(reader: SessionReader, found: LeftToPython) -> Row:
+def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
     where = in_file(found.file, found.line)
     cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, found.function)
-    return Row(cells, found.place, lambda: Detail(left_text(reader, found)))
+    return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)))
 
 
-def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> Row:
+def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> TableRow:
     where = in_file(found.file, found.line) if found.file else found.function
     cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
-    return Row(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
+    return TableRow(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning")
 
 
 def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:

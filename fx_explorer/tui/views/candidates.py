@@ -27,7 +27,7 @@ from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.kernel_documents import first_statement
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 LONGEST_SHARED = 40
 """Options that all configurations share are named in a line only when they are few; a configuration's detail has them all."""
@@ -68,7 +68,7 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     )
 
 
-def _table(notice: str, rows: Sequence[Row], columns: Sequence[Column], empty: str) -> Table:
+def _table(notice: str, rows: Sequence[TableRow], columns: Sequence[TableColumn], empty: str) -> Table:
     return Table(
         "The configurations of a Triton kernel that the autotuner would choose from.",
         notice,
@@ -107,19 +107,19 @@ def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
     return [name for name in names if name != "library"] or names
 
 
-def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[Column, ...]:
-    timing = (Column("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
+def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[TableColumn, ...]:
+    timing = (TableColumn("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
     return (
-        Column("", "muted", is_number=True, min_width=2),
-        *(Column(_short(name), "strong", is_number=True, min_width=_width(name, rows)) for name in options),
+        TableColumn("", "muted", is_number=True, min_width=2),
+        *(TableColumn(_short(name), "strong", is_number=True, min_width=_width(name, rows)) for name in options),
         *timing,
-        Column("regs", is_number=True, min_width=4),
-        Column("spills", is_number=True, min_width=6),
-        Column("shared", is_number=True, min_width=8),
-        Column("occup.", is_number=True, min_width=6),
-        Column("limited by", "muted", min_width=10, priority=1),
-        Column("PTX lines", "muted", is_number=True, min_width=9, priority=2),
-        Column("", "text", min_width=7, max_width=60),
+        TableColumn("regs", is_number=True, min_width=4),
+        TableColumn("spills", is_number=True, min_width=6),
+        TableColumn("shared", is_number=True, min_width=8),
+        TableColumn("occup.", is_number=True, min_width=6),
+        TableColumn("limited by", "muted", min_width=10, priority=1),
+        TableColumn("PTX lines", "muted", is_number=True, min_width=9, priority=2),
+        TableColumn("", "text", min_width=7, max_width=60),
     )
 
 
@@ -143,7 +143,7 @@ def _row(
     one: Candidate,
     every: Sequence[KernelBuild],
     not_known: Sequence[str],
-) -> Row:
+) -> TableRow:
     build, room = one.build, one.occupancy
     options = _with_a_column(every)
     has_timing = [_measured(build)] if _has_timing(every) else []
@@ -162,7 +162,7 @@ def _row(
     document = source_document(reader, build)
     place = first_statement(reader, document) if document else place_of_kernel(reader, kernel)
     kind = "good" if build.is_picked else ""
-    return Row(cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind)
+    return TableRow(cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind)
 
 
 def _number(value: int) -> str:

@@ -9,9 +9,9 @@ from fx_explorer import model
 from fx_explorer.analysis.overview.console import ExplainedFailure, console_lines, failures
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
-COLUMNS = (Column("when", "muted", is_number=True), Column("from", "annotation"), Column("text", max_width=4000))
+COLUMNS = (TableColumn("when", "muted", is_number=True), TableColumn("from", "annotation"), TableColumn("text", max_width=4000))
 
 WHERE_IN_WORDS = {
     "program": "program",
@@ -35,7 +35,7 @@ def console_table(reader: SessionReader) -> Table:
     )
 
 
-class ConsoleRows(Sequence[Row]):
+class ConsoleRows(Sequence[TableRow]):
     """Failures, then console lines; the lines are read from the session as they are shown."""
 
     def __init__(self, reader: SessionReader, failed: list[ExplainedFailure]) -> None:
@@ -47,16 +47,16 @@ class ConsoleRows(Sequence[Row]):
         return len(self._failed) + self._line_count
 
     @overload
-    def __getitem__(self, index: int) -> Row: ...
+    def __getitem__(self, index: int) -> TableRow: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+    def __getitem__(self, index: slice) -> list[TableRow]: ...
+    def __getitem__(self, index: int | slice) -> TableRow | list[TableRow]:
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
             return self._page(start, stop)
         return self._page(index, index + 1)[0]
 
-    def _page(self, start: int, stop: int) -> list[Row]:
+    def _page(self, start: int, stop: int) -> list[TableRow]:
         shift = len(self._failed)
         rows = [_failure_row(failure) for failure in self._failed[start:stop]]
         if stop > shift:
@@ -65,15 +65,17 @@ class ConsoleRows(Sequence[Row]):
         return rows
 
 
-def _failure_row(found: ExplainedFailure) -> Row:
+def _failure_row(found: ExplainedFailure) -> TableRow:
     failure = found.failure
     where = WHERE_IN_WORDS.get(failure.where, failure.where)
     text = f"{failure.kind}: {first_line(failure.message)}"
-    return Row(("✗ failed", where, text), found.place, lambda: Detail(found.traceback or failure.message, "python"), kind="bad")
+    return TableRow(
+        ("✗ failed", where, text), found.place, lambda: Detail(found.traceback or failure.message, "python"), kind="bad"
+    )
 
 
-def _line_row(line: model.ConsoleLine) -> Row:
-    return Row((seconds(line.time_s), line.stream or "fx-explorer", line.text), None, _detail_of(line))
+def _line_row(line: model.ConsoleLine) -> TableRow:
+    return TableRow((seconds(line.time_s), line.stream or "fx-explorer", line.text), None, _detail_of(line))
 
 
 def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:

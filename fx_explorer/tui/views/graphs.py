@@ -8,14 +8,14 @@ from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.outline import compilation_title
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("frame", "annotation"),
-    Column("graph", "strong", min_width=20),
-    Column("nodes", is_number=True),
-    Column("calls", is_number=True, priority=2),
-    Column("most frequent operations", "muted", min_width=20, max_width=80, priority=1),
+    TableColumn("frame", "annotation"),
+    TableColumn("graph", "strong", min_width=20),
+    TableColumn("nodes", is_number=True),
+    TableColumn("calls", is_number=True, priority=2),
+    TableColumn("most frequent operations", "muted", min_width=20, max_width=80, priority=1),
 )
 
 
@@ -34,7 +34,7 @@ def graphs_table(reader: SessionReader) -> Table:
     )
 
 
-def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]) -> Row:
+def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]) -> TableRow:
     document = graph_document(graph, owner)
     cells = (
         f"[{owner}]",
@@ -43,7 +43,7 @@ def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tu
         f"{graph.call_count:,}",
         ", ".join(f"{target} ×{count}" for target, count in targets[:6]),
     )
-    return Row(cells, Place(document), lambda: _detail(reader, graph, targets))
+    return TableRow(cells, Place(document), lambda: _detail(reader, graph, targets))
 
 
 def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]) -> Detail:

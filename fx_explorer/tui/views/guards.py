@@ -22,16 +22,16 @@ from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, check_count, guard_
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("frame", "annotation", priority=4),
-    Column("guards on", "strong", min_width=18, max_width=44),
-    Column("what must stay true", min_width=30, max_width=70),
-    Column("fails by", "warning", min_width=8, priority=2),
-    Column("cost", "muted", is_number=True, min_width=8, priority=3),
-    Column("asked for by", "link", min_width=14, priority=1),
-    Column("kind", "muted", min_width=14, priority=5),
+    TableColumn("frame", "annotation", priority=4),
+    TableColumn("guards on", "strong", min_width=18, max_width=44),
+    TableColumn("what must stay true", min_width=30, max_width=70),
+    TableColumn("fails by", "warning", min_width=8, priority=2),
+    TableColumn("cost", "muted", is_number=True, min_width=8, priority=3),
+    TableColumn("asked for by", "link", min_width=14, priority=1),
+    TableColumn("kind", "muted", min_width=14, priority=5),
 )
 
 QUESTIONS_SHOWN = 5
@@ -73,18 +73,18 @@ def _where(file: str, line: int) -> str:
 # checks
 
 
-def _check_rows(reader: SessionReader, documents: dict[str, Document], search: str) -> Iterator[Row]:
+def _check_rows(reader: SessionReader, documents: dict[str, Document], search: str) -> Iterator[TableRow]:
     for compilation, name in compilation_names(reader).items():
         for group in guard_groups(reader, compilation, search):
             yield _group_row(name, group)
             yield from (_check_row(one, documents) for one in group.checks)
 
 
-def _group_row(owner: str, group: GuardGroup) -> Row:
+def _group_row(owner: str, group: GuardGroup) -> TableRow:
     inputs = sum(one.chance == "inputs" for one in group.checks)
     can = f"{inputs} inputs" if inputs else ""
     cells = (f"[{owner}]", f"▾ {group.title}", counted(len(group.checks), "check"), can, cost_words(group.cost_ns), "", "")
-    return Row(cells, detail=lambda: Detail(_group_text(group)))
+    return TableRow(cells, detail=lambda: Detail(_group_text(group)))
 
 
 def _group_text(group: GuardGroup) -> str:
@@ -94,7 +94,7 @@ def _group_text(group: GuardGroup) -> str:
     return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
 
 
-def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> Row:
+def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
     check = one.check
     cells = (
         f"[{one.compilation}]",
@@ -105,7 +105,7 @@ def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> Row:
         _where(check.file, check.line),
         check.kind,
     )
-    return Row(cells, _place(documents, check.file, check.line), lambda: Detail(_check_text(one)))
+    return TableRow(cells, _place(documents, check.file, check.line), lambda: Detail(_check_text(one)))
 
 
 def _check_text(one: ExplainedCheck) -> str:
@@ -130,7 +130,7 @@ def _check_text(one: ExplainedCheck) -> str:
 # what other inputs were told
 
 
-def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Iterator[Row]:
+def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Iterator[TableRow]:
     names = compilation_names(reader)
     for verdict in verdicts(reader)[:QUESTIONS_SHOWN]:
         inputs = verdict.inputs or "twice the batch"
@@ -139,28 +139,28 @@ def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Ite
                 yield _answer_row(inputs, answer, names.get(answer.compilation, ""), documents)
 
 
-def _answer_row(inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]) -> Row:
+def _answer_row(inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]) -> TableRow:
     taken = answer.answer == "accepted"
     words = "would be used again" if taken else f"would be compiled again: {change_of(answer.reason).words}"
     cells = (f"[{owner}]", f"? {inputs}", words, "✓ fits" if taken else "✗ fails", "", _where(answer.file, answer.line), "")
     told = f"With {inputs}, [{owner}] {words}."
     text = f"{told}\n\ntorch's own words\n  {answer.reason}" if answer.reason else told
-    return Row(cells, _place(documents, answer.file, answer.line), lambda: Detail(text), kind="good" if taken else "bad")
+    return TableRow(cells, _place(documents, answer.file, answer.line), lambda: Detail(text), kind="good" if taken else "bad")
 
 
 # sessions without checks
 
 
-def _guard_rows(reader: SessionReader, documents: dict[str, Document]) -> list[Row]:
+def _guard_rows(reader: SessionReader, documents: dict[str, Document]) -> list[TableRow]:
     names = compilation_names(reader)
     return [_guard_row(guard, names.get(guard.compilation, ""), documents) for guard in reader.rows(model.Guard)]
 
 
-def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -> Row:
+def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -> TableRow:
     meaning = KIND_IN_WORDS.get(guard.kind) or first_line(guard.code or guard.verbose)
     where = _where(guard.file, guard.line)
     cells = (f"[{owner}]", guard.source or "everything", meaning, "", "not measured", where, guard.kind)
-    return Row(cells, _place(documents, guard.file, guard.line), lambda: Detail(_guard_text(guard)))
+    return TableRow(cells, _place(documents, guard.file, guard.line), lambda: Detail(_guard_text(guard)))
 
 
 def _guard_text(guard: model.Guard) -> str:

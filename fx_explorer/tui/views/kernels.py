@@ -11,19 +11,19 @@ from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses, kind_in_
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.kernel_documents import gpu_of
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("frame", "annotation", priority=6),
-    Column("direction", "type", min_width=9, priority=1),
-    Column("kernel", "strong", min_width=32),
-    Column("language", "muted", min_width=7, priority=4),
-    Column("nodes", is_number=True),
-    Column("calls", is_number=True, priority=5),
-    Column("lines", is_number=True, priority=3),
-    Column("computes", "muted", min_width=20, max_width=90, priority=2),
+    TableColumn("frame", "annotation", priority=6),
+    TableColumn("direction", "type", min_width=9, priority=1),
+    TableColumn("kernel", "strong", min_width=32),
+    TableColumn("language", "muted", min_width=7, priority=4),
+    TableColumn("nodes", is_number=True),
+    TableColumn("calls", is_number=True, priority=5),
+    TableColumn("lines", is_number=True, priority=3),
+    TableColumn("computes", "muted", min_width=20, max_width=90, priority=2),
 )
-ESTIMATE = Column("estimate", "number", is_number=True, min_width=8)
+ESTIMATE = TableColumn("estimate", "number", is_number=True, min_width=8)
 
 BELOW = "U shows what is below a Triton kernel, u its configurations."
 
@@ -55,7 +55,7 @@ def _estimate(reader: SessionReader, kernel: model.Kernel, gpu: model.Gpu) -> st
     return microseconds(found.estimated_s) if found.estimated_s else ""
 
 
-def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> Row:
+def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> TableRow:
     kernel = use.kernel
     cells = (
         f"[{owner}]",
@@ -68,7 +68,7 @@ def _row(reader: SessionReader, use: KernelUse, owner: str, time: list[str]) -> 
         f"{use.line_count:,}" if use.line_count else "",
         ", ".join(use.nodes),
     )
-    return Row(cells, place_of_kernel(reader, kernel), lambda: _detail(reader, kernel))
+    return TableRow(cells, place_of_kernel(reader, kernel), lambda: _detail(reader, kernel))
 
 
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:

@@ -8,17 +8,17 @@ from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.saved import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("size", is_number=True, min_width=8),
-    Column("share", "muted", is_number=True),
-    Column("kind", "type", min_width=10),
-    Column("saved value", "strong", min_width=14),
-    Column("tensor", min_width=14, priority=1),
-    Column("made by", min_width=16, priority=2),
-    Column("your line", "link", min_width=16),
-    Column("needed by", "muted", min_width=16, max_width=60, priority=3),
+    TableColumn("size", is_number=True, min_width=8),
+    TableColumn("share", "muted", is_number=True),
+    TableColumn("kind", "type", min_width=10),
+    TableColumn("saved value", "strong", min_width=14),
+    TableColumn("tensor", min_width=14, priority=1),
+    TableColumn("made by", min_width=16, priority=2),
+    TableColumn("your line", "link", min_width=16),
+    TableColumn("needed by", "muted", min_width=16, max_width=60, priority=3),
 )
 
 
@@ -35,7 +35,7 @@ def memory_table(reader: SessionReader) -> Table:
     )
 
 
-def _row(value: SavedValue, whole: int) -> Row:
+def _row(value: SavedValue, whole: int) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
@@ -49,7 +49,7 @@ def _row(value: SavedValue, whole: int) -> Row:
         where,
         ", ".join(value.consumers),
     )
-    return Row(cells, value.place, lambda: Detail(_text(value)))
+    return TableRow(cells, value.place, lambda: Detail(_text(value)))
 
 
 def _kept(value: SavedValue) -> str:

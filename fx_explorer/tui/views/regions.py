@@ -8,17 +8,17 @@ from fx_explorer.analysis.regions.followed import KeptEager, Lowering, Region, k
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import region_kind
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("region", "annotation", min_width=10),
-    Column("compiled", min_width=10),
-    Column("nodes by stage", min_width=20, max_width=70),
-    Column("forward kernels", "function", min_width=15, priority=1),
-    Column("backward kernels", "function", min_width=16, priority=2),
-    Column("kept eager", "warning", is_number=True, min_width=10, priority=3),
-    Column("configs", "muted", min_width=10, priority=4),
-    Column("key", "muted", min_width=12, priority=5),
+    TableColumn("region", "annotation", min_width=10),
+    TableColumn("compiled", min_width=10),
+    TableColumn("nodes by stage", min_width=20, max_width=70),
+    TableColumn("forward kernels", "function", min_width=15, priority=1),
+    TableColumn("backward kernels", "function", min_width=16, priority=2),
+    TableColumn("kept eager", "warning", is_number=True, min_width=10, priority=3),
+    TableColumn("configs", "muted", min_width=10, priority=4),
+    TableColumn("key", "muted", min_width=12, priority=5),
 )
 
 
@@ -34,7 +34,7 @@ def regions_table(reader: SessionReader) -> Table:
     )
 
 
-def _row(reader: SessionReader, region: Region) -> Row:
+def _row(reader: SessionReader, region: Region) -> TableRow:
     cells = (
         region.name,
         compiled_in_words(region),
@@ -46,7 +46,7 @@ def _row(reader: SessionReader, region: Region) -> Row:
         region.key,
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
-    return Row(cells, place, lambda: Detail(_text(region)), region_kind(region.value))
+    return TableRow(cells, place, lambda: Detail(_text(region)), region_kind(region.value))
 
 
 def _nodes(region: Region) -> str:

@@ -7,17 +7,17 @@ from fx_explorer.analysis.guards.guard_tree import plain_code
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
 from fx_explorer.analysis.words import counted, in_file
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
-    Column("frame", "annotation", priority=4),
-    Column("size", "strong", min_width=6),
-    Column("comes from", min_width=16, max_width=40),
-    Column("now", is_number=True, min_width=5),
-    Column("what came of it", min_width=18, max_width=34),
-    Column("decided at", "link", min_width=14, priority=1),
-    Column("guards", is_number=True, min_width=6, priority=2),
-    Column("made at", "muted", min_width=14, priority=3),
+    TableColumn("frame", "annotation", priority=4),
+    TableColumn("size", "strong", min_width=6),
+    TableColumn("comes from", min_width=16, max_width=40),
+    TableColumn("now", is_number=True, min_width=5),
+    TableColumn("what came of it", min_width=18, max_width=34),
+    TableColumn("decided at", "link", min_width=14, priority=1),
+    TableColumn("guards", is_number=True, min_width=6, priority=2),
+    TableColumn("made at", "muted", min_width=14, priority=3),
 )
 
 
@@ -36,7 +36,7 @@ def sizes_table(reader: SessionReader) -> Table:
     )
 
 
-def _row(one: ExplainedSymbol) -> Row:
+def _row(one: ExplainedSymbol) -> TableRow:
     symbol, fixed = one.symbol, one.specialized
     decided = fixed or next((event for event in one.events if event.line), None)
     cells = (
@@ -49,7 +49,7 @@ def _row(one: ExplainedSymbol) -> Row:
         str(len(one.guards)),
         _where(*one.made_at),
     )
-    return Row(cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else "")
+    return TableRow(cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else "")
 
 
 def _where(file: str, line: int) -> str:

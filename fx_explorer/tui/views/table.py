@@ -9,7 +9,7 @@ from fx_explorer.analysis.documents import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     title: str
     kind: str = "text"
     """How its cells look: a kind of highlight.py or a tone of theme.py."""
@@ -31,7 +31,7 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     cells: tuple[str, ...]
     place: Place | None = None
     """Where Enter goes; None when the row stands for no one place."""
@@ -49,7 +49,7 @@ class Table:
     """What is worth noticing; empty when nothing is."""
     origin: str
     """Where the data came from."""
-    columns: tuple[Column, ...]
-    rows: Sequence[Row]
+    columns: tuple[TableColumn, ...]
+    rows: Sequence[TableRow]
     empty: str
     """Why there is nothing, shown when there are no rows."""

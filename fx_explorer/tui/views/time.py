@@ -8,17 +8,17 @@ from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import seconds, share
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Column, Detail, Row, Table
+from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 40
 MAX_PHASES = 300
 
 COLUMNS = (
-    Column("frame", "annotation", priority=1),
-    Column("what took the time", min_width=30, max_width=60),
-    Column("time", is_number=True, min_width=7),
-    Column("share", "muted", is_number=True),
-    Column("", "good"),
+    TableColumn("frame", "annotation", priority=1),
+    TableColumn("what took the time", min_width=30, max_width=60),
+    TableColumn("time", is_number=True, min_width=7),
+    TableColumn("share", "muted", is_number=True),
+    TableColumn("", "good"),
 )
 
 
@@ -35,14 +35,14 @@ def time_table(reader: SessionReader) -> Table:
     )
 
 
-def _stage_rows(times: StageTimes) -> list[Row]:
+def _stage_rows(times: StageTimes) -> list[TableRow]:
     entries = [(STAGE_IN_WORDS.get(stage, stage), took) for stage, took in times.by_stage.items()]
     if times.unaccounted_s > 0.0005:
         entries.append(("in no phase torch timed", times.unaccounted_s))
     return [_row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}")) for name, took in entries]
 
 
-def _compilation_rows(reader: SessionReader, total_s: float) -> list[Row]:
+def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     compilations = [c for c in first_variants(reader) if c.duration_s]
     if len(compilations) < 2:
         return []
@@ -52,7 +52,7 @@ def _compilation_rows(reader: SessionReader, total_s: float) -> list[Row]:
     ]
 
 
-def _phase_rows(reader: SessionReader, total_s: float) -> list[Row]:
+def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     names = compilation_names(reader)
     spans = sorted(reader.rows(model.Span), key=lambda s: -s.duration_s)[:MAX_PHASES]
     return [
@@ -69,8 +69,8 @@ def _phase_rows(reader: SessionReader, total_s: float) -> list[Row]:
     ]
 
 
-def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail) -> Row:
-    return Row((owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)), None, lambda: detail)
+def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail) -> TableRow:
+    return TableRow((owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s)), None, lambda: detail)
 
 
 def bar(part: float, whole: float, cells: int = BAR_CELLS) -> str:

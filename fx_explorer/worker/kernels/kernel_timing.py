@@ -32,14 +32,14 @@ Event = tuple[float, float]
 """Start and duration of something the GPU did, in µs."""
 
 
-class Figures(NamedTuple):
+class KernelFigures(NamedTuple):
     median_s: float
     iqr_s: float
     runs: int
     clock: Clock
 
 
-def timed_alone(run: Run, put_back: Run = lambda: None) -> Figures:
+def timed_alone(run: Run, put_back: Run = lambda: None) -> KernelFigures:
     """Before each run, ``put_back()`` and caches full of something else, neither of which is timed."""
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
     flush = torch.zeros(flush_bytes(l2_bytes) // 4, device="cuda")
@@ -61,7 +61,7 @@ def timed_alone(run: Run, put_back: Run = lambda: None) -> Figures:
         return _in_figures(_by_events(run, prepare, runs), "events")
 
 
-def timed_empty() -> Figures:
+def timed_empty() -> KernelFigures:
     """The same for a kernel that has one number to write."""
     one = torch.zeros(1, device="cuda")
     return timed_alone(lambda: one.fill_(1.0))
@@ -89,9 +89,9 @@ def spans(events: list[Event], runs: int, before: int) -> list[float]:
     return [(sum(own[-1]) - own[0][0]) / 1e6 for own in rounds]
 
 
-def _in_figures(times_s: list[float], clock: Clock) -> Figures:
+def _in_figures(times_s: list[float], clock: Clock) -> KernelFigures:
     quarters = quantiles(times_s, n=4, method="inclusive")
-    return Figures(median(times_s), quarters[2] - quarters[0], len(times_s), clock)
+    return KernelFigures(median(times_s), quarters[2] - quarters[0], len(times_s), clock)
 
 
 def _cycle_s(run: Run, prepare: Run) -> float:

@@ -18,7 +18,7 @@ from fx_explorer.capture.dynamo.breaks.reports import BreakReport
 _PLACEHOLDER = ("{", "_explanation", '"')
 
 
-class Entry(NamedTuple):
+class RegistryEntry(NamedTuple):
     registry_id: str
     explanation: str
     hints: tuple[str, ...]
@@ -37,14 +37,14 @@ def completed(report: BreakReport) -> BreakReport:
     )
 
 
-def entry_of(registry_id: str, reason: str = "") -> Entry:
+def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
     """What the registry says about an id, or else about a reason in its own words; empty when it knows neither."""
     registry = _registry()
     known = registry_id or next((key for key, forms in registry.items() if any(f["Gb_type"] == reason for f in forms)), "")
     forms = registry.get(known, [])
     explanations = [form["Explanation"] for form in forms if _is_plain(form["Explanation"])]
     hints = [tuple(hint for hint in form["Hints"] if _is_plain(hint)) for form in forms]
-    return Entry(known if forms else "", next(iter(explanations), ""), next(filter(None, hints), ()))
+    return RegistryEntry(known if forms else "", next(iter(explanations), ""), next(filter(None, hints), ()))
 
 
 def _is_plain(text: str) -> bool:

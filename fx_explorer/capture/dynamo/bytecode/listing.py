@@ -35,7 +35,7 @@ WIDEST_OPNAME = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListingRow:
     """One line of a listing."""
 
     text: str
@@ -106,7 +106,7 @@ def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType
     return KnownCode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
 
 
-def _line_sources(artifact: int, file: int, rows: Sequence[Row]) -> Iterator[LineSource]:
+def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Iterator[LineSource]:
     """One row for the instructions in a row that are of one line."""
     first = 1
     for line, group in itertools.groupby(row.line for row in rows):
@@ -118,7 +118,7 @@ def _line_sources(artifact: int, file: int, rows: Sequence[Row]) -> Iterator[Lin
 
 def listing(
     code: types.CodeType, compilation: str = "", resume_names: dict[str, str] | None = None, graph_lines: str = ""
-) -> list[Row]:
+) -> list[ListingRow]:
     """The rows to show: one for each instruction, and one for the source line where another line begins.
 
     ``resume_names``: global of Dynamo's → name of the resume function in it. ``graph_lines``: what the compiled graph stands
@@ -134,10 +134,10 @@ def listing(
     for drawn, one in zip(gutter(len(shown), jumps), shown, strict=True):
         if isinstance(one, int):
             source = linecache.getline(code.co_filename, one).strip()
-            rows.append(Row(f"{'':{widths.offset}} {drawn} # {one}  {source}".rstrip(), one))
+            rows.append(ListingRow(f"{'':{widths.offset}} {drawn} # {one}  {source}".rstrip(), one))
             continue
         remarks = [explained.once(one.argument), _handles(handlers.get(one.offset, []))]
-        rows.append(Row(_instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))), one.line, one.offset))
+        rows.append(ListingRow(_instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))), one.line, one.offset))
     return rows
 
 
@@ -159,8 +159,8 @@ def _with_lines(found: Iterator[Instruction]) -> Iterator[Instruction | int]:
         yield instruction
 
 
-def _heading(code: types.CodeType) -> list[Row]:
-    return [Row(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)] if RESUME.match(code.co_name) else []
+def _heading(code: types.CodeType) -> list[ListingRow]:
+    return [ListingRow(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)] if RESUME.match(code.co_name) else []
 
 
 def _instruction_text(one: Instruction, drawn: str, widths: _Widths, remarks: str) -> str:

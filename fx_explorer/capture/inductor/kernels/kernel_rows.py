@@ -32,7 +32,7 @@ from fx_explorer.model import (
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     """Store everything one graph became. A graph that was never recorded (a foreign caller of Inductor) is recorded here."""
     inside = recording.segment().subgraph
-    direction = recording.direction if inside else _direction(lowered)
+    direction = recording.here.direction if inside else _direction(lowered)
     lowered = replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
     graph = _graph(recording, lowered, direction)
     with recording.writer.transaction():

@@ -18,24 +18,8 @@ _SCALAR = ("GB0124", "GB0109", "GB0033")
 
 _FRESH = frozenset(
     [
-        *(
-            "sum",
-            "mean",
-            "max",
-            "min",
-            "amax",
-            "amin",
-            "norm",
-            "std",
-            "var",
-            "prod",
-            "any",
-            "all",
-            "argmax",
-            "argmin",
-            "median",
-        ),
-        *("item", "numel", "dot", "dist", "count_nonzero", "logsumexp", "nansum", "nanmean"),
+        *("sum", "mean", "max", "min", "amax", "amin", "norm", "std", "var", "prod", "any", "all", "argmax", "argmin"),
+        *("median", "item", "numel", "dot", "dist", "count_nonzero", "logsumexp", "nansum", "nanmean"),
     ]
 )
 """Calls whose result shares memory with nothing."""
@@ -118,7 +102,7 @@ def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
 
 
 def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
-    """What the function assigns to the name; not another name, which may be assigned this one."""
+    """The values that the function assigns to the name. Other names are left out: they may be assigned this one in turn."""
     function = code.function(name)
     for node in walk(function.body) if function else ():
         if isinstance(node, cst.Assign) and not isinstance(node.value, cst.Name):
@@ -126,7 +110,7 @@ def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
 
 
 def _is_counted(code: Code, call: cst.Call) -> bool:
-    """Whether it is computed with: True + True is 2 of Python's, and True of tensors."""
+    """Whether the value is an operand: True + True is 2 in Python, and True for two tensors of truth values."""
     parent = code.parent(call)
     while isinstance(parent, cst.BooleanOperation):
         parent = code.parent(parent)

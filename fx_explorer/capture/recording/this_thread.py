@@ -1,0 +1,75 @@
+"""What is being compiled in a thread: torch says which compilation it is in, and the hooks what of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.model import Direction
+
+
+class ThisThread(threading.local):
+    direction: Direction = ""
+    """Of the graph that is being compiled."""
+    segment: Segment | None = None
+    """For a region of a graph: its own."""
+    is_in_regions = False
+    """Whether AOTAutograd partitions nested compile regions, and not the graph around them."""
+    ahead: str | None = None
+    """Name of the compilation that torch's own AOT compile is about, empty before Dynamo has begun; None outside any."""
+    _aot_depth = 0
+    """How often AOTAutograd was entered."""
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether AOTAutograd was entered again while it compiled: for a region of its own."""
+        return self._aot_depth > 1
+
+    @contextlib.contextmanager
+    def in_aot(self) -> Iterator[None]:
+        self._aot_depth += 1
+        try:
+            yield
+        finally:
+            self._aot_depth -= 1
+
+    @contextlib.contextmanager
+    def in_regions(self) -> Iterator[None]:
+        before, self.is_in_regions = self.is_in_regions, True
+        try:
+            yield
+        finally:
+            self.is_in_regions = before
+
+    @contextlib.contextmanager
+    def compiling(self, direction: Direction) -> Iterator[None]:
+        before, self.direction = self.direction, direction
+        try:
+            yield
+        finally:
+            self.direction = before
+
+    @contextlib.contextmanager
+    def inside(self, segment: Segment) -> Iterator[None]:
+        """Inside the block, what is compiled belongs to ``segment``, a part of the current one."""
+        before, self.segment = self.segment, segment
+        try:
+            yield
+        finally:
+            self.segment = before
+
+    @contextlib.contextmanager
+    def compiling_ahead(self) -> Iterator[None]:
+        """Inside the block a function is compiled ahead. torch is in its compilation for as long as Dynamo is at work only."""
+        before, self.ahead = self.ahead, ""
+        try:
+            yield
+        finally:
+            self.ahead = before
+
+    def stay_in(self, name: str) -> None:
+        """Inside ``compiling_ahead`` what follows belongs to the compilation ``name``."""
+        if self.ahead is not None:
+            self.ahead = name

@@ -7,13 +7,14 @@ import asyncio
 import sys
 from collections.abc import Callable
 
-from fx_explorer.client.trials.break_times import TIMEOUT_S, BreakTimes, add_break_times, measure_breaks
 from fx_explorer.command_line.capture_options import request_from
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.writer import finish_session
+from fx_explorer.trials.break_times import BreakTimes, add_break_times, measure_breaks
+from fx_explorer.trials.recapture import TrialWorker
 
 Answer = Callable[[SessionReader], None]
 
@@ -52,7 +53,7 @@ def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
 async def _measured(arguments: argparse.Namespace) -> BreakTimes:
     _tell("measuring graph breaks: a worker builds the target and calls it repeatedly")
-    return await measure_breaks(request_from(arguments), _tell, arguments.python, arguments.timeout or TIMEOUT_S)
+    return await measure_breaks(request_from(arguments), _tell, TrialWorker(arguments.python, arguments.timeout))
 
 
 def _tell(text: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs, pair_counts
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
-from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, session_figures
+from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
 from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
@@ -107,7 +107,7 @@ def _built(reader: SessionReader, arguments: argparse.Namespace, opened: context
 
 
 def _text(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
-    figures = session_figures(left, right)
+    figures = figures_of_both(left, right)
     width = max(24, *(len(figure.what) + 2 for figure in figures))
     column = max(16, *(len(name) + 2 for name in names))
     yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from fx_explorer.analysis.options.dynamic_ways import HEADER, advice, cells, verdict
-from fx_explorer.client.trials.dynamic_trial import TIMEOUT_S, DynamicTrial, try_dynamic
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
+from fx_explorer.trials.dynamic import DynamicTrial, try_dynamic
+from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, verdict
+from fx_explorer.trials.recapture import TrialWorker
 
 EPILOG = """\
 Each way is captured by a worker of its own; nothing is built. Whether the other inputs would be compiled again is what the
@@ -35,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> int:
     """Prints each way as it is done. Returns 1 when one of them did not come to its end."""
-    timeout_s = arguments.timeout or TIMEOUT_S
+    worker = TrialWorker(arguments.python, arguments.timeout)
     trials: list[DynamicTrial] = []
-    async for trial in try_dynamic(request, arguments.others, python=arguments.python, timeout_s=timeout_s):
+    async for trial in try_dynamic(request, arguments.others, worker=worker):
         if not trials:
             print(_line(HEADER))
         print(printable(_line(cells(trial))), flush=True)

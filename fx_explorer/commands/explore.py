@@ -16,20 +16,12 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.trusting import add_trust_argument
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.model import CaptureRequest, Pause
+from fx_explorer.model import Pause
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.terminal.splash import splash
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fx_explorer.client.trials.break_times import BreakTimes, Told
-    from fx_explorer.client.trials.dynamic_trial import DynamicTrial
-    from fx_explorer.client.trials.dynamic_trial import Told as TellWay
-    from fx_explorer.fixing import Figures, Fix, Trial, TryFix
     from fx_explorer.tui.app import ExplorerApp
-    from fx_explorer.tui.dialogs.measuring import MeasureBreaks
-    from fx_explorer.tui.screens.dynamic import TryDynamic
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,19 +77,15 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 
 
 def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerApp:
+    from fx_explorer.trials.recapture import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import config_path, load_config
-    from fx_explorer.tui.controllers import Runners
-    from fx_explorer.tui.trial_worker import TrialWorker
 
     trial_worker = TrialWorker(arguments.python, arguments.timeout)
     config = load_config(config_path())
     if session:
         SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        runners = Runners(fix_trials(arguments), None, _dynamic_trials(arguments))
-        return ExplorerApp(
-            session=session, config=config, runners=runners, trial_worker=trial_worker, trusts_sessions=arguments.trust
-        )
+        return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)
     from fx_explorer.client import Capture
 
     request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True)
@@ -116,44 +104,9 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,
-        runners=Runners(fix_trials(arguments), _measuring(arguments), _dynamic_trials(arguments)),
         trial_worker=trial_worker,
         trusts_sessions=arguments.trust,
     )
-
-
-def fix_trials(arguments: argparse.Namespace) -> TryFix:
-    """How the app tries a fix: in the interpreter that captures."""
-
-    async def try_fix(request: CaptureRequest, fix: Fix, before: Figures) -> Trial:
-        from fx_explorer.fixing import marking
-
-        return await marking.try_any(request, fix, before, arguments.python, arguments.timeout or marking.TIMEOUT_S)
-
-    return try_fix
-
-
-def _measuring(arguments: argparse.Namespace) -> MeasureBreaks:
-    """Graph breaks are measured with the interpreter that captures."""
-
-    async def measure_breaks(request: CaptureRequest, tell: Told) -> BreakTimes:
-        from fx_explorer.client.trials import break_times
-
-        return await break_times.measure_breaks(request, tell, arguments.python, arguments.timeout or break_times.TIMEOUT_S)
-
-    return measure_breaks
-
-
-def _dynamic_trials(arguments: argparse.Namespace) -> TryDynamic:
-    """Settings of dynamic shapes are tried with it, too."""
-
-    def try_dynamic(request: CaptureRequest, others: str, tell: TellWay) -> AsyncIterator[DynamicTrial]:
-        from fx_explorer.client.trials import dynamic_trial
-
-        timeout_s = arguments.timeout or dynamic_trial.TIMEOUT_S
-        return dynamic_trial.try_dynamic(request, others, tell, arguments.python, timeout_s)
-
-    return try_dynamic
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:

@@ -65,12 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(reader: SessionReader, found: Found) -> None:
     from fx_explorer import fixing
     from fx_explorer.analysis.breaks.grouped import distinct_breaks
+    from fx_explorer.analysis.figures import session_figures
     from fx_explorer.analysis.overview.fallbacks import left_to_python
     from fx_explorer.fixing.offers import as_break, why_not_tried
 
     found.request = reader.request()
     found.why_not_tried = why_not_tried(reader, found.request)
-    found.before = fixing.figures(reader)
+    found.before = session_figures(reader)
     found.stopped = _what_stopped(reader)
     found.recompiles = recompiles_of(reader)
     left = [as_break(one) for one in left_to_python(reader) if one.kind != "limit" and not one.has_nothing_to_compile]

@@ -19,8 +19,8 @@ from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.figures import SessionFigures
     from fx_explorer.analysis.options.console import ConsoleOption
-    from fx_explorer.analysis.options.option_trials import SessionFigures
 
 EPILOG = """\
 Without X, what the options do; with it, their values in force too, and who set them: the default, the program (where), an
@@ -100,7 +100,7 @@ def _known(arguments: argparse.Namespace) -> int:
 
 def _found(reader: SessionReader) -> Found:
     from fx_explorer.analysis.options.console import console_options
-    from fx_explorer.analysis.options.option_trials import figures_to_compare_with
+    from fx_explorer.trials.options import figures_to_compare_with
 
     ending = reader.meta("outcome")
     before = figures_to_compare_with(reader)
@@ -141,15 +141,15 @@ def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
 
 async def _try(found: Found, arguments: argparse.Namespace) -> int:
     """1 when the changed program did not come to its end."""
-    from fx_explorer.analysis.options.option_trials import compared, ended_in_words, session_figures, settings_in_words
-    from fx_explorer.client.trials.option_trial import TIMEOUT_S, try_options
     from fx_explorer.report.options_text import figures_text
+    from fx_explorer.trials.options import compared, ended_in_words, settings_in_words, try_options
+    from fx_explorer.trials.recapture import TrialWorker
 
     if found.request is None:
         raise UsageError("the session does not say how it was captured, so nothing can be tried; give its target instead")
     check_program(arguments)
-    settings, limit = dict(arguments.trying), arguments.timeout or TIMEOUT_S
-    trial = await try_options(found.request, settings, found.before, session_figures, arguments.python, limit)
+    settings, worker = dict(arguments.trying), TrialWorker(arguments.python, arguments.timeout)
+    trial = await try_options(found.request, settings, found.before, worker)
     if trial.outcome.kind == "not_started":
         raise UsageError(trial.outcome.message)
     figures = compared(trial.before, trial.after)

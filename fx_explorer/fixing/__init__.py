@@ -11,10 +11,9 @@ from fx_explorer.fixing.marking import try_any
 from fx_explorer.fixing.offers import Offer, TryFix, all_proposals, offer
 from fx_explorer.fixing.proposals import proposals, why_none
 from fx_explorer.fixing.together import Together, is_whole, next_to_try, together, unknown_yet
-from fx_explorer.fixing.trial import Figures, Trial, Verdict, figures, try_fix
+from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 
 __all__ = [
-    "Figures",
     "Fix",
     "Offer",
     "Together",
@@ -24,7 +23,6 @@ __all__ = [
     "accept",
     "accept_all",
     "all_proposals",
-    "figures",
     "is_whole",
     "next_to_try",
     "offer",

@@ -1,29 +1,19 @@
-"""Trying what avoids a recompile: a size or number that varies is marked as dynamic in a worker of its own, and compilations
-are counted anew.
-
-No source is changed for it: torch takes the marks from an environment variable (``torch.compiler.config.dynamic_sources``).
-"""
+"""What avoids a recompile: a size or number that varies is marked as dynamic."""
 
 from __future__ import annotations
 
 import re
-import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from fx_explorer.analysis.figures import SessionFigures
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
-from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.words import counted
-from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.trial import Figures, Trial, Verdict, try_fix
+from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-
-VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
-
-TIMEOUT_S = 300.0
+from fx_explorer.trials.marks import VARIABLE, try_marks
+from fx_explorer.trials.recapture import HERE, TrialWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +48,6 @@ class Mark:
 def instruction(marks: Sequence[Mark]) -> str:
     """Without an edit."""
     return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'
-
-
-@dataclass(frozen=True, slots=True)
-class MarkTrial:
-    before: int
-    """Compilations."""
-    after: int | None
-    """None when the program could not be captured to its end."""
-    problem: str
-    """Why it could not."""
-    took_s: float
-
-    @property
-    def is_good(self) -> bool:
-        return self.after is not None and self.after < self.before
-
-    @property
-    def in_words(self) -> str:
-        """``tried, 3 compilations → 1``."""
-        if self.after is None:
-            return f"tried, and the program did not get through: {self.problem}"
-        return f"tried, {counted(self.before, 'compilation')} → {self.after}"
 
 
 def marks(reader: SessionReader) -> list[Mark]:
@@ -135,34 +103,10 @@ def _by_hand(wanted: Sequence[Mark]) -> str:
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
 
-async def try_any(
-    request: CaptureRequest, fix: Fix, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
-) -> Trial:
+async def try_any(request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE) -> Trial:
     """``try_fix``, also for marks: those change what is compiled and nothing that is computed, so results are not compared."""
     if not fix.marks:
-        return await try_fix(request, fix, before, python, timeout)
-    tried = await try_sources(request, fix.marks, before.compilations, python, timeout)
+        return await try_fix(request, fix, before, worker)
+    tried = await try_marks(request, fix.marks, before.compilations, worker)
     verdict: Verdict = "good" if tried.is_good else "refused"
     return Trial(fix, verdict, f"{tried.in_words}; results were not compared", before, None, None, tried.took_s)
-
-
-async def try_marks(
-    request: CaptureRequest, wanted: Sequence[Mark], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
-) -> MarkTrial:
-    """``request`` is what the session was captured with, ``before`` the compilations in it. Never raises for what the user's
-    program does."""
-    return await try_sources(request, [mark.source for mark in wanted], before, python, timeout)
-
-
-async def try_sources(
-    request: CaptureRequest, sources: Sequence[str], before: int, python: str = sys.executable, timeout: float = TIMEOUT_S
-) -> MarkTrial:
-    began = time.monotonic()
-    again = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
-    async with temporary_capture(again, python, timeout, {VARIABLE: ",".join(sources)}) as capture:
-        outcome = await capture.wait()
-        with SessionReader(capture.session_path) as reader:
-            after = totals(reader).compilations
-    finished = outcome.kind == "finished"
-    problem = "" if finished else outcome.message or outcome.kind
-    return MarkTrial(before, after if finished else None, problem, time.monotonic() - began)

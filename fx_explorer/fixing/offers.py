@@ -8,17 +8,18 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, LeftToPython
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.marking import mark_fixes
 from fx_explorer.fixing.proposals import proposals, why_none
-from fx_explorer.fixing.trial import Figures, Trial, figures
+from fx_explorer.fixing.trial import Trial
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
-TryFix = Callable[[CaptureRequest, Fix, Figures], Awaitable[Trial]]
-"""``try_fix``, or what stands in for it."""
+TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
+"""``try_any`` for one worker, or what stands in for it."""
 
 
 Subject = DistinctBreak | LeftToPython | ExplainedRecompile
@@ -33,7 +34,7 @@ class Offer:
     why_none: str
     """Empty when there are fixes."""
     request: CaptureRequest | None
-    before: Figures
+    before: SessionFigures
     why_not_tried: str
     """What is in the way of a trial; empty when nothing is known to be."""
 
@@ -49,7 +50,7 @@ def offer(path: Path, broken: Subject) -> Offer:
             fixes,
             "" if fixes else _why_none(reader, broken),
             request,
-            figures(reader),
+            session_figures(reader),
             why_not_tried(reader, request),
         )
 

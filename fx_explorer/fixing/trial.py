@@ -5,25 +5,19 @@ The user's file is not touched. A fix that loops, crashes or raises costs that w
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.totals import operations_captured, totals
+from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
-from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.on_disk import changed_on_disk
 from fx_explorer.model import CaptureRequest, Outcome, Verification
 from fx_explorer.session import SessionReader
-
-TIMEOUT_S = 300.0
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
 
 Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]
 """``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
@@ -33,28 +27,13 @@ nothing. ``not compared``: it gains something, but no results could be compared 
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What a capture cost."""
-
-    sites: int
-    hits: int
-    skipped: int
-    """Functions that Dynamo left to Python as a whole."""
-    graphs: int
-    operations: int
-    """Call nodes of the graphs that Dynamo made."""
-    compile_s: float
-    compilations: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Trial:
     fix: Fix
     verdict: Verdict
     reason: str
     """Why, in a sentence."""
-    before: Figures
-    after: Figures | None
+    before: SessionFigures
+    after: SessionFigures | None
     """None when the changed program could not be captured to its end."""
     verification: Verification | None
     took_s: float
@@ -64,42 +43,23 @@ class Trial:
         return self.verdict == "good"
 
 
-def figures(reader: SessionReader) -> Figures:
-    counted = totals(reader)
-    return Figures(
-        sites=len(distinct_breaks(reader)),
-        hits=counted.graph_break_hits,
-        skipped=reader.count(model.Compilation, status="skipped"),
-        graphs=counted.graphs,
-        operations=operations_captured(reader),
-        compile_s=counted.compile_s,
-        compilations=counted.compilations,
-    )
-
-
-async def try_fix(
-    request: CaptureRequest, fix: Fix, before: Figures, python: str = sys.executable, timeout: float = TIMEOUT_S
-) -> Trial:
+async def try_fix(request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE) -> Trial:
     """``request`` is what the session of the break was captured with, ``before`` its figures. Raises
     SessionWriteError when there is no room for a session, and nothing for what the fix or the user's program does."""
-    began = time.monotonic()
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
     if change:
         return Trial(fix, "refused", change, before, None, None, 0.0)
-    async with temporary_capture(request_to_try(request, fix), python, timeout) as capture:
-        outcome = await capture.wait()
-        after, verification, failures = await asyncio.to_thread(_found, capture.session_path)
+    changed = await recapture(request_to_try(request, fix), worker, _found)
+    after, verification, failures = changed.found
     verification = with_unheard(verification, fix.silences)
-    verdict, reason = judge(outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)
-    ended = _got_through(outcome, verification)
-    return Trial(fix, verdict, reason, before, after if ended else None, verification, time.monotonic() - began)
+    verdict, reason = judge(changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)
+    ended = _got_through(changed.outcome, verification)
+    return Trial(fix, verdict, reason, before, after if ended else None, verification, changed.took_s)
 
 
-def _found(path: Path) -> tuple[Figures, Verification | None, Sequence[model.Failure]]:
-    """In a thread: of a large session the figures take a while, and whoever waits may have a screen to paint."""
-    with SessionReader(path) as reader:
-        verifications = [with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)]
-        return figures(reader), next(iter(verifications), None), reader.rows(model.Failure, where="compiler")
+def _found(reader: SessionReader) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
+    verifications = [with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)]
+    return session_figures(reader), next(iter(verifications), None), reader.rows(model.Failure, where="compiler")
 
 
 def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
@@ -110,13 +70,8 @@ def with_what_no_call_shows(reader: SessionReader, verification: Verification) -
 
 
 def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
-    return replace(
+    return straight_through(
         request,
-        session="",
-        pause="",
-        stay=False,
-        measure_breaks=False,
-        record_bytecode=False,
         verify=True,
         settings={**request.settings, **fix.settings},
         original_settings=request.settings,
@@ -134,8 +89,8 @@ def with_unheard(verification: Verification | None, silences: str) -> Verificati
 
 def judge(
     outcome: Outcome,
-    before: Figures,
-    after: Figures,
+    before: SessionFigures,
+    after: SessionFigures,
     verification: Verification | None,
     failures: Sequence[model.Failure] = (),
     *,
@@ -153,7 +108,7 @@ def judge(
     if keeps_prints and verification and _printed(verification):
         return "refused", f"what is printed changes: {_printed(verification)}"
     if not _gains(before, after):
-        return "refused", "the break stays" if after.sites == before.sites else "other breaks come in its place"
+        return "refused", "the break stays" if after.break_sites == before.break_sites else "other breaks come in its place"
     if failures:
         return "refused", f"the compiler fails: {failures[0].message}"
     if after.operations < before.operations and after.graphs >= before.graphs:
@@ -197,19 +152,19 @@ def _compared(verification: Verification) -> str:
     return f"equal: {', '.join(['exit status', *parts])}"
 
 
-def _gains(before: Figures, after: Figures) -> bool:
+def _gains(before: SessionFigures, after: SessionFigures) -> bool:
     """Fewer breaks, or functions left to Python; or as many that cut less: one graph that does what two did."""
-    counts, others = ((one.sites, one.skipped, one.hits) for one in (before, after))
+    counts, others = ((one.break_sites, one.left_to_python, one.break_hits) for one in (before, after))
     return others < counts or (others == counts and after.graphs < before.graphs and after.operations >= before.operations)
 
 
-def _fewer(before: Figures, after: Figures) -> str:
-    if after.sites < before.sites:
-        return f"{_times(before.sites, 'break')} → {after.sites}"
-    if after.skipped < before.skipped:
-        return f"{_times(before.skipped, 'function')} left to Python → {after.skipped}"
-    if after.hits < before.hits:
-        return f"{_times(before.sites, 'break')}, hit {before.hits} times → {after.hits}"
+def _fewer(before: SessionFigures, after: SessionFigures) -> str:
+    if after.break_sites < before.break_sites:
+        return f"{_times(before.break_sites, 'break')} → {after.break_sites}"
+    if after.left_to_python < before.left_to_python:
+        return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}"
+    if after.break_hits < before.break_hits:
+        return f"{_times(before.break_sites, 'break')}, hit {before.break_hits} times → {after.break_hits}"
     return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, code_diff, kernel_pairs
 from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated
-from fx_explorer.analysis.comparing.two_sessions import breaks_of_one, session_figures
+from fx_explorer.analysis.comparing.two_sessions import breaks_of_one, figures_of_both
 from fx_explorer.analysis.kernels.candidates import Candidate
 from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.session import SessionReader
@@ -21,7 +21,7 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
         "schema": SCHEMA,
         "left": names[0],
         "right": names[1],
-        "figures": [{"what": one.what.strip(), "left": one.left, "right": one.right} for one in session_figures(left, right)],
+        "figures": [{"what": one.what.strip(), "left": one.left, "right": one.right} for one in figures_of_both(left, right)],
         "graph_breaks": {
             "only_left": [_break(one) for one in breaks_of_one(left, right)],
             "only_right": [_break(one) for one in breaks_of_one(right, left)],

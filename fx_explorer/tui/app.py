@@ -23,6 +23,7 @@ from fx_explorer.client import leftovers
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_action, textual_keymap
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
@@ -41,7 +42,6 @@ from fx_explorer.tui.terminal import editing, terminal_lost
 from fx_explorer.tui.terminal.clipboard import copy
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 from fx_explorer.tui.theme import THEMES, default_theme
-from fx_explorer.tui.trial_worker import TrialWorker
 from fx_explorer.tui.unreadable import TellsUnreadable, why
 
 TICK_S = 0.1

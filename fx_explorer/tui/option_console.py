@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from fx_explorer.analysis.figures import SessionFigures
 from fx_explorer.analysis.options.console import console_options
-from fx_explorer.analysis.options.option_trials import SessionFigures, figures_to_compare_with, session_figures
 from fx_explorer.analysis.options.settings import read_settings
-from fx_explorer.client.trials.option_trial import TIMEOUT_S, try_options
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
+from fx_explorer.trials.options import OptionTrial, figures_to_compare_with, try_options
+from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.commands import Keymap
-from fx_explorer.tui.dialogs.option_rows import Trial
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.dialogs.trying_options import TryOptions
-from fx_explorer.tui.trial_worker import TrialWorker
 
 AskFirst = Callable[[], Awaitable[None]]
 
@@ -22,7 +21,7 @@ AskFirst = Callable[[], Awaitable[None]]
 def options_dialog(
     reader: SessionReader | None,
     worker: TrialWorker,
-    trials: list[Trial],
+    trials: list[OptionTrial],
     keymap: Keymap,
     *,
     follows: bool,
@@ -46,11 +45,10 @@ def trying(request: CaptureRequest, before: SessionFigures | None, worker: Trial
     """``before``: None has the program captured as it was, too, the first time."""
     known = before
 
-    async def try_these(settings: Mapping[str, object]) -> Trial:
+    async def try_these(settings: Mapping[str, object]) -> OptionTrial:
         nonlocal known
         await ask_first()
-        limit = worker.timeout_s or TIMEOUT_S
-        trial = await try_options(request, settings, known, session_figures, worker.python, limit)
+        trial = await try_options(request, settings, known, worker)
         known = trial.before
         return trial
 

@@ -12,21 +12,16 @@ import pytest
 import torch
 import torch._inductor
 
+from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.options.console import ConsoleOption, console_options, explained, next_value, order_of, origins
-from fx_explorer.analysis.options.option_trials import (
-    SessionFigures,
-    compared,
-    ended_in_words,
-    figures_to_compare_with,
-    session_figures,
-)
 from fx_explorer.analysis.options.option_words import GROUPS, WORDS
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
-from fx_explorer.client.trials.option_trial import changed_request
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials.options import changed_request, compared, ended_in_words, figures_to_compare_with
+from tests.figures import figures
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
 
@@ -108,7 +103,8 @@ def test_every_option_of_a_report_is_as_the_schema_has_it(tmp_path: Path) -> Non
 
 
 def test_two_captures_side_by_side_say_what_differs() -> None:
-    before, after = SessionFigures(5, 1, 2, 0, 2, 64, 0, 8, 8, 2.5), SessionFigures(3, 1, 2, 0, 0, 48, 4, 4, 6, 2.5)
+    before = figures(graphs=5, break_hits=2, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
+    after = figures(graphs=3, break_hits=2, guards=48, free_sizes=4, operations=4, kernels=6, compile_s=2.5)
     differing = {one.what: (one.left, one.right) for one in compared(before, after) if one.differs}
     assert differing == {
         "graphs": ("5", "3"),

@@ -9,7 +9,7 @@ from torch import nn
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.kernel_pairs import kernel_pairs
-from fx_explorer.analysis.comparing.two_sessions import session_figures
+from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.analysis.diff import difference_in_words, graph_diff
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
@@ -86,11 +86,11 @@ def test_kernels_of_another_batch_are_paired_and_none_is_alone(four_and_eight: t
 def test_sums_over_versions_are_called_that_and_each_version_is_listed(
     four_and_eight: tuple[SessionReader, SessionReader], tmp_path: Path
 ) -> None:
-    plain = {one.what for one in session_figures(*four_and_eight)}
+    plain = {one.what for one in figures_of_both(*four_and_eight)}
     assert "kernels" in plain
     assert not any("versions" in what for what in plain)
     both = record(tmp_path / "both.fxs", calling(4, 8))  # type: ignore[arg-type]
-    told = {one.what: one for one in session_figures(four_and_eight[0], both)}
+    told = {one.what: one for one in figures_of_both(four_and_eight[0], both)}
     assert {"kernels, all versions", "kept for the backward, all versions"} <= told.keys()
     first, second = told["  [0/0]"], told["  [0/1]"]
     assert first.left == first.right

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.two_sessions import session_figures
+from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.analysis.guards.kinds import check_count
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.report.json_report import json_report
@@ -50,7 +50,7 @@ def test_the_number_of_guards_is_that_of_torchs_tree_in_every_place(tmp_path: Pa
     assert guards_table(reader).notice.startswith(f"{count} guards,")
     (told,) = json_report(reader)["compilations"]  # type: ignore[misc]
     assert told["guards"] == count
-    assert {f.left for f in session_figures(reader, reader) if f.what == "guards"} == {str(count)}
+    assert {f.left for f in figures_of_both(reader, reader) if f.what == "guards"} == {str(count)}
 
 
 def test_of_several_compilations_each_has_guards_of_its_own(tmp_path: Path) -> None:

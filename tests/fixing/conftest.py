@@ -18,8 +18,10 @@ import torch
 import fx_explorer
 from fx_explorer import fixing
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import TrialWorker
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -31,7 +33,7 @@ class Case:
     """One function with its breaks and the fixes for them."""
 
     request: CaptureRequest
-    before: fixing.Figures
+    before: SessionFigures
     fixes: list[fixing.Fix]
 
     def fix(self, title: str) -> fixing.Fix:
@@ -40,7 +42,7 @@ class Case:
         return found[0]
 
     def tried(self, fix: fixing.Fix, timeout: float = 120) -> fixing.Trial:
-        return asyncio.run(fixing.try_fix(self.request, fix, self.before, timeout=timeout))
+        return asyncio.run(fixing.try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout)))
 
 
 @pytest.fixture
@@ -67,4 +69,4 @@ def make_case(name: str, session: Path) -> Case:
     request = CaptureRequest(f"tests.fixing.programs.{module}:{function}", "", inputs=INPUTS, backend="eager")
     with SessionReader(session) as reader:
         fixes = [fix for one in distinct_breaks(reader) for fix in fixing.proposals(reader, one)]
-        return Case(request, fixing.figures(reader), fixes)
+        return Case(request, session_figures(reader), fixes)

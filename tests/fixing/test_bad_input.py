@@ -15,6 +15,7 @@ import torch
 import fx_explorer
 from fx_explorer import fixing, model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.figures import session_figures
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixing.conftest import Case
@@ -127,7 +128,7 @@ def test_a_read_only_file_in_another_form_is_tried_and_not_written(tmp_path: Pat
     with SessionReader(captured(f"{file}:f", inputs="torch.ones(3)", backend="eager")) as reader:
         (found,) = distinct_breaks(reader)
         fix = next(one for one in fixing.proposals(reader, found) if one.title.startswith("let torch do the print"))
-        request, before = reader.request(), fixing.figures(reader)
+        request, before = reader.request(), session_figures(reader)
     assert request is not None
     assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
     with pytest.raises(UsageError, match="is read-only"):

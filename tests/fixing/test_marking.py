@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.capture.torch_compat.versions import marks_one_size
-from fx_explorer.commands.explore import fix_trials
-from fx_explorer.fixing import figures, offer
-from fx_explorer.fixing.marking import Mark, MarkTrial, instruction, marks, try_marks
+from fx_explorer.fixing import offer, try_any
+from fx_explorer.fixing.marking import Mark, instruction, marks
 from fx_explorer.session import SessionReader
+from fx_explorer.trials.marks import MarkTrial, try_marks
 
 Captured = Callable[..., Path]
 
@@ -49,7 +48,7 @@ def tried(session: Path, wanted: Callable[[list[Mark]], list[Mark]]) -> MarkTria
     with SessionReader(session) as reader:
         request = reader.request()
         found, before = marks(reader), totals(reader).compilations
-    return asyncio.run(try_marks(request, wanted(found), before))
+    return asyncio.run(try_marks(request, [mark.source for mark in wanted(found)], before))
 
 
 def test_each_size_and_number_that_varied_can_be_marked(
@@ -91,15 +90,14 @@ def test_marks_are_offered_for_their_recompile_and_tried_as_fixes_are(captured: 
     session = captured(varying)
     with SessionReader(session) as reader:
         first, *_, flag = causes(reader)
-        before = figures(reader)
+        before = session_figures(reader)
     found = offer(session, first)
     assert [fix.title.rpartition(" of ")[2] for fix in found.fixes] == ["x as dynamic", "mark all that vary as dynamic"]
     assert found.fixes[1].instruction.startswith(
         "torch._dynamo.mark_dynamic(x, 0)\n# or, without an edit: TORCH_COMPILE_DYNAMIC"
     )
     assert found.request is not None
-    as_the_app_does = fix_trials(argparse.Namespace(python=sys.executable, timeout=None))
-    trial = asyncio.run(as_the_app_does(found.request, found.fixes[1], before))
+    trial = asyncio.run(try_any(found.request, found.fixes[1], before))
     assert (trial.verdict, trial.reason) == (
         "good",
         f"tried, {COMPILED} compilations → {WITH_BOTH}; results were not compared",

@@ -10,6 +10,7 @@ import pytest
 
 from fx_explorer import fixing
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.figures import session_figures
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
 from fx_explorer.worker.verify.observed.reachable import Reached
@@ -57,7 +58,7 @@ def tried(session: Path, title: str) -> fixing.Trial:
     with SessionReader(session) as reader:
         (one,) = distinct_breaks(reader)
         fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == title)
-        request, before = reader.request(), fixing.figures(reader)
+        request, before = reader.request(), session_figures(reader)
     assert request is not None
     return asyncio.run(fixing.try_fix(request, fix, before))
 

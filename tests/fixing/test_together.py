@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.fixing import Figures, Fix, Trial, accept_all, next_to_try, together
+from fx_explorer.fixing import Fix, Trial, accept_all, next_to_try, together
+from tests.figures import NOTHING
 from tests.fixing.conftest import Case
 
 BEFORE = "import os\n\n\ndef f(x):\n    a = 1\n    b = 2\n    c = 3\n    return x\n"
-NO_FIGURES = Figures(0, 0, 0, 0, 0, 0.0)
 
 
 def edit(old: str, new: str, *, path: str = "/p/m.py", title: str = "") -> Fix:
@@ -22,7 +22,7 @@ def edit(old: str, new: str, *, path: str = "/p/m.py", title: str = "") -> Fix:
 
 
 def good(*fixes: Fix) -> list[Trial]:
-    return [Trial(fix, "good", "", NO_FIGURES, NO_FIGURES, None, 0.0) for fix in fixes]
+    return [Trial(fix, "good", "", NOTHING, NOTHING, None, 0.0) for fix in fixes]
 
 
 def test_edits_of_one_file_are_merged_and_an_import_that_both_need_comes_once() -> None:

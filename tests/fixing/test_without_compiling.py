@@ -12,6 +12,7 @@ import torch
 
 from fx_explorer import fixing
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.target.stances import without_compiling
@@ -60,14 +61,14 @@ def test_a_fix_that_only_compiled_code_understands_is_refused(case: Callable[[st
     assert said in f"{trial.reason} {trial.verification}"
 
 
-def proposed(session: Path, title: str) -> tuple[CaptureRequest, fixing.Fix, fixing.Figures]:
+def proposed(session: Path, title: str) -> tuple[CaptureRequest, fixing.Fix, SessionFigures]:
     """The request of a session with one graph break, that fix for it, and the session's figures."""
     with SessionReader(session) as reader:
         (one,) = distinct_breaks(reader)
         fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == title)
         request = reader.request()
         assert request is not None
-        return request, fix, fixing.figures(reader)
+        return request, fix, session_figures(reader)
 
 
 def test_a_script_that_only_compiled_code_understands_is_refused(tmp_path: Path, captured: Callable[..., Path]) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial, Told
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
+from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Told
 from fx_explorer.tui.screens.dynamic import DynamicScreen
 from fx_explorer.tui.terminal.clipboard import Copied
-from tests.analysis.test_dynamic_ways import fits, refused
+from tests.trials.test_dynamic_in_words import fits, refused
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
 

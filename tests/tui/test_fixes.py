@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.figures import SessionFigures
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.fixing import Figures, Fix, Trial, Verdict
+from fx_explorer.fixing import Fix, Trial, Verdict
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.screens.fixes import FixScreen
 from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
 from fx_explorer.tui.terminal.clipboard import Copied
 from fx_explorer.tui.widgets.diff_view import DiffView
+from tests.figures import figures
 from tests.fixing.test_marking import VARYING
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
@@ -26,8 +28,8 @@ from tests.tui.test_stepping import messages
 SOURCE = "import torch\n\n\ndef f(x):\n    print(x)\n    return x * 2\n"
 WITHOUT_PRINT = "import torch\n\n\ndef f(x):\n    return x * 2\n"
 
-FIGURES = Figures(sites=1, hits=1, skipped=0, graphs=2, operations=3, compile_s=1.0)
-BETTER = replace(FIGURES, sites=0, hits=0, graphs=1, compile_s=0.5)
+FIGURES = figures(break_sites=1, break_hits=1, graphs=2, operations=3, compile_s=1.0)
+BETTER = replace(FIGURES, break_sites=0, break_hits=0, graphs=1, compile_s=0.5)
 
 TAKE_OUT = "take the print out"
 
@@ -63,7 +65,7 @@ class FakeTrials:
         self.ending: asyncio.Future[tuple[Verdict, str]] = asyncio.get_running_loop().create_future()
         self.was_cancelled = False
 
-    async def __call__(self, request: CaptureRequest, fix: Fix, before: Figures) -> Trial:
+    async def __call__(self, request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
         self.tried.append((request, fix))
         try:
             verdict, reason = await self.ending
@@ -73,8 +75,8 @@ class FakeTrials:
         return Trial(fix, verdict, reason, FIGURES, BETTER, None, 3.0)
 
 
-def ends_as(verdict: Verdict, reason: str) -> Callable[[CaptureRequest, Fix, Figures], Awaitable[Trial]]:
-    async def trial(request: CaptureRequest, fix: Fix, before: Figures) -> Trial:
+def ends_as(verdict: Verdict, reason: str) -> Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]:
+    async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
         return Trial(fix, verdict, reason, FIGURES, BETTER, None, 3.0)
 
     return trial
@@ -262,7 +264,7 @@ async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(open_app
 
 
 async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(open_app: OpenApp, session: Path) -> None:
-    async def no_room(request: CaptureRequest, fix: Fix, before: Figures) -> Trial:
+    async def no_room(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
         raise SessionWriteError("no space left on the disk")
 
     async with open_app(session, try_fix=no_room) as driver:

@@ -13,15 +13,15 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from fx_explorer.analysis.options.console import ConsoleOption
-from fx_explorer.analysis.options.option_trials import SessionFigures
 from fx_explorer.analysis.options.option_words import WORDS
 from fx_explorer.analysis.options.settings import read_settings, search
-from fx_explorer.client.trials.option_trial import OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials.options import OptionTrial
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, Chosen
 from fx_explorer.tui.theme import THEMES
+from tests.figures import figures
 
 POOLS = ('"none"', '"intermediates"', '"outputs"')
 
@@ -43,7 +43,7 @@ IN_FORCE = [
     OptionInForce(0, "dynamo.recompile_limit", "3", "environment", variable="LIMIT"),
 ]
 
-BEFORE = SessionFigures(5, 1, 1, 0, 2, 64, 0, 8, 8, 2.5)
+BEFORE = figures(graphs=5, break_sites=1, break_hits=1, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
 
 
 def in_console(settings: list[Setting], rows: list[OptionInForce]) -> list[ConsoleOption]:
@@ -245,12 +245,12 @@ async def test_options_stand_in_groups_with_their_values_in_force_and_who_set_th
 async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
     tried: list[Mapping[str, object]] = []
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial[SessionFigures]:
+    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
         tried.append(settings)
-        after = SessionFigures(3, 0, 0, 0, 0, 48, 4, 8, 8, 2.5)
+        after = figures(graphs=3, guards=48, free_sizes=4, operations=8, kernels=8, compile_s=2.5)
         return OptionTrial(settings, Outcome("finished"), BEFORE, after, 7.0)
 
-    kept: list[OptionTrial[SessionFigures]] = []
+    kept: list[OptionTrial] = []
     options = in_console(SETTINGS, IN_FORCE[:1])
     async with opened(options=options, try_options=try_options, trials=kept) as hands:
         await hands.press("ctrl+t")
@@ -267,7 +267,7 @@ async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
 async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
     was_stopped: list[bool] = []
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial[SessionFigures]:
+    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
         try:
             await asyncio.Event().wait()
         finally:
@@ -286,7 +286,7 @@ async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
 async def test_the_stance_can_be_tried_but_not_used_for_what_follows() -> None:
     stance = Setting(9, "compiler", "stance", "str", '"default"', '"default"', "", ('"default"', '"force_eager"'))
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial[SessionFigures]:
+    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
         return OptionTrial(settings, Outcome("finished", "compiled nothing: the stance"), BEFORE, BEFORE, 1.0)
 
     chosen = {"compiler.stance": "force_eager"}

@@ -7,7 +7,7 @@ from collections import Counter
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.comparing.compare import LANGUAGES, Figure
-from fx_explorer.analysis.guards.kinds import check_count
+from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.saved import saved_total, storage_total
 from fx_explorer.analysis.totals import IS_KERNEL, totals
@@ -19,7 +19,7 @@ COMPILE_TIME = "compiling took"
 """The one figure that no two captures have in common."""
 
 
-def session_figures(left: SessionReader, right: SessionReader) -> list[Figure]:
+def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     """Graphs, breaks, recompiles, guards, kernels by language, memory and time, both sides as text."""
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     sides = [_figures(reader, is_summed) for reader in (left, right)]
@@ -29,15 +29,15 @@ def session_figures(left: SessionReader, right: SessionReader) -> list[Figure]:
 def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
     """``is_summed``: functions have several versions in one of the sessions, and what belongs to each is added up."""
     of_all = ", all versions" if is_summed else ""
-    counted = totals(reader)
+    counted = session_figures(reader)
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
     saved = saved_total(reader).size_bytes
     return {
         "compilations": f"{counted.compilations:,}",
         "graphs": f"{counted.graphs:,}",
-        "graph breaks": f"{counted.graph_breaks:,}",
+        "graph breaks": f"{counted.break_sites:,}",
         "recompiles": f"{counted.recompiles:,}",
-        "guards": f"{check_count(reader):,}",
+        "guards": f"{counted.guards:,}",
         f"kernels{of_all}": f"{counted.kernels:,}",
         **{f"  {LANGUAGES.get(language, language)}": f"{count:,}" for language, count in sorted(languages.items())},
         f"kept for the backward{of_all}": size(saved),

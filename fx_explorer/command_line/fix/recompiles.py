@@ -10,10 +10,12 @@ from fx_explorer.analysis.overview.checks import relative_path
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.command_line.trusting import check_program
-from fx_explorer.fixing.marking import TIMEOUT_S, Mark, instruction, marks, try_marks
+from fx_explorer.fixing.marking import Mark, instruction, marks
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
+from fx_explorer.trials.marks import try_marks
+from fx_explorer.trials.recapture import TrialWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +48,6 @@ async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arg
 
 async def _try(wanted: list[Mark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace) -> None:
     check_program(arguments)
-    trial = await try_marks(request, wanted, compilations, arguments.python, arguments.timeout or TIMEOUT_S)
+    sources = [mark.source for mark in wanted]
+    trial = await try_marks(request, sources, compilations, TrialWorker(arguments.python, arguments.timeout))
     print(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)", flush=True)

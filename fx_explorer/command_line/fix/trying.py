@@ -15,7 +15,8 @@ from fx_explorer.model import CaptureRequest
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.breaks.grouped import DistinctBreak
-    from fx_explorer.fixing import Figures, Fix, Trial
+    from fx_explorer.analysis.figures import SessionFigures
+    from fx_explorer.fixing import Fix, Trial
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Found:
     """What a session offers, kept when it is closed."""
 
     request: CaptureRequest | None = None
-    before: Figures | None = None
+    before: SessionFigures | None = None
     why_not_tried: str = ""
     """What is in the way of a trial; empty when nothing is known to be."""
     stopped: str = ""
@@ -44,12 +45,13 @@ class Found:
 
 
 async def trial(found: Found, fix: Fix, arguments: argparse.Namespace) -> Trial:
-    from fx_explorer.fixing.trial import TIMEOUT_S, try_fix
+    from fx_explorer.fixing import try_fix
+    from fx_explorer.trials.recapture import TrialWorker
 
     if found.request is None or found.before is None or found.why_not_tried:
         raise UsageError(f"{arguments.target}: {found.why_not_tried}")
     check_program(arguments)
-    tried = await try_fix(found.request, fix, found.before, arguments.python, arguments.timeout or TIMEOUT_S)
+    tried = await try_fix(found.request, fix, found.before, TrialWorker(arguments.python, arguments.timeout))
     found.trials.append(tried)
     return tried
 

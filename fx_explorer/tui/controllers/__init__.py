@@ -30,7 +30,7 @@ __all__ = ["Controllers", "Runners", "Services"]
 
 @dataclass(frozen=True, slots=True)
 class Runners:
-    """What runs the program again for a trial; None: a worker in the interpreter that the app itself runs in."""
+    """What stands in for a worker that runs the program again for a trial; None: such a worker."""
 
     try_fix: TryFix | None = None
     measure_breaks: MeasureBreaks | None = None

@@ -15,7 +15,7 @@ from fx_explorer.tui.selection.departures import Departure, departures, routes
 from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.dialogs.option_rows import Trial
+    from fx_explorer.trials.options import OptionTrial
     from fx_explorer.tui.selection.marking import Markable
 
 NOTHING_MARKED = (
@@ -30,7 +30,7 @@ class Edits:
         self._services = services
         self._stepping = stepping
         self.app = services.app
-        self._option_trials: dict[Path, list[Trial]] = {}
+        self._option_trials: dict[Path, list[OptionTrial]] = {}
         """Other options that were tried, by session."""
 
     @conversation("apply pass", "choose a pass file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 
 if TYPE_CHECKING:
-    from fx_explorer.fixing import Figures, Fix, Trial, TryFix
+    from fx_explorer.analysis.figures import SessionFigures
+    from fx_explorer.fixing import Fix, Trial, TryFix
     from fx_explorer.model import CaptureRequest
 
 NO_BREAK = "There is nothing here to fix: this list is empty."
@@ -20,7 +22,7 @@ class Fixes:
     """Looks for fixes, and shows them."""
 
     def __init__(self, services: Services, try_fix: TryFix | None) -> None:
-        """``try_fix``: what tries a fix; None: a worker in the interpreter that the app itself runs in."""
+        """``try_fix`` stands in for a worker that runs the changed program; None: such a worker."""
         self._services = services
         self.app = services.app
         self._try_fix = try_fix
@@ -44,14 +46,15 @@ class Fixes:
         offer = await asyncio.to_thread(fixing.offer, explorer.reader.path, found[0])
         if offer.fixes:
             trials = self._trials.setdefault(explorer.reader.path, [])
-            await ask(self.app, FixScreen(offer, self._asking_first(self._try_fix or fixing.try_any), trials, explorer.keymap))
+            try_fix = self._try_fix or partial(fixing.try_any, worker=self._services.trial_worker)
+            await ask(self.app, FixScreen(offer, self._asking_first(try_fix), trials, explorer.keymap))
         else:
             self._services.notify(offer.why_none, title="no fix", timeout=15)
 
     def _asking_first(self, try_fix: TryFix) -> TryFix:
         """A trial runs the program that the session names, with source files of the session in place of those on disk."""
 
-        async def try_after_asking(request: CaptureRequest, fix: Fix, before: Figures) -> Trial:
+        async def try_after_asking(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
             await self._services.ask_to_run()
             return await try_fix(request, fix, before)
 

@@ -10,10 +10,10 @@ from textual.notifications import SeverityLevel
 from textual.worker import WorkType
 
 from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.capturing import Captures
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.trial_worker import TrialWorker
 
 
 @dataclass(slots=True)

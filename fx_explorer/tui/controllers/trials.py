@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser, matching
 
 if TYPE_CHECKING:
-    from fx_explorer.client.trials.break_times import BreakTimes
-    from fx_explorer.client.trials.dynamic_trial import DynamicTrial
+    from fx_explorer.trials.break_times import BreakTimes
+    from fx_explorer.trials.dynamic import DynamicTrial
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
 
@@ -37,7 +38,7 @@ class Trials:
         measure_breaks: MeasureBreaks | None,
         try_dynamic: TryDynamic | None,
     ) -> None:
-        """What runs the program again; None: a worker in the interpreter that the app itself runs in."""
+        """What stands in for a worker that runs the program again; None: such a worker."""
         self._services = services
         self._stepping = stepping
         self.app = services.app
@@ -74,7 +75,7 @@ class Trials:
 
     @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
-        from fx_explorer.client.trials import break_times  # not needed for the first paint
+        from fx_explorer.trials import break_times  # not needed for the first paint
         from fx_explorer.tui.dialogs.measuring import MeasuringScreen
 
         reader = self._services.stepped_session
@@ -85,7 +86,8 @@ class Trials:
             return
         if not await self._agrees_to_run():
             return
-        times = await ask(self.app, MeasuringScreen(request, self._measure_breaks or break_times.measure_breaks))
+        measure = self._measure_breaks or partial(break_times.measure_breaks, worker=self._services.trial_worker)
+        times = await ask(self.app, MeasuringScreen(request, measure))
         if times is None:
             return
         try:
@@ -106,14 +108,14 @@ class Trials:
     @conversation("dynamic shapes", "try settings of dynamic shapes")
     async def try_dynamic(self) -> None:
         """Works on a saved session too, when its target is here."""
-        from fx_explorer.client.trials import dynamic_trial  # not needed for the first paint
+        from fx_explorer.trials import dynamic  # not needed for the first paint
         from fx_explorer.tui.screens.dynamic import DynamicScreen
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
             self._services.notify(
-                dynamic_trial.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S
+                dynamic.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S
             )
             return
         if not await self._agrees_to_run():
@@ -123,7 +125,7 @@ class Trials:
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed
             found = self._dynamic_trials.setdefault((reader.path, others), [])
-            trial = self._try_dynamic or dynamic_trial.try_dynamic
+            trial = self._try_dynamic or partial(dynamic.try_dynamic, worker=self._services.trial_worker)
             await ask(self.app, DynamicScreen(request, others, trial, found, self._services.explorer.keymap))
 
 

@@ -11,15 +11,16 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Label
 
-from fx_explorer.client.trials.break_times import BreakTimes, Told
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
+from fx_explorer.trials.break_times import BreakTimes
+from fx_explorer.trials.recapture import Told
 from fx_explorer.tui.bindings import closing_bindings
 from fx_explorer.tui.dialogs.dialog import Dialog
 
 MeasureBreaks = Callable[[CaptureRequest, Told], Awaitable[BreakTimes]]
-"""``measure_breaks``, or what stands in for it."""
+"""``measure_breaks`` for one worker, or what stands in for it."""
 
 WHAT = "A worker of its own builds the program and calls it again and again: what lies between two graphs is timed."
 

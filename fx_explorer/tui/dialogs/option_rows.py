@@ -8,11 +8,10 @@ from itertools import groupby
 from pathlib import Path
 
 from fx_explorer.analysis.options.console import ConsoleOption, choices_in_order, explained, meaning, order_of, origins
-from fx_explorer.analysis.options.option_trials import SessionFigures, compared, settings_in_words
 from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.analysis.options.settings import is_changed, search
-from fx_explorer.client.trials.option_trial import OptionTrial
 from fx_explorer.model import Setting
+from fx_explorer.trials.options import OptionTrial, compared, settings_in_words
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 COLUMNS = (
@@ -25,8 +24,6 @@ COLUMNS = (
 
 OptionEntry = Setting | str
 """A row of the list: an option, or the heading above some."""
-
-Trial = OptionTrial[SessionFigures]
 
 OTHERS = "all other options of torch"
 
@@ -97,7 +94,7 @@ def _choices(option: ConsoleOption) -> list[str]:
     return [*lines, f"{'also' if told else 'allowed'}: {', '.join(others)}"] if others else lines
 
 
-def trial_in_words(trial: Trial) -> str:
+def trial_in_words(trial: OptionTrial) -> str:
     """What changed, before → after; and how it ended, when that is worth a word."""
     lines = [f"tried {settings_in_words(trial.settings)} in {trial.took_s:.0f} s"]
     if trial.outcome.kind != "finished" or trial.outcome.message:

@@ -17,10 +17,11 @@ from fx_explorer.analysis.options.console import ConsoleOption
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import expected, parse_value, text_of
+from fx_explorer.trials.options import OptionTrial
 from fx_explorer.tui.bindings import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import is_under_way
-from fx_explorer.tui.dialogs.option_rows import COLUMNS, OptionEntry, Trial, entries, help_of, row_of
+from fx_explorer.tui.dialogs.option_rows import COLUMNS, OptionEntry, entries, help_of, row_of
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -71,7 +72,7 @@ class SettingsDialog(TryingDialog):
         options: Sequence[ConsoleOption] = (),
         follows: bool = True,
         try_options: TryOptions | None = None,
-        trials: list[Trial] | None = None,
+        trials: list[OptionTrial] | None = None,
         keymap: Keymap | None = None,
     ) -> None:
         """``chosen``: values taken before and not sent yet; they come back with the others. ``follows``: something waits that

@@ -9,11 +9,11 @@ from textual import work
 from textual.worker import Worker
 
 from fx_explorer.analysis.options.console import ConsoleOption, next_value
-from fx_explorer.analysis.options.option_trials import settings_in_words
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Setting
+from fx_explorer.trials.options import OptionTrial, settings_in_words
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.dialogs.option_rows import OptionEntry, Trial, trial_in_words
+from fx_explorer.tui.dialogs.option_rows import OptionEntry, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
 NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
@@ -27,7 +27,7 @@ READ_S = 15
 Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""
 
-TryOptions = Callable[[Mapping[str, object]], Awaitable[Trial]]
+TryOptions = Callable[[Mapping[str, object]], Awaitable[OptionTrial]]
 """Captures the program once more with these options. Raises FxExplorerError when there is no room for it."""
 
 
@@ -39,7 +39,7 @@ class TryingDialog(Dialog[Chosen]):
         chosen: Mapping[str, object] | None,
         options: Sequence[ConsoleOption],
         try_options: TryOptions | None,
-        trials: list[Trial] | None,
+        trials: list[OptionTrial] | None,
     ) -> None:
         super().__init__()
         self._chosen: Chosen = dict(chosen or {})

@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
 
-from fx_explorer.analysis.options.dynamic_ways import advice
-from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial, Told, Way
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
+from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Told, Way
+from fx_explorer.trials.dynamic_in_words import advice
 from fx_explorer.tui.bindings import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
@@ -28,7 +28,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 
 TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
-"""``try_dynamic``, or what stands in for it."""
+"""``try_dynamic`` for one worker, or what stands in for it."""
 
 READ_S = 15
 """Why something was not done is read in peace."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fx_explorer.analysis.options.dynamic_ways import HEADER, advice, cells, told, verdict
-from fx_explorer.client.trials.dynamic_trial import DynamicTrial, Way
+from fx_explorer.trials.dynamic import DynamicTrial, Way
+from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, told, verdict
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 _PRIORITIES = {"graphs": 2, "guards": 1, "fixed sizes": 3, "kernels": 4}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.client.trials.dynamic_trial import DynamicTrial, try_dynamic
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.trials.dynamic import DynamicTrial, try_dynamic
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.other_inputs import mark_differing
 from fx_explorer.worker.target.other_sizes import with_twice_the_batch
@@ -43,7 +43,7 @@ async def test_each_way_says_whether_twice_the_batch_is_compiled_again(tmp_path:
         "dynamic=False": "compiled again",
         "mark_dynamic": "used again",
     }
-    assert {way: trial.symbols for way, trial in found.items()} == {
+    assert {way: trial.figures.free_sizes for way, trial in found.items()} == {
         "dynamic=None": 0,
         "dynamic=True": 3,
         "dynamic=False": 0,
@@ -55,7 +55,7 @@ async def test_each_way_says_whether_twice_the_batch_is_compiled_again(tmp_path:
         "dynamic=False": (),
         "mark_dynamic": (("L['x']", 0),),
     }
-    assert {trial.graphs for trial in found.values()} == {1}
+    assert {trial.figures.graphs for trial in found.values()} == {1}
     assert found["dynamic=None"].reason == "tensor 'x' size mismatch at index 0. expected 4, actual 8"
 
 

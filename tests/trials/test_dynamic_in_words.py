@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fx_explorer.analysis.options.dynamic_ways import ALWAYS, HEADER, advice, cells, verdict
-from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial, Way
 from fx_explorer.model import Outcome
+from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Way
+from fx_explorer.trials.dynamic_in_words import ALWAYS, HEADER, advice, cells, verdict
+from tests.figures import figures
 
 MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
-FITS = DynamicTrial("dynamic=True", Outcome("finished"), 1, 0, 2, 11, 3, 0, 6, 0.44, "used again", "", (("L['x']", 0),))
+FIGURES = figures(compiled=1, graphs=2, guards=11, free_sizes=3, kernels=6, compile_s=0.44)
+FITS = DynamicTrial("dynamic=True", Outcome("finished"), FIGURES, "used again", "", (("L['x']", 0),))
 
 
 def fits(way: Way, symbols: int = 3) -> DynamicTrial:
-    return replace(FITS, way=way, symbols=symbols)
+    return replace(FITS, way=way, figures=replace(FIGURES, free_sizes=symbols))
 
 
 def refused(way: Way, reason: str = MISMATCH) -> DynamicTrial:
-    return replace(FITS, way=way, symbols=0, others="compiled again", reason=reason, free_sizes=())
+    return replace(FITS, way=way, figures=replace(FIGURES, free_sizes=0), others="compiled again", reason=reason, free_sizes=())
 
 
 def raised(way: Way) -> DynamicTrial:
@@ -75,7 +77,7 @@ def test_trials_that_were_stopped_are_told_by_what_was_found() -> None:
 
 
 def test_cells_stand_under_their_header() -> None:
-    again = replace(fits("dynamic=True"), recompiles=1, compilations=2)
+    again = replace(FITS, figures=replace(FIGURES, recompiles=1, compiled=2))
     assert dict(zip(HEADER, cells(again), strict=True)) == {
         "way": "dynamic=True",
         "compiled": "2 (1 again)",

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.client.capture import Capture
 from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.session import SessionReader
-from fx_explorer.session.counting import check_count
-
-TIMEOUT_S = 300.0
+from fx_explorer.trials.recapture import HERE, TIMEOUT_S, TrialWorker, say_nothing, straight_through
 
 A_SCRIPT = (
     "Dynamic shapes are tried on a function or module with inputs. This is a script, which compiles and calls by itself: "
@@ -47,16 +45,7 @@ Told = Callable[[Way, str], object]
 class DynamicTrial:
     way: Way
     outcome: Outcome
-    compilations: int
-    recompiles: int
-    graphs: int
-    guards: int
-    symbols: int
-    """Sizes and numbers that stay free."""
-    specialized: int
-    """Those that were dynamic and became a constant."""
-    kernels: int
-    compile_s: float
+    figures: SessionFigures
     others: Literal["", "used again", "compiled again"]
     """What becomes of the other inputs; empty when it is not known, ``reason`` says why."""
     reason: str
@@ -71,11 +60,7 @@ class DynamicTrial:
 
 
 async def try_dynamic(
-    request: CaptureRequest,
-    others: str = "",
-    tell: Told = lambda way, activity: None,
-    python: str = sys.executable,
-    timeout_s: float = TIMEOUT_S,
+    request: CaptureRequest, others: str = "", tell: Told = say_nothing, worker: TrialWorker = HERE
 ) -> AsyncIterator[DynamicTrial]:
     """One after the other, as they are done. ``others``: an expression as ``--inputs`` takes it; empty: twice the batch.
 
@@ -84,18 +69,16 @@ async def try_dynamic(
     """
     for way in WAYS:
         tell(way, "starting Python")
-        yield await _try(_request(request, way, others), way, others, tell, python, timeout_s)
+        yield await _try(_request(request, way, others), way, others, tell, worker)
 
 
 def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
     marked = (others or TWICE_THE_BATCH) if way == "mark_dynamic" else ""
-    return replace(
-        request, session="", dynamic=_DYNAMIC.get(way), mark_against=marked, pause="", stay=True, build=False, verify=False
-    )
+    return straight_through(request, dynamic=_DYNAMIC.get(way), mark_against=marked, stay=True, build=False, verify=False)
 
 
-async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, python: str, timeout_s: float) -> DynamicTrial:
-    async with temporary_capture(request, python, timeout_s) as capture:
+async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker) -> DynamicTrial:
+    async with temporary_capture(request, worker.python, worker.timeout_s or TIMEOUT_S) as capture:
         said = await _asked(capture, others, lambda activity: tell(way, activity))
         outcome = await capture.cancel()
         return await asyncio.to_thread(_read, capture.session_path, way, outcome, said)
@@ -127,25 +110,17 @@ def _read(session: Path, way: Way, outcome: Outcome, said: str) -> DynamicTrial:
 
 
 def _result(reader: SessionReader, way: Way, outcome: Outcome, said: str) -> DynamicTrial:
-    symbols = [row for row in reader.rows(model.Symbol) if row.final_range]
+    free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
     answers = reader.rows(model.GuardAnswer)
     rejected = next((one for one in answers if one.answer == "rejected"), None)
     taken = any(one.answer == "accepted" for one in answers)
-    compiled = [row for row in reader.rows(model.Compilation) if row.status in ("ok", "broke")]
     return DynamicTrial(
         way,
         outcome,
-        compilations=len(compiled),
-        recompiles=sum(row.recompile > 0 for row in compiled),
-        graphs=reader.count(model.Graph, stage="dynamo", parent=0),
-        guards=check_count(reader),
-        symbols=sum(not row.became for row in symbols),
-        specialized=sum(bool(row.became) for row in symbols),
-        kernels=sum(not kernel.runs for kernel in reader.rows(model.Kernel)),
-        compile_s=sum(row.duration_s for row in compiled),
+        session_figures(reader),
         others="used again" if taken else "compiled again" if rejected else "",
         reason="" if taken else said or (rejected.reason if rejected else ""),
-        free_sizes=tuple(dict.fromkeys(size for row in symbols if not row.became for size in _sizes(row))),
+        free_sizes=tuple(dict.fromkeys(size for row in free for size in _sizes(row))),
     )
 
 

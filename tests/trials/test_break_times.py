@@ -12,12 +12,13 @@ import pytest
 from fx_explorer import cli, model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.client import Capture
-from fx_explorer.client.trials.break_times import BreakTimes, add_break_times, measure_breaks
 from fx_explorer.command_line import measure_first
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials.break_times import BreakTimes, add_break_times, measure_breaks
+from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.views.breaks import breaks_table
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -58,7 +59,7 @@ def program(tmp_path: Path, text: str = PROGRAM) -> CaptureRequest:
 
 @pytest.fixture(scope="module")
 def times(tmp_path_factory: pytest.TempPathFactory, warm_python: str) -> BreakTimes:
-    return asyncio.run(measure_breaks(program(tmp_path_factory.mktemp("times")), python=warm_python))
+    return asyncio.run(measure_breaks(program(tmp_path_factory.mktemp("times")), worker=TrialWorker(warm_python)))
 
 
 def of_lines(times: BreakTimes) -> dict[int, BreakTime]:

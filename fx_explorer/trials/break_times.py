@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials.recapture import HERE, Told, TrialWorker, recapture, say_nothing, straight_through
 
 TIMEOUT_S = 600.0
-
-Told = Callable[[str], object]
-"""Hears what the worker is doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +31,17 @@ def why_not_measured(request: CaptureRequest | None) -> str:
     return "Nothing can be run on a GPU that is not there." if request.gpu else ""
 
 
-async def measure_breaks(
-    request: CaptureRequest, tell: Told = lambda activity: None, python: str = sys.executable, timeout_s: float = TIMEOUT_S
-) -> BreakTimes:
+async def measure_breaks(request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE) -> BreakTimes:
     """``request`` is what the session of the breaks was captured with. Raises UsageError when there is nothing to measure, or
     the program does not come through."""
     problem = why_not_measured(request)
     if problem:
         raise UsageError(problem)
-    again = replace(request, session="", pause="", stay=False, verify=False, build=True, measure_breaks=True)
-    async with temporary_capture(again, python, timeout_s) as capture:
-        async for notice in capture.notices():
-            if notice.kind == "worker":
-                tell(notice.text)
-        outcome = await capture.wait()
-        with SessionReader(capture.session_path) as reader:
-            found = _found(reader)
-    if found is None or outcome.kind != "finished":
-        raise UsageError(f"Its breaks could not be measured: {outcome.message or 'nothing was compiled'}")
-    return found
+    measured = straight_through(request, verify=False, build=True, measure_breaks=True)
+    again = await recapture(measured, worker, _found, tell=tell, limit_s=TIMEOUT_S)
+    if again.found is None or not again.is_whole:
+        raise UsageError(f"Its breaks could not be measured: {again.outcome.message or 'nothing was compiled'}")
+    return again.found
 
 
 def _found(reader: SessionReader) -> BreakTimes | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from fx_explorer.analysis.guards.guard_tree import plain_source
 from fx_explorer.analysis.words import counted, first_line
-from fx_explorer.client.trials.dynamic_trial import WAYS, DynamicTrial
+from fx_explorer.trials.dynamic import WAYS, DynamicTrial
 
 HEADER = ("way", "compiled", "graphs", "guards", "free sizes", "fixed sizes", "kernels", "compile s", "other inputs")
 
@@ -20,9 +20,10 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
     """Under HEADER; of a program that did not come to its end the way, and why in the last place."""
     if not trial.is_whole:
         return (trial.way, *[""] * (len(HEADER) - 2), told(trial))
-    compiled = f"{trial.compilations} ({trial.recompiles} again)" if trial.recompiles else str(trial.compilations)
-    numbers = (trial.graphs, trial.guards, trial.symbols, trial.specialized, trial.kernels)
-    return (trial.way, compiled, *map(str, numbers), f"{trial.compile_s:.1f}", told(trial))
+    found = trial.figures
+    compiled = f"{found.compiled} ({found.recompiles} again)" if found.recompiles else str(found.compiled)
+    numbers = (found.graphs, found.guards, found.free_sizes, found.fixed_sizes, found.kernels)
+    return (trial.way, compiled, *map(str, numbers), f"{found.compile_s:.1f}", told(trial))
 
 
 def told(trial: DynamicTrial) -> str:
@@ -75,9 +76,10 @@ def _fits(trial: DynamicTrial | None) -> bool:
 def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
     if always is None or not _fits(always):
         return ""
-    if (always.symbols, always.guards) == (marked.symbols, marked.guards):
+    of_always, of_marked = always.figures, marked.figures
+    if (of_always.free_sizes, of_always.guards) == (of_marked.free_sizes, of_marked.guards):
         return "; dynamic=True does the same"
-    return f"; dynamic=True does too, with {counted(always.symbols, 'free size')} in place of {marked.symbols}"
+    return f"; dynamic=True does too, with {counted(of_always.free_sizes, 'free size')} in place of {of_marked.free_sizes}"
 
 
 def _but_not(marked: DynamicTrial | None) -> str:

@@ -1,0 +1,54 @@
+"""A whole session in figures, for whoever holds one capture against another. What a screen shows all the time is cheaper
+to count: totals.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.guards.kinds import check_count
+from fx_explorer.analysis.totals import operations_captured, totals
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFigures:
+    compilations: int
+    compiled: int
+    """Compilations that came to code, whole or up to a graph break."""
+    left_to_python: int
+    """Functions that Dynamo looked at and did not compile."""
+    recompiles: int
+    graphs: int
+    operations: int
+    """Call nodes of Dynamo's graphs."""
+    break_sites: int
+    """Distinct graph breaks: by the user's line and the cause."""
+    break_hits: int
+    guards: int
+    free_sizes: int
+    """Sizes and numbers that stay free."""
+    fixed_sizes: int
+    """Those that were dynamic and became a constant."""
+    kernels: int
+    compile_s: float
+
+
+def session_figures(reader: SessionReader) -> SessionFigures:
+    counted = totals(reader)
+    symbols = [row for row in reader.rows(model.Symbol) if row.final_range]
+    return SessionFigures(
+        compilations=counted.compilations,
+        compiled=sum(reader.count(model.Compilation, status=status) for status in ("ok", "broke")),
+        left_to_python=reader.count(model.Compilation, status="skipped"),
+        recompiles=counted.recompiles,
+        graphs=counted.graphs,
+        operations=operations_captured(reader),
+        break_sites=counted.graph_breaks,
+        break_hits=counted.graph_break_hits,
+        guards=check_count(reader),
+        free_sizes=sum(not row.became for row in symbols),
+        fixed_sizes=sum(bool(row.became) for row in symbols),
+        kernels=counted.kernels,
+        compile_s=counted.compile_s,
+    )

@@ -1,0 +1,52 @@
+"""A size or number that varies is marked as dynamic, and compilations are counted anew.
+
+No source is changed for it: torch takes the marks from an environment variable (``torch.compiler.config.dynamic_sources``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fx_explorer.analysis.totals import totals
+from fx_explorer.analysis.words import counted
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+
+VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTrial:
+    before: int
+    """Compilations."""
+    after: int | None
+    """None when the program could not be captured to its end."""
+    problem: str
+    """Why it could not."""
+    took_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.after is not None and self.after < self.before
+
+    @property
+    def in_words(self) -> str:
+        """``tried, 3 compilations → 1``."""
+        if self.after is None:
+            return f"tried, and the program did not get through: {self.problem}"
+        return f"tried, {counted(self.before, 'compilation')} → {self.after}"
+
+
+async def try_marks(request: CaptureRequest, sources: Sequence[str], before: int, worker: TrialWorker = HERE) -> MarkTrial:
+    """``sources`` as the variable takes them: ``L['x']:0``. ``request`` is what the session was captured with, ``before`` the
+    compilations in it. Raises nothing for what the user's program does."""
+    marked = {VARIABLE: ",".join(sources)}
+    again = await recapture(straight_through(request), worker, _compilations, environment=marked)
+    problem = "" if again.is_whole else again.outcome.message or again.outcome.kind
+    return MarkTrial(before, again.found if again.is_whole else None, problem, again.took_s)
+
+
+def _compilations(reader: SessionReader) -> int:
+    return totals(reader).compilations

@@ -1,0 +1,83 @@
+"""The same program captured with other options, and what another value of an option changes, figure by figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.comparing.compare import Figure
+from fx_explorer.analysis.figures import SessionFigures, session_figures
+from fx_explorer.analysis.words import seconds
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTrial:
+    settings: Mapping[str, object]
+    """By full name."""
+    outcome: Outcome
+    before: SessionFigures
+    after: SessionFigures
+    took_s: float
+
+
+async def try_options(
+    request: CaptureRequest, settings: Mapping[str, object], before: SessionFigures | None, worker: TrialWorker = HERE
+) -> OptionTrial:
+    """``request`` is what was captured with, ``before`` what came of it; None: the program is captured as it was, too.
+
+    Raises SessionWriteError when there is no room for a session, and nothing for what the program does.
+    """
+    took_s = 0.0
+    if before is None:
+        as_it_was = await recapture(changed_request(request, {}), worker, session_figures)
+        before, took_s = as_it_was.found, as_it_was.took_s
+    changed = await recapture(changed_request(request, settings), worker, session_figures)
+    return OptionTrial(settings, changed.outcome, before, changed.found, took_s + changed.took_s)
+
+
+def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> CaptureRequest:
+    """With these settings in place of the ones before."""
+    return straight_through(request, settings={**request.settings, **settings})
+
+
+def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
+    """None for a capture that has not ended, or that somebody changed on the way: it has to be made once more."""
+    is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
+    has_variants = any(variant.branch_of for variant in reader.rows(model.Compilation))
+    return session_figures(reader) if is_whole and not has_variants else None
+
+
+# in words
+
+_WORDS = {
+    "graphs": "graphs",
+    "break_sites": "places with a graph break",
+    "break_hits": "graph breaks, each hit",
+    "left_to_python": "functions left to Python",
+    "recompiles": "recompiles",
+    "guards": "guards",
+    "free_sizes": "dynamic sizes",
+    "operations": "operations captured",
+    "kernels": "kernels",
+}
+
+
+def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
+    rows = [Figure(words, f"{getattr(before, name):,}", f"{getattr(after, name):,}") for name, words in _WORDS.items()]
+    return [*rows, Figure("compiling took", seconds(before.compile_s), seconds(after.compile_s))]
+
+
+def ended_in_words(after: Outcome, before: Outcome | None) -> str:
+    """``raised: ValueError: no (as before)``; ``before``: how the program had ended, None when that is not known."""
+    again = " (as before)" if before and (before.kind, before.message) == (after.kind, after.message) else ""
+    return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
+
+
+def settings_in_words(settings: Mapping[str, object]) -> str:
+    """``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
+    return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())

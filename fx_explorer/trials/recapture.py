@@ -1,0 +1,92 @@
+"""One capture more: started, waited for, looked at, and gone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from fx_explorer.client.temporary_capture import temporary_capture
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.session import SessionReader
+
+TIMEOUT_S = 300.0
+
+FoundT = TypeVar("FoundT")
+
+Look = Callable[[SessionReader], FoundT]
+"""What is wanted of the new session. It is asked in a thread, of a session that is gone afterwards."""
+
+Told = Callable[[str], object]
+"""Hears what the worker is doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialWorker:
+    """Where trials run."""
+
+    python: str = sys.executable
+    """The interpreter."""
+    timeout_s: float | None = None
+    """None: the limit of each kind of trial."""
+
+
+HERE = TrialWorker()
+"""In the interpreter that fx-explorer itself runs in."""
+
+
+def say_nothing(*said: object) -> None:
+    """For who does not want to hear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recapture(Generic[FoundT]):
+    """What came of it."""
+
+    outcome: Outcome
+    found: FoundT
+    took_s: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the program came to its end."""
+        return self.outcome.kind == "finished"
+
+
+def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
+    """``request`` without a pause and without what is recorded on demand only; then ``changes``, fields of a CaptureRequest."""
+    plain = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
+    return replace(plain, **changes)
+
+
+async def recapture(
+    request: CaptureRequest,
+    worker: TrialWorker,
+    look: Look[FoundT],
+    *,
+    tell: Told = say_nothing,
+    limit_s: float = TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> Recapture[FoundT]:
+    """``limit_s`` is for a worker without one of its own; ``environment`` is added to the worker's.
+
+    Raises SessionWriteError when there is no room for a session, and nothing for what the user's program does. Whoever is
+    cancelled while waiting ends the worker.
+    """
+    began = time.monotonic()
+    async with temporary_capture(request, worker.python, worker.timeout_s or limit_s, environment) as capture:
+        async for notice in capture.notices():
+            if notice.kind == "worker":
+                tell(notice.text)
+        outcome = await capture.wait()
+        found = await asyncio.to_thread(_looked_at, capture.session_path, look)
+    return Recapture(outcome, found, time.monotonic() - began)
+
+
+def _looked_at(path: Path, look: Look[FoundT]) -> FoundT:
+    with SessionReader(path) as reader:
+        return look(reader)

@@ -1,0 +1,29 @@
+"""Figures of a session that there is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fx_explorer.analysis.figures import SessionFigures
+
+NOTHING = SessionFigures(
+    compilations=0,
+    compiled=0,
+    left_to_python=0,
+    recompiles=0,
+    graphs=0,
+    operations=0,
+    break_sites=0,
+    break_hits=0,
+    guards=0,
+    free_sizes=0,
+    fixed_sizes=0,
+    kernels=0,
+    compile_s=0.0,
+)
+
+
+def figures(**known: Any) -> SessionFigures:
+    """Those that are given; all others are 0."""
+    return replace(NOTHING, **known)

@@ -241,6 +241,11 @@ class SessionWriter:
             self._alike.stored(text_id, raw, like, packed)
             return text_id
 
+    def count(self, row_type: type) -> int:
+        """How many rows of this type there are."""
+        with self.transaction():
+            return int(self._db.execute(f"SELECT count(*) FROM {schema.TABLES[row_type]}").fetchone()[0])
+
     def close(self) -> None:
         """Close this writer's connection. The last one to close folds the WAL into the file."""
         if getpid() != self._owner:

@@ -12,7 +12,6 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import Failure
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.descriptors import high_numbers
-from fx_explorer.session.schema import TABLES
 from fx_explorer.worker.child_processes.children import describe_process, new_session
 
 
@@ -61,11 +60,6 @@ class GuardedWriter(SessionWriter):
         """Add a Failure with its whole text; a failed write shows in ``failure``."""
         with contextlib.suppress(SessionWriteError), self.transaction():
             self.add(replace(row, text=self.text(text)))
-
-    def count(self, row_type: type) -> int:
-        """How many rows of this type there are."""
-        with self.transaction():
-            return int(self._db.execute(f"SELECT count(*) FROM {TABLES[row_type]}").fetchone()[0])
 
     def close(self) -> None:
         with contextlib.suppress(SessionWriteError):

@@ -13,6 +13,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.words import file_name
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sources import sources_to_read
 
 DocumentKind = Literal["source", "graph", "artifact"]
 
@@ -77,10 +78,7 @@ def documents(reader: SessionReader) -> list[Document]:
 
 def read_sources(reader: SessionReader) -> list[Document]:
     """Source files somebody will want to read: the user's own, and those that a node or break is in (a library's model)."""
-    # Guards have stacks too, through files nobody asked for. A frame is [file, line, function, code].
-    used = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {table}.stack=stack.id)" for table in ("node", "graph_break"))
-    innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"
-    wanted = {row[0] for row in reader.query(f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})")}
+    wanted = sources_to_read(reader)
     return [document for document in source_documents(reader) if document.id in wanted]
 
 

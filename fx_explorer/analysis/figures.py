@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.kinds import check_count
-from fx_explorer.analysis.totals import operations_captured, totals
+from fx_explorer.analysis.totals import totals
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.guards import check_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def session_figures(reader: SessionReader) -> SessionFigures:
         left_to_python=reader.count(model.Compilation, status="skipped"),
         recompiles=counted.recompiles,
         graphs=counted.graphs,
-        operations=operations_captured(reader),
+        operations=captured_operations(reader),
         break_sites=counted.graph_breaks,
         break_hits=counted.graph_break_hits,
         guards=check_count(reader),

@@ -17,6 +17,7 @@ from fx_explorer.analysis.documents import (
     read_sources,
 )
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.nodes import nodes_beginning, nodes_containing
 
 MatchKind = Literal["break", "kernel", "node", "line"]
 
@@ -73,23 +74,15 @@ def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
 
 
 def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
-    """Names that begin so first, by the index, shortest first; then one scan that stops as soon as it has enough."""
-    begins = "SELECT id FROM node WHERE name>=? AND name<? ORDER BY length(name), id LIMIT ?"
-    ids = [row[0] for row in reader.query(begins, (words[0], words[0] + "\uffff", limit))] if len(words) == 1 else []
-    condition = " AND ".join(["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words))
-    scan = f"SELECT id FROM node WHERE {condition} LIMIT ?"
-    ids += [row[0] for row in reader.query(scan, (*(_like(word) for word in words), limit))]
+    """Names that begin so first, shortest first; then whatever holds the words."""
+    ids = nodes_beginning(reader, words[0], limit) if len(words) == 1 else []
+    ids += nodes_containing(reader, words, limit)
     nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
     documents = {graph: document_of(reader, "graph", graph) for graph in {node.graph for node in nodes.values()}}
     for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
         document = documents[node.graph]
         where = f"[{document.owner}] {document.title}" if document.owner else document.title
         yield Match("node", node.name, f"{node.target} · {where}", Place(document, node.position), _rank(node.name, words))
-
-
-def _like(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
 
 
 def _source_lines(reader: SessionReader, words: list[str]) -> Iterator[Match]:

@@ -17,10 +17,10 @@ from fx_explorer.analysis.documents import (
     read_sources,
 )
 from fx_explorer.analysis.kernels.counts import kind_in_words
-from fx_explorer.analysis.regions.nested_regions import calls_of
 from fx_explorer.analysis.variants.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted, in_file, seconds
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import calls_of_nested_graph
 
 EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"]
 
@@ -123,7 +123,7 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
-    calls = {graph: calls_of(reader, reader.get(model.Graph, graph)) for graph in parents}
+    calls = {graph: calls_of_nested_graph(reader, reader.get(model.Graph, graph)) for graph in parents}
     entries += (
         _document(d, is_nested, calls.get(d.id, 0)) for d, is_nested in zip(shown, _nested(shown, parents), strict=True)
     )

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, place_of_node
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.sources import source_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class SavedValue:
 def saved_values(reader: SessionReader) -> list[SavedValue]:
     """The saved tensors of the variants in use, by the storage they keep: biggest first, unknown sizes last."""
     names = compilation_names(reader)
-    paths = dict(reader.query("SELECT id, path FROM source_file"))
+    paths = source_paths(reader)
     rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))
     producers = {node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))}
     first: dict[tuple[int, str], str] = {}

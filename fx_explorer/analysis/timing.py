@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compile_seconds, other_variants
 
 STAGE_IN_WORDS: dict[str, str] = {
     "dynamo": "reading the Python code (Dynamo)",
@@ -61,7 +62,7 @@ class StageTimes:
 def stage_times(reader: SessionReader, compilation: int | None = None) -> StageTimes:
     """Times of one compilation or variant. Of all compilations together: without what further variants took."""
     wanted = {} if compilation is None else {"compilation": compilation}
-    variants = set() if compilation is not None else _other_variants(reader)
+    variants = set() if compilation is not None else other_variants(reader)
     spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in variants]
     exclusive = exclusive_seconds(spans, _loading_events(reader, wanted))
     by_stage: dict[str, float] = {}
@@ -81,21 +82,6 @@ def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[in
             if event == f"{cache}_hit":
                 found[row.compilation] = found.get(row.compilation, LOADING) | names
     return found
-
-
-def _other_variants(reader: SessionReader) -> set[int]:
-    return {row[0] for row in reader.query("SELECT id FROM compilation WHERE branch_of != ''")}
-
-
-def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
-    """Seconds spent compiling: the outermost spans, or what torch says of the frame where spans are missing.
-
-    A backward that is compiled when it is first needed has outermost spans of its own, outside the frame's duration.
-    """
-    condition, values = (" WHERE branch_of=''", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
-    spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
-    found = reader.query(f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values)
-    return float(found[0][0] or 0.0)
 
 
 def exclusive_seconds(spans: Sequence[model.Span], loading: Mapping[int, frozenset[str]] | None = None) -> dict[str, float]:

@@ -6,20 +6,10 @@ import json
 import re
 
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.nodes import squeezes
 
 _UNKNOWN = re.compile(r"\bu\d+\b")
 """How torch names a symbol that has no value while compiling (``create_unbacked_symint`` in torch's symbolic_shapes.py)."""
-
-_SQUEEZES = (
-    "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node"
-    " JOIN graph ON graph.id = node.graph AND graph.stage = 'dynamo'"
-    " JOIN node AS given ON given.graph = node.graph"
-    " AND (node.arguments = given.name OR substr(node.arguments, 1, length(given.name) + 1) = given.name || ',')"
-    " LEFT JOIN source_file ON source_file.id = node.file"
-    " WHERE node.op IN ('call_method', 'call_function') AND given.shape LIKE '%u%'"
-    " AND (node.target IN ('squeeze', 'squeeze_') OR node.target LIKE '%.squeeze')"
-    " ORDER BY node.id"
-)
 
 
 def squeezed_unknown_sizes(reader: SessionReader) -> list[tuple[str, int]]:
@@ -28,7 +18,7 @@ def squeezed_unknown_sizes(reader: SessionReader) -> list[tuple[str, int]]:
     torch takes such a size not to be 1 (``guard_or_false`` in ``squeeze`` of torch/_refs/__init__.py) and puts no check of that
     into the graph, so where it is 1 after all a dimension stays.
     """
-    found = reader.query(_SQUEEZES)
+    found = squeezes(reader)
     return list(dict.fromkeys((file, line) for file, line, given, shape in found if _may_squeeze(given, json.loads(shape))))
 
 

@@ -22,7 +22,7 @@ from fx_explorer.model import (
     Recompile,
 )
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.counting import check_count
+from fx_explorer.session.queries.guards import check_count
 from fx_explorer.session.raised import raised_compilations
 
 VARIABLE, HOOK = "FX_EXPLORER_CHILDREN", str(Path(__file__).resolve().parent.parent / "worker" / "in_children")

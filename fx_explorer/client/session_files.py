@@ -13,6 +13,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sources import source_files
 from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION
 from fx_explorer.session.writer import finish_session
 
@@ -53,7 +54,7 @@ def place_session(session: Path, output: OutputFile) -> None:
         )
     kept = f"The session is kept in {session}; move it where there is room."
     try:
-        output = replace(output, never=(*output.never, *_sources(session)))
+        output = replace(output, never=(*output.never, *source_files(session)))
         copy_session(session, output)
     except UsageError as error:
         raise SessionWriteError(f"{error}. The session is kept in {session}.") from error
@@ -75,12 +76,6 @@ def copy_session(session: Path, output: OutputFile) -> None:
         with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
-
-
-def _sources(session: Path) -> list[Path]:
-    """The source files that the session holds: what ran is never written over."""
-    with contextlib.closing(sqlite3.connect(session)) as db:
-        return [Path(path) for (path,) in db.execute("SELECT path FROM source_file") if isinstance(path, str)]
 
 
 def writable_session(session: Path) -> Path:

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.call_tree import call_trees
-from fx_explorer.analysis.guards.kinds import check_count, guard_kinds
+from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.kernels.candidates import session_gpu
-from fx_explorer.analysis.kernels.counts import kernel_nodes
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured import call_time, measured
@@ -35,6 +34,11 @@ from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.graph_breaks import called, fallback, graph_break, measured_call
 from fx_explorer.report.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import target_counts
+from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.regions import annotated_count
+from fx_explorer.session.queries.sources import source_paths
 
 SCHEMA = "fx-explorer/report/1"
 
@@ -187,19 +191,13 @@ def _intervention(reader: SessionReader, one: model.Intervention) -> Json:
 
 
 def _graph(reader: SessionReader, graph: model.Graph) -> Json:
-    ops = reader.query(
-        "SELECT target, count(*) FROM node WHERE graph=? AND op IN ('call_function', 'call_method', 'call_module') "
-        "GROUP BY target ORDER BY 2 DESC, 1",
-        (graph.id,),
-    )
-    annotated = reader.query("SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", (graph.id,))[0][0]
     return {
         "stage": graph.stage,
         "direction": graph.direction or None,
         "name": graph.name or None,
         "nodes": graph.node_count,
-        "ops": dict(ops),
-        "annotated_nodes": annotated,
+        "ops": target_counts(reader, graph.id),
+        "annotated_nodes": annotated_count(reader, graph.id),
     }
 
 
@@ -207,7 +205,7 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
     computed = kernel_nodes(reader, compilation.id)
     every = {node for nodes in computed.values() for node in nodes}
     nodes = {node.id: node for node in reader.by_ids(model.Node, every)}
-    paths = dict(reader.query("SELECT id, path FROM source_file"))
+    paths = source_paths(reader)
     kernels = reader.rows(model.Kernel, compilation=compilation.id)
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     gpu = session_gpu(reader)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.links.coverage import link_coverage, nodes_without_source, statement_lines
+from fx_explorer.analysis.links.coverage import link_coverage, statement_lines
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.queries.links import nodes_without_source
 from tests.sessions import Written
 
 
@@ -43,7 +44,7 @@ def test_a_line_known_through_an_ancestor_counts(written: Written) -> None:
     reader = written(write)
     (found,) = link_coverage(reader)
     assert (found.nodes, found.to_source) == (2, 1)
-    assert nodes_without_source(reader, "inference") == [3]
+    assert nodes_without_source(reader, "inference", None) == [3]
 
 
 def test_an_ir_line_is_no_kernel(written: Written) -> None:

@@ -8,10 +8,10 @@ from torch import nn
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.two_sessions import figures_of_both
-from fx_explorer.analysis.guards.kinds import check_count
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import check_count
 from fx_explorer.tui.views.guards import guards_table
 from tests.capture.recorded import Compile, record
 

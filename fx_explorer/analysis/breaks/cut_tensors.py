@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.breaks.kept_across import KeptValues
 from fx_explorer.analysis.call_tree import Called
-from fx_explorer.analysis.kernels.counts import kernel_nodes
-from fx_explorer.analysis.links.selection import descendants, id_list
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.breaks import chains_of_breaks
+from fx_explorer.session.queries.graphs import compilations_of_graphs, nodes_lowered_forward
+from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.links import descendants
+from fx_explorer.session.queries.nodes import returned_nodes, users_of_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,10 @@ class CutTensors:
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
-        self._chains = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, self._chain_ids())}
+        self._chains = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, chains_of_breaks(reader))}
         self._resumes = reader.rows(model.ResumeFunction)
         self._locals = reader.rows(model.LocalTensor)
-        self._owners = dict(reader.query("SELECT id, compilation FROM graph"))
+        self._owners = compilations_of_graphs(reader)
         self._symbols = {(row.compilation, row.name): row.hint for row in reader.rows(model.Symbol)}
         self._kernels: dict[int, set[int]] = {}
         used = in_use(reader)
@@ -53,9 +56,6 @@ class CutTensors:
                 for node in nodes:
                     self._kernels.setdefault(node, set()).add(kernel)
         self.kept = KeptValues(reader, used.saving if used else None)
-
-    def _chain_ids(self) -> list[int]:
-        return [row[0] for row in self._reader.query("SELECT DISTINCT chain FROM graph_break WHERE chain")]
 
     def root_line(self, hit: model.GraphBreak) -> int:
         """The line of the compiled function that the break happened in, perhaps in something it calls."""
@@ -127,31 +127,19 @@ class CutTensors:
 
     def writing(self, nodes: set[int]) -> set[int]:
         """Kernels that compute what a lowered graph returns of these."""
-        returned = self._reader.query(
-            "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = wanted.value "
-            "JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
-            (id_list(self._lowered(nodes)),),
-        )
-        return {kernel for (node,) in returned for kernel in self._kernels.get(node, ())}
+        returned = returned_nodes(self._reader, self._lowered(nodes))
+        return {kernel for node in returned for kernel in self._kernels.get(node, ())}
 
     def reading(self, inputs: set[int]) -> set[int]:
         """Kernels that take these as they come in."""
-        users = self._reader.query(
-            "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = wanted.value "
-            "JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
-            (id_list(self._lowered(inputs)),),
-        )
-        return {kernel for (node,) in users for kernel in self._kernels.get(node, ())}
+        users = users_of_inputs(self._reader, self._lowered(inputs))
+        return {kernel for node in users for kernel in self._kernels.get(node, ())}
 
-    def _lowered(self, nodes: set[int]) -> set[int]:
+    def _lowered(self, nodes: set[int]) -> list[int]:
         """What became of these in the forward (or inference) graphs that kernels were made of."""
         if not self._kernels or not nodes:
-            return set()
-        ranges = self._reader.query(
-            "SELECT first_node, first_node + node_count FROM graph WHERE stage = 'post_grad' AND direction != 'backward'"
-        )
-        found = descendants(self._reader, nodes)
-        return {node for node in found if any(first <= node < end for first, end in ranges)}
+            return []
+        return nodes_lowered_forward(self._reader, descendants(self._reader, nodes))
 
     def _size_bytes(self, node: model.Node) -> int | None:
         owner = self._owners.get(node.graph, 0)

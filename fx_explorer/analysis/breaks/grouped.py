@@ -15,6 +15,7 @@ from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured import break_times
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
 
 PLAIN_REASONS: dict[str, str] = {
     "GB0007": "it calls something that Dynamo does not look into (C code, or a module it skips)",
@@ -172,7 +173,3 @@ def carets(line: str, column: int, end_column: int) -> str:
 
 def _cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def compilation_names(reader: SessionReader) -> dict[int, str]:
-    return dict(reader.query("SELECT id, name FROM compilation"))

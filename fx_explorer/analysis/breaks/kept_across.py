@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fx_explorer import model
-from fx_explorer.analysis.links.selection import descendants, of_stage
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.links import descendants
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class KeptValues:
     def _keeping(self, node: int) -> Iterable[model.SavedTensor]:
         """An operation becomes several; its value is that of the last one, the others are on the way to it."""
         last: dict[int, model.Node] = {}
-        made = self._reader.by_ids(model.Node, of_stage(self._reader, descendants(self._reader, [node]), "forward"))
+        made = self._reader.by_ids(model.Node, nodes_of_stage(self._reader, descendants(self._reader, [node]), "forward"))
         for one in made:
             if one.graph not in last or one.position > last[one.graph].position:
                 last[one.graph] = one

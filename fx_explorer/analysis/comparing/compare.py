@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.measured import run_times
 from fx_explorer.analysis.regions.followed import kept_eager
 from fx_explorer.analysis.saved import storage_total
-from fx_explorer.analysis.timing import STAGE_IN_WORDS, compile_seconds, stage_times
+from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.variants.lineage import (
     documents_of_variant,
     is_through,
@@ -25,6 +25,7 @@ from fx_explorer.analysis.variants.lineage import (
 )
 from fx_explorer.analysis.words import listed, seconds, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compile_seconds
 
 
 @dataclass(frozen=True, slots=True)

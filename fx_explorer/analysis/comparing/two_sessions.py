@@ -10,10 +10,11 @@ from fx_explorer.analysis.comparing.compare import LANGUAGES, Figure
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.saved import saved_total, storage_total
-from fx_explorer.analysis.totals import IS_KERNEL, totals
+from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import seconds, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernels_by_compilation
 
 COMPILE_TIME = "compiling took"
 """The one figure that no two captures have in common."""
@@ -49,7 +50,7 @@ def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
 def _by_version(reader: SessionReader) -> dict[str, str]:
     """Kernels and what is kept of each version: a call runs one of them."""
     versions = [row for row in reader.rows(model.Compilation, branch_of="") if row.status in ("ok", "broke")]
-    kernels = dict(reader.query(f"SELECT compilation, count(*) FROM kernel WHERE {IS_KERNEL} GROUP BY compilation"))
+    kernels = kernels_by_compilation(reader)
     return {
         f"  [{row.name}]": f"{counted_word(kernels.get(row.id, 0), 'kernel')}, {size(_kept(reader, row))}"
         for row in versions[:MOST_VERSIONS]

@@ -11,6 +11,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import guard_kinds_of
 
 Chance = Literal["inputs", "program", "hardly"]
 """``inputs``: the next call's arguments decide. ``program``: only what the program sets between two calls can make it fail.
@@ -74,7 +75,7 @@ def _key(item: tuple[tuple[int, str], object]) -> tuple[int, str]:
 def explained_checks(reader: SessionReader, compilation: int | None = None) -> Iterator[ExplainedCheck]:
     """Compilation by compilation, in the order torch checks them."""
     for owner in reader.rows(model.Compilation) if compilation is None else reader.by_ids(model.Compilation, [compilation]):
-        kinds = dict(reader.query("SELECT id, kind FROM guard WHERE compilation=?", (owner.id,)))
+        kinds = guard_kinds_of(reader, owner.id)
         is_resumed = owner.function.startswith("torch_dynamo_resume_in")
         for check in reader.rows(model.GuardCheck, compilation=owner.id):
             yield explained(check, owner.name, kinds.get(check.guard, ""), is_resumed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
-from fx_explorer.session.counting import check_count as check_count  # a question of `client`, too
+from fx_explorer.session.queries.guards import guard_kind_counts
 
 KIND_IN_WORDS: dict[str, str] = {
     "TENSOR_MATCH": "a tensor keeps its dtype, device, layout and every size that is not dynamic",
@@ -57,9 +57,8 @@ class GuardKind:
 
 def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[GuardKind]:
     """How many guards of each kind, most frequent first; of one compilation, or of all."""
-    condition, values = ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
-    found = reader.query(f"SELECT kind, count(*) FROM guard{condition} GROUP BY kind ORDER BY 2 DESC, 1", values)
-    return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in found]
+    counts = guard_kind_counts(reader, compilation)
+    return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in counts.items()]
 
 
 def guards_of(reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None) -> list[model.Guard]:

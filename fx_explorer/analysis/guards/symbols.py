@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.guards.guard_tree import plain_code
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.sources import user_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:
 def _user_line(reader: SessionReader, stack: int) -> tuple[str, int]:
     """The innermost line of the user's; that of torch where there is no other."""
     frames = _frames(reader, stack)
-    users = {path for (path,) in reader.query("SELECT path FROM source_file WHERE is_user")}
+    users = user_paths(reader)
     own = [frame for frame in frames if frame.file in users] or list(frames)
     return (own[-1].file, own[-1].line) if own else ("", 0)
 

@@ -160,18 +160,6 @@ def source_document(reader: SessionReader, build: KernelBuild) -> Document | Non
     return document_of(reader, "artifact", artifact) if artifact and build.origin != "library" else None
 
 
-def build_of_source(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """The configuration that has this document as a source of its own; None for any other document."""
-    if document.kind != "artifact" or document.stage != "kernel":
-        return None
-    found = reader.query(
-        "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
-        "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, '$.triton')=?",
-        (document.compilation, document.id),
-    )
-    return reader.get(KernelBuild, found[0][0]) if found else None
-
-
 def kernel_file(build: KernelBuild) -> KernelFile:
     return KernelFile(build.file, build.lines_before)
 

@@ -6,8 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import among, in_use
+from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import (
+    call_counts,
+    fused_operations,
+    kernel_line_counts,
+    kernel_nodes,
+    names_of_computed_nodes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +69,6 @@ def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
     return f"A {kind_in_words(kernel)}: it runs {joint.join(told)}."
 
 
-def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
-    """Kernel id → ids of the nodes it computes (of one compilation, or all), sorted."""
-    condition, values = ("", []) if compilation is None else (" AND kernel.compilation=?", [compilation])
-    found = reader.query(
-        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
-        f"WHERE kernel.artifact{condition} UNION "
-        "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node "
-        "ON line_node.artifact = kernel.output_code AND line_node.line = kernel.first_line "
-        f"WHERE NOT kernel.artifact AND kernel.first_line{condition} ORDER BY 1, 2",
-        values * 2,
-    )
-    nodes: dict[int, list[int]] = {}
-    for kernel, node in found:
-        nodes.setdefault(kernel, []).append(node)
-    return nodes
-
-
 def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
     """Kernels of one compilation, or of all variants in use: forward before backward, in the order of their first call."""
     wanted = {} if compilation is None else {"compilation": compilation}
@@ -86,9 +76,9 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
     kernels = [kernel for kernel in reader.rows(model.Kernel, **wanted) if used is None or kernel.id in used.kernels]
     kernels.sort(key=lambda k: (k.compilation, model.DIRECTIONS.index(k.direction), k.position))
     computed = kernel_nodes(reader, compilation)
-    names = dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))
-    calls = dict(reader.query("SELECT kernel, count(*) FROM kernel_call GROUP BY kernel"))
-    line_counts = dict(reader.query("SELECT id, line_count FROM artifact WHERE kind='kernel'"))
+    names = names_of_computed_nodes(reader)
+    calls = call_counts(reader)
+    line_counts = kernel_line_counts(reader)
     return [
         KernelUse(
             kernel,
@@ -103,12 +93,6 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
     """The kernels of all variants in use, added up by direction."""
     used = in_use(reader)
-    condition = among(used.kernels if used else None, "kernel.id")
-    # One direction at a time: SQLite would sort the rows of all lines to group them, which is half of the time.
-    fused = (
-        "SELECT count(DISTINCT node) FROM line_node WHERE artifact IN "
-        f"(SELECT artifact FROM kernel WHERE artifact AND direction=? AND {condition})"
-    )
     kernels = [kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels]
     found = []
     for direction in model.DIRECTIONS:
@@ -120,6 +104,6 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
         generated = {(kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"}
         if members:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))
-            ((nodes,),) = reader.query(fused, (direction,))
+            nodes = fused_operations(reader, direction, used.kernels if used else None)
             found.append(DirectionKernels(direction, len(generated), calls, nodes, names, control))
     return found

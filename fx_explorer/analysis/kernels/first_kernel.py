@@ -5,6 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernel_languages
 
 NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
 FOR_THE_CPU = "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu h100, for example."
@@ -19,7 +20,7 @@ def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel
 
 
 def why_no_triton(reader: SessionReader) -> str:
-    languages = {language for (language,) in reader.query("SELECT DISTINCT language FROM kernel")}
+    languages = kernel_languages(reader)
     if not languages:
         return NONE_YET
     if languages != {"extern"}:

@@ -16,6 +16,8 @@ from fx_explorer.analysis.kernels.candidates import kernel_file, source_document
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import build_with_level
+from fx_explorer.session.queries.lines import lines_with_nodes
 
 Lines = frozenset[int]
 """Of a document, from 0."""
@@ -47,10 +49,7 @@ def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
     """The configuration that a document is a level of; None for any other document."""
     if document.kind != "artifact" or document.language not in model.LEVELS:
         return None
-    found = reader.query(
-        "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level WHERE level.value=?", (document.id,)
-    )
-    return reader.get(KernelBuild, found[0][0]) if found else None
+    return build_with_level(reader, document.id)
 
 
 def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
@@ -104,8 +103,7 @@ def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) ->
 
 def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
     """A template as a whole computes its node: the lines that are not those of a node fused into it."""
-    others = {row[0] - 1 for row in reader.query("SELECT line FROM line_node WHERE artifact=? AND line", (kernel.id,))}
-    return frozenset(range(kernel.line_count)) - others
+    return frozenset(range(kernel.line_count)).difference(line - 1 for line in lines_with_nodes(reader, kernel.id))
 
 
 def _from_level(reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]) -> dict[Document, Lines]:

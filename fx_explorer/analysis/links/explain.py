@@ -13,9 +13,10 @@ from fx_explorer.analysis.documents import (
     places_of_nodes,
 )
 from fx_explorer.analysis.links.own_kernels import callers, copies, own_lines_at, source_of_own
-from fx_explorer.analysis.links.selection import id_list, line_nodes_at, nodes_at
+from fx_explorer.analysis.links.selection import line_nodes_at, nodes_at
 from fx_explorer.model.rows.link import How
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernels_of
 
 HOW_IN_WORDS: dict[How, str] = {
     "identity": "the same node, kept or copied by the compiler",
@@ -115,18 +116,6 @@ def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Expla
         if place:
             found.append(Explanation("kernel", place, kernel.name, how, HOW_IN_WORDS[how]))
     return found
-
-
-def kernels_of(reader: SessionReader, nodes: list[int]) -> list[model.Kernel]:
-    """Kernels (library calls too) that compute any of these nodes directly."""
-    wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS JOIN kernel"
-    found = reader.query(
-        f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact "
-        f"UNION SELECT kernel.id {wanted} ON kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line "
-        "WHERE NOT kernel.artifact",
-        (id_list(nodes),) * 2,
-    )
-    return reader.by_ids(model.Kernel, (row[0] for row in found))
 
 
 def _to_source(reader: SessionReader, nodes: list[int]) -> list[Explanation]:

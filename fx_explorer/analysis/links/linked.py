@@ -12,8 +12,13 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
-from fx_explorer.analysis.links.selection import ancestors, descendants, id_list, nodes_at, of_stage
+from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.lines import call_lines, embedded_kernels, lines_computing
+from fx_explorer.session.queries.links import ancestors, descendants
+from fx_explorer.session.queries.nodes import user_stacks
+from fx_explorer.session.queries.sources import source_paths
 
 SourceLine = tuple[int, int]
 """SourceFile id and line from 1."""
@@ -84,12 +89,12 @@ class Selection:
     @cached_property
     def computing(self) -> frozenset[int]:
         """Artifacts with a line that computes one of the family."""
-        return frozenset(self._computing_lines if self.relatives is self.family else artifact_lines(self.reader, self.family))
+        return frozenset(self._computing_lines if self.relatives is self.family else lines_computing(self.reader, self.family))
 
     @cached_property
     def across(self) -> frozenset[int]:
         """The same computation in the other direction: up to the Dynamo graph and down again."""
-        return descendants(self.reader, of_stage(self.reader, self.relatives, "dynamo"))
+        return descendants(self.reader, nodes_of_stage(self.reader, self.relatives, "dynamo"))
 
     def _is_across(self, document: Document) -> bool:
         here, there = self.place.document.direction, document.direction
@@ -106,14 +111,7 @@ class Selection:
     @cached_property
     def stacks(self) -> list[tuple[model.Frame, ...]]:
         """The distinct user stacks of the selected nodes; of what they came from when they have none themselves."""
-        return self._stacks_of(self.nodes) or self._stacks_of(self.relatives)
-
-    def _stacks_of(self, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
-        found = self.reader.query(
-            "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value WHERE node.stack",
-            (id_list(nodes),),
-        )
-        return [stack.frames for stack in self.reader.by_ids(model.Stack, [row[0] for row in found])]
+        return user_stacks(self.reader, self.nodes) or user_stacks(self.reader, self.relatives)
 
     def _lines_of_source(self, document: Document) -> frozenset[int]:
         """The innermost frame of each stack that lies in this file; of an instruction its line, which may have no node."""
@@ -136,7 +134,7 @@ class Selection:
         artifact, line = self.place.document.id, self.place.line + 1
         rows = self.reader.sources_of_line(artifact, line)
         called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
-        return [(row.file, row.source_line) for row in rows] + self._innermost(self._stacks_of(called))
+        return [(row.file, row.source_line) for row in rows] + self._innermost(user_stacks(self.reader, called))
 
     def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
         """Of each stack, the innermost frame in every file."""
@@ -146,17 +144,17 @@ class Selection:
 
     @cached_property
     def _file_ids(self) -> dict[str, int]:
-        return dict(self.reader.query("SELECT path, id FROM source_file"))
+        return {path: file for file, path in source_paths(self.reader).items()}
 
     # artifacts
 
     @cached_property
     def _computing_lines(self) -> _ArtifactLines:
-        return self._with_own(artifact_lines(self.reader, self.relatives))
+        return self._with_own(lines_computing(self.reader, self.relatives))
 
     @cached_property
     def _computing_lines_across(self) -> _ArtifactLines:
-        return self._with_own(artifact_lines(self.reader, self.across))
+        return self._with_own(lines_computing(self.reader, self.across))
 
     def _with_own(self, computing: _ArtifactLines) -> _ArtifactLines:
         for row in self.own_lines:
@@ -189,36 +187,12 @@ class Selection:
         return frozenset(wanted)
 
 
-def artifact_lines(reader: SessionReader, nodes: Iterable[int]) -> _ArtifactLines:
-    """Every line of every artifact that computes one of these nodes."""
-    found: _ArtifactLines = {}
-    rows = reader.query(
-        "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
-        "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value",
-        (id_list(nodes),),
-    )
-    for artifact, line, call in rows:
-        found.setdefault(artifact, set()).add((line, call))
-    return found
-
-
 def lines_in_output_code(reader: SessionReader, output_code: int, computing: _ArtifactLines) -> set[int]:
     """Lines (from 1) of kernels where they stand in the output code, and of the calls the wrapper makes."""
-    # The + keeps SQLite from going through all kernels of the output code instead of those few.
-    kernels = reader.query(
-        "SELECT kernel.id, kernel.artifact, kernel.first_line FROM json_each(?) AS wanted "
-        "CROSS JOIN kernel ON kernel.artifact = wanted.value WHERE +kernel.output_code=?",
-        (id_list(computing), output_code),
-    )
     lines: set[int] = set()
     called: dict[int, set[int]] = {}
-    for kernel, artifact, first_line in kernels:
+    for kernel, artifact, first_line in embedded_kernels(reader, output_code, computing):
         lines |= {first_line + line - 1 for line, _ in computing[artifact] if line and first_line}
         called[kernel] = {call for _, call in computing[artifact]}
-    calls = reader.query(
-        "SELECT kernel_call.id, kernel_call.kernel, kernel_call.line "
-        "FROM json_each(?) AS wanted JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
-        (id_list(called),),
-    )
-    lines |= {line for call, kernel, line in calls if call in called[kernel] or 0 in called[kernel]}
+    lines |= {line for call, kernel, line in call_lines(reader, called) if call in called[kernel] or 0 in called[kernel]}
     return lines

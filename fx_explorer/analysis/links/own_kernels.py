@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of, place_of_source
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.lines import kernel_around
 
 
 def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
@@ -37,16 +38,6 @@ def source_of_own(reader: SessionReader, lines: Iterable[model.LineSource]) -> P
 def definition(reader: SessionReader, artifact: int) -> Place | None:
     """Where a kernel of the user's is written: its ``def``. None for a kernel that torch made."""
     return source_of_own(reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1))
-
-
-def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
-    """The kernel whose code stands on this line (from 1) of the output code."""
-    found = reader.query(
-        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON artifact.id = kernel.artifact "
-        "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY kernel.first_line DESC LIMIT 1",
-        (output_code, line),
-    )
-    return reader.get(model.Kernel, found[0][0]) if found and line < found[0][1] else None
 
 
 def copies(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[tuple[model.Kernel, Place]]:

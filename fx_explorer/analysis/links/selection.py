@@ -5,13 +5,13 @@ This is the first half of following a link; ``linked.py`` goes on from the nodes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.links.own_kernels import callers, kernel_around, own_lines_at
+from fx_explorer.analysis.links.own_kernels import callers, own_lines_at
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.lines import calls_on_line, kernel_around
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:
@@ -50,11 +50,7 @@ def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model
 
 def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
     """Nodes of the kernel call that the wrapper makes on this line."""
-    calls = reader.query(
-        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = kernel_call.kernel "
-        "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
-        (output_code, line),
-    )
+    calls = calls_on_line(reader, output_code, line)
     rows = [row for call, artifact in calls for row in reader.nodes_of_line(artifact, 0) if row.call in (0, call)]
     return rows or [row for _, artifact in calls for row in reader.nodes_of_line(artifact, 0)]
 
@@ -62,35 +58,3 @@ def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[m
 def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
     for row in reader.sources_of_line(place.document.id, place.line + 1):
         yield from nodes_at_source(reader, row.file, row.source_line)
-
-
-def ancestors(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
-    """These nodes and all they come from, at every earlier stage."""
-    return _closure(reader, nodes, "child", "parent")
-
-
-def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
-    """These nodes and all that came of them, at every later stage."""
-    return _closure(reader, nodes, "parent", "child")
-
-
-def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:
-    # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole model passes through.
-    found = reader.query(
-        "WITH RECURSIVE reached(id) AS (SELECT value FROM json_each(?) "
-        f"UNION SELECT link.{there} FROM reached JOIN link ON link.{here} = reached.id) SELECT id FROM reached",
-        (id_list(nodes),),
-    )
-    return frozenset(row[0] for row in found)
-
-
-def of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
-    """Those of the nodes that belong to a graph of this stage."""
-    ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))
-    wanted = sorted(nodes)
-    return [node for node in wanted if any(first <= node < end for first, end in ranges)]
-
-
-def id_list(ids: Iterable[int]) -> str:
-    """Ids as SQLite's ``json_each`` takes them: any number of them in one parameter."""
-    return json.dumps(list(ids))

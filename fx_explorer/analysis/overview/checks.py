@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.guards.kinds import check_count
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.overview.children import children, finding_in_words
 from fx_explorer.analysis.overview.fallbacks import left_to_python
@@ -17,6 +16,7 @@ from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import check_count
 
 OTHERS_NAMED = 5
 """Places a failure names beside the first; the rest is counted."""

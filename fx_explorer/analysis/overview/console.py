@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, place_of_source
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
 
 _FRAME = re.compile(r'^\s*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 

@@ -14,7 +14,6 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.guards.kinds import check_count
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.overview.children import children, children_facts
@@ -27,10 +26,12 @@ from fx_explorer.analysis.regions.nested_regions import nested_region_facts
 from fx_explorer.analysis.saved import COMPUTED, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
-from fx_explorer.analysis.variants.lineage import among, first_variants, in_use
+from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.guards import check_count
 
 SHOWN_AT_MOST = 5
 """Breaks and recompiles told one by one; the rest is counted and a view away."""
@@ -72,9 +73,7 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         if reader.meta("outcome") is not None:
             yield _no_graph(reader)
         return
-    used = in_use(reader)
-    graphs = among(used.graphs if used else None, "id")
-    operations = reader.query(f"SELECT sum(call_count) FROM graph WHERE stage='dynamo' AND parent=0 AND {graphs}")[0][0] or 0
+    operations = captured_operations(reader, graphs_in_use(reader))
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
     frames = len({c.frame for c in compilations})
     if figures.graphs == 1 and not figures.graph_breaks:

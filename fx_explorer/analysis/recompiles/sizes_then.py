@@ -8,6 +8,7 @@ from fx_explorer import model
 from fx_explorer.analysis.recompiles.changes import Change, plain_name
 from fx_explorer.analysis.recompiles.remedies import Dimension, SizesThen
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import checked_tensors
 
 _SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
 
@@ -47,8 +48,7 @@ def _can_be_marked(source: str, *sizes: int) -> bool:
 def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
     """By torch's name of the tensor; of the example inputs of a compilation."""
     found: dict[Dimension, int] = {}
-    question = "SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'"
-    for source, value in reader.query(question, (compilation,)):
+    for source, value in checked_tensors(reader, compilation):
         shape = _SHAPE.match(value or "")
         for index, text in enumerate(shape["sizes"].split(", ") if shape and shape["sizes"] else ()):
             found[source, index] = int(text)

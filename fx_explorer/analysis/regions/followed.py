@@ -8,10 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.counts import kernel_nodes
 from fx_explorer.analysis.variants.lineage import origin_of, root_name
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names, origins_of_variants
+from fx_explorer.session.queries.kernels import kernel_names, kernel_nodes
+from fx_explorer.session.queries.regions import (
+    annotated_nodes,
+    annotated_operations,
+    annotations_of_computed_nodes,
+    kernels_by_subgraph,
+)
 
 REGIONAL_KEY = "compile_with_inductor"
 """The annotation that regional compilation goes by."""
@@ -94,16 +101,10 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
     Where a compilation has several variants, the newest one that has nodes there counts; a graph that was edited counts once.
     """
-    found = reader.query(
-        "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
-        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
-        "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
-        "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
-    )
-    roots = {variant: root_name(name) for variant, name in reader.query("SELECT id, name FROM compilation")}
+    roots = {variant: root_name(name) for variant, name in compilation_names(reader).items()}
     newest: dict[tuple[_Pair, str, str], tuple[int, int]] = {}
     first: dict[_Pair, int] = {}
-    for annotated, variant, stage, direction, count, node in found:
+    for annotated, variant, stage, direction, count, node in annotated_nodes(reader):
         for pair in named_annotations(annotated):
             slot = (pair, roots.get(variant, ""), f"{stage}/{direction}" if direction else stage)
             before, so_far = newest.get(slot, (variant, 0))
@@ -117,14 +118,7 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
 def lowerings(reader: SessionReader) -> list[Lowering]:
     """Every region that regional compilation came across, in the order it did."""
-    names = dict(reader.query("SELECT id, name FROM compilation"))
-    origins = dict(
-        reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.branch_of AND o.id < c.id")
-    )
-    kernels: dict[tuple[int, str, str], list[str]] = {}
-    found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
-    for compilation, direction, subgraph, name in found:
-        kernels.setdefault((compilation, direction, subgraph), []).append(name)
+    names, origins, kernels = compilation_names(reader), origins_of_variants(reader), kernels_by_subgraph(reader)
 
     def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
         variant = row.compilation
@@ -175,12 +169,7 @@ def _calls(reader: SessionReader, compilation: int, direction: model.Direction) 
         if origin is None:
             return []
         variant = origin
-    return reader.query(
-        "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE graph.compilation=? "
-        "AND graph.stage=? AND graph.direction=? AND graph.name='' AND node.op IN "
-        "('call_function', 'call_method', 'call_module') ORDER BY node.id",
-        (variant.id, stage, direction),
-    )
+    return annotated_operations(reader, variant.id, stage, direction)
 
 
 def _stands_for(row: model.RegionLowering, value: str, named: set[str]) -> bool:
@@ -201,13 +190,7 @@ def region_value(value: object) -> str:
 
 
 def _kernels_by_region(reader: SessionReader) -> dict[tuple[str, str], list[str]]:
-    names = dict(reader.query("SELECT id, name FROM kernel"))
-    annotated = dict(
-        reader.query(
-            "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON node.id = line_node.node "
-            "WHERE node.annotations IS NOT NULL"
-        )
-    )
+    names, annotated = kernel_names(reader), annotations_of_computed_nodes(reader)
     found: dict[tuple[str, str], dict[str, None]] = {}
     for kernel, nodes in kernel_nodes(reader).items():
         for node in nodes:

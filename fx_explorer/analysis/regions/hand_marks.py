@@ -12,12 +12,12 @@ from itertools import takewhile
 from pathlib import PurePath
 
 from fx_explorer import model
-from fx_explorer.analysis.links.selection import id_list
 from fx_explorer.analysis.regions.followed import REGIONAL_KEY, region_value
 from fx_explorer.analysis.regions.marking_export import Block, marking_diff, whole_statements
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.nodes import operation_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,7 @@ def _beyond(
     file = reader.rows(model.SourceFile, path=path, limit=1)[0]
     there = {node for line in lines for node in reader.nodes_at_source(file.id, line)}
     marked = {node.name for node in nodes}
-    found = reader.query(
-        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
-        "JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND node.op LIKE 'call_%' ORDER BY node.id",
-        (id_list(there),),
-    )
-    more = [name for (name,) in found if name not in marked]
+    more = [name for name in operation_names(reader, sorted(there), "dynamo") if name not in marked]
     if more:
         yield f'Region "{mark.name}" will hold more than was marked, since its lines also compute {listed(more)}.'
     if not file.is_user:

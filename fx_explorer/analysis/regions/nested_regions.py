@@ -11,6 +11,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import calls_of_nested_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,6 @@ class RegionUse:
     """Calls that torch replaced by the region's operations, as it does with a graph that is called once."""
 
 
-def calls_of(reader: SessionReader, graph: model.Graph) -> int:
-    """How many nodes of the graph around it call a nested graph."""
-    name = graph.name.rpartition(".")[2]
-    found = reader.query(
-        "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE node.graph=? AND called.value=?",
-        (graph.parent, name),
-    )
-    return int(found[0][0])
-
-
 def region_uses(reader: SessionReader) -> list[RegionUse]:
     """The nested regions of the variants in use, in the order in which Dynamo met them."""
     used = in_use(reader)
@@ -50,8 +41,8 @@ def region_uses(reader: SessionReader) -> list[RegionUse]:
 def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
     traced = [g for g in graphs if g.stage == "dynamo"]
     lowered = [g for g in graphs if g.stage == "post_grad" and g.direction != "backward"]
-    calls = sum(calls_of(reader, g) for g in traced)
-    kept = sum(calls_of(reader, g) for g in lowered)
+    calls = sum(calls_of_nested_graph(reader, g) for g in traced)
+    kept = sum(calls_of_nested_graph(reader, g) for g in lowered)
     was_lowered = reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad") > 0
     return RegionUse(traced[0].label, traced[0], calls, len(lowered), max(0, calls - kept) if was_lowered else 0)
 

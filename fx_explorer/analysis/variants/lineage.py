@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import other_variants
+from fx_explorer.session.queries.graphs import edited_graphs
 
 _LAST_SHARED: dict[model.Gate, model.Stage] = {
     "dynamo": "dynamo",
@@ -169,8 +171,8 @@ class InUse:
 
 def in_use(reader: SessionReader) -> InUse | None:
     """None: everything is, since no compilation has a second variant and no graph was edited."""
-    edited = reader.query("SELECT before, after FROM intervention WHERE before AND after")
-    if not edited and not reader.query("SELECT 1 FROM compilation WHERE branch_of != '' LIMIT 1"):
+    edited = edited_graphs(reader)
+    if not edited and not other_variants(reader):
         return None
     graphs: set[int] = set()
     artifacts: set[int] = set()
@@ -183,6 +185,12 @@ def in_use(reader: SessionReader) -> InUse | None:
         saving.add(saving_variant(reader, variant).id)
     graphs -= {before for before, after in edited if after in graphs}  # the edit may be another variant's
     return InUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
+
+
+def graphs_in_use(reader: SessionReader) -> frozenset[int] | None:
+    """The ids of the graphs that belong to the variants in use; None: all do."""
+    used = in_use(reader)
+    return used.graphs if used else None
 
 
 def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
@@ -207,8 +215,3 @@ def saving_variant(reader: SessionReader, variant: model.Compilation) -> model.C
             return one
         variant = one
     return variant
-
-
-def among(ids: Collection[int] | None, column: str) -> str:
-    """An SQL condition: ``column`` is one of ``ids``; always true for None."""
-    return "1" if ids is None else f"{column} IN ({', '.join(map(str, sorted(ids)))})"

@@ -7,9 +7,9 @@ from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import documents_of
-from fx_explorer.analysis.timing import compile_seconds
 from fx_explorer.analysis.variants.lineage import kernels_after, kernels_of_variant, root_name
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compile_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class GraphBreak:
 
     @property
     def cause(self) -> tuple[str, int, str]:
-        """What makes hits one break: a line, and torch's id or reason. ``totals.DISTINCT_BREAK`` says the same in SQL."""
+        """What makes hits one break: a line, and torch's id or reason. ``session/queries/breaks.py`` says the same in SQL."""
         return self.file, self.line, self.registry_id or self.reason
 
 

@@ -10,11 +10,14 @@ from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
-from fx_explorer.analysis.links.selection import ancestors, id_list, nodes_at
+from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.regions.followed import region_value
 from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import names_of_kernels_of
+from fx_explorer.session.queries.links import ancestors
+from fx_explorer.session.queries.nodes import operation_counts, operation_names
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.inspector.kernel_documents import above, is_level
 from fx_explorer.tui.selection.annotations import remarks
@@ -61,51 +64,31 @@ def _line_summary(selection: Selection) -> list[str]:
     own = selection.own_lines
     if place.document.kind == "source" and own:
         copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
-        return [here, *happened, f"is {listed(copied)}", f"called by {listed(_operation_names(reader, nodes))}"]
+        return [here, *happened, f"is {listed(copied)}", f"called by {listed(operation_names(reader, nodes))}"]
     if place.document.kind != "source":
-        names = _operation_names(reader, nodes)
+        names = operation_names(reader, nodes)
         written = source_of_own(reader, own)
         if written:
             return [here, f"is {written.document.title}:{written.line + 1}", f"called by {listed(names)}"]
         return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
-    traced = _operation_names(reader, nodes, "WHERE stage = 'dynamo'")
+    traced = operation_names(reader, nodes, "dynamo")
     words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
     return [here, *happened, *_kernel_words(selection), words]
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
     """``became 9 forward and 13 backward operations``: counted in the last graphs there are, since each stage has its own."""
-    found = reader.query(
-        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
-        "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
-        (id_list(nodes),),
-    )
+    found = operation_counts(reader, nodes)
     if not found:
         return f"became {counted(len(nodes), 'node')}"
-    last = max((stage for stage, _, _ in found), key=model.STAGES.index)
-    counts = {direction: count for stage, direction, count in found if stage == last}
+    last = max((stage for stage, _ in found), key=model.STAGES.index)
+    counts = {direction: count for (stage, direction), count in found.items() if stage == last}
     shown = [f"{counts[direction]} {direction}".strip() for direction in model.DIRECTIONS if direction in counts]
     return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
 
 
-def _operation_names(reader: SessionReader, nodes: Sequence[int], graphs: str = "") -> list[str]:
-    """Names of those that are operations (of some graphs), each once. In SQL: this runs on every move of the cursor."""
-    found = reader.query(
-        "SELECT DISTINCT node.name FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
-        f"WHERE node.op LIKE 'call_%' AND node.graph IN (SELECT id FROM graph {graphs})",
-        (id_list(nodes),),
-    )
-    return [row[0] for row in found]
-
-
 def _kernel_words(selection: Selection) -> list[str]:
-    found = selection.reader.query(
-        "SELECT DISTINCT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
-        "JOIN kernel ON kernel.artifact = line_node.artifact "
-        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact)",
-        (id_list(selection.below),),
-    )
-    names = [row[0] for row in found]
+    names = names_of_kernels_of(selection.reader, selection.below)
     return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
 
 

@@ -8,6 +8,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import build_with_level, build_with_source
+from fx_explorer.session.queries.lines import linked_lines
 
 # What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint does not need.
 
@@ -23,20 +25,14 @@ def gpu_of(reader: SessionReader) -> Gpu | None:
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
     """The configuration that a document is a level of; None for any other document."""
-    if not is_level(document):
-        return None
-    from fx_explorer.analysis.links.chain import build_of
-
-    return build_of(reader, document)
+    return build_with_level(reader, document.id) if is_level(document) else None
 
 
 def build_of_document(reader: SessionReader, document: Document) -> KernelBuild | None:
     """The configuration that a document is a level of, or the source of its own; None for any other document."""
     if is_level(document) or document.kind != "artifact" or document.stage != "kernel":
         return build_of_level(reader, document)
-    from fx_explorer.analysis.kernels.candidates import build_of_source
-
-    return build_of_source(reader, document)
+    return build_with_source(reader, document.compilation, document.id)
 
 
 def is_of_a_library(kernel: model.Kernel, build: KernelBuild | None) -> bool:
@@ -101,11 +97,7 @@ def above(reader: SessionReader, place: Place) -> Place:
 
 def first_statement(reader: SessionReader, document: Document) -> Place:
     """The first line of a kernel that computes something: what stands above it is the same in every kernel, and has no code."""
-    found = reader.query(
-        "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM line_source WHERE artifact=? ORDER BY 1",
-        (document.id,) * 2,
-    )
-    lines = [line - 1 for (line,) in found]
+    lines = [line - 1 for line in linked_lines(reader, document.id)]
     text = lines_of(reader, document)
     if not lines:  # of a template, nothing is known line by line but what is fused into it
         lines = [line for line in range(len(text)) if "tl.dot(" in text[line]]

@@ -11,6 +11,8 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.model import LEVELS, Kernel, Level
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import first_compilation
+from fx_explorer.session.queries.nodes import first_operation
 from fx_explorer.tui.inspector.kernel_documents import above, is_level, kernel_of
 from fx_explorer.tui.inspector.levels import BuildWanted, Levels
 from fx_explorer.tui.panes.linked import LinkedPanes
@@ -283,7 +285,7 @@ class LinkedSelection:
             return
         for document in self._linked.shown_documents:
             if document.kind == "graph":
-                first = first_operation(self._reader, document)
+                first = first_operation(self._reader, document.id)
                 self.select(Place(document, first))
                 self._put_cursors()
                 return
@@ -322,24 +324,3 @@ def slot_of(document: Document) -> Slot:
     if level := next((level for level in LEVELS if is_level(document) and level == document.language), None):
         return level
     return "kernel" if document.stage in ("kernel", "output_code") else bytecode_slot(document)
-
-
-def first_compilation(reader: SessionReader) -> int:
-    """The first that made a graph; the first at all when none did; 0 when there is none."""
-    found = reader.query("SELECT compilation FROM graph WHERE node_count ORDER BY compilation LIMIT 1") or reader.query(
-        "SELECT id FROM compilation ORDER BY id LIMIT 1"
-    )
-    return int(found[0][0]) if found else 0
-
-
-def first_operation(reader: SessionReader, document: Document) -> int:
-    """Row of the first operation that a generated kernel computes; else of the first one that has a user line."""
-    found = reader.query(
-        "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
-        "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
-        (document.id,),
-    ) or reader.query(
-        "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT is_view AND line), position LIMIT 1",
-        (document.id,),
-    )
-    return int(found[0][0]) if found else 0

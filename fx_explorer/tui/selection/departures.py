@@ -9,12 +9,12 @@ from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Gate
 from fx_explorer.session import SessionReader
 
-_LEFT_BEHIND: dict[Gate, str] = {
-    "dynamo": "SELECT 1 FROM graph WHERE stage='dynamo' AND compilation=?",
-    "pre_grad": "SELECT 1 FROM graph WHERE stage='pre_grad' AND compilation=?",
-    "joint": "SELECT 1 FROM graph WHERE stage='joint' AND compilation=?",
-    "partition": "SELECT 1 FROM graph WHERE stage IN ('forward', 'backward') AND compilation=?",
-    "post_grad": "SELECT 1 FROM graph WHERE stage='post_grad' AND compilation=?",
+_LEFT_BEHIND: dict[Gate, tuple[model.Stage, ...]] = {
+    "dynamo": ("dynamo",),
+    "pre_grad": ("pre_grad",),
+    "joint": ("joint",),
+    "partition": ("forward", "backward"),
+    "post_grad": ("post_grad",),
 }
 """What shows that a compilation has been through a gate. After the last of these torch keeps nothing to start again from."""
 
@@ -93,4 +93,4 @@ _BACKENDS = (
 
 
 def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -> bool:
-    return bool(reader.query(f"{_LEFT_BEHIND[gate]} LIMIT 1", (compilation.id,)))
+    return any(reader.count(model.Graph, compilation=compilation.id, stage=stage) for stage in _LEFT_BEHIND[gate])

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, node_at, source_documents
 from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import id_list
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
 from fx_explorer.tui.selection.presets import Material, Slot, document_for
 
 
@@ -34,12 +34,7 @@ def compilation_of(selection: Selection, current: int) -> int:
     the first where something was; ``current`` where nothing was."""
     if selection.place.document.compilation:
         return selection.place.document.compilation
-    found = selection.reader.query(
-        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
-        "JOIN graph ON graph.id = node.graph",
-        (id_list(selection.nodes),),
-    )
-    compilations = {row[0] for row in found}
+    compilations = compilations_of_nodes(selection.reader, selection.nodes)
     return current if current in compilations or not compilations else min(compilations)
 
 
@@ -88,13 +83,8 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
     if not lines:
         return None
     if document.kind == "graph":
-        found = reader.query(
-            "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND node.position = wanted.value "
-            "WHERE node.op LIKE 'call_%'",
-            (id_list(lines), document.id),
-        )
-        if found[0][0] is not None:
-            return int(found[0][0])
+        first = first_operation_on(reader, document.id, lines)
+        return min(lines) if first is None else first
     return min(lines)
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.links.selection import ancestors, nodes_at, of_stage
+from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.links import ancestors
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -
 def _dynamo_nodes(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[model.Node]:
     """Nodes of one Dynamo graph that these lines stand for, or come from, in the order of the graph."""
     at = [node for line in lines for node in nodes_at(reader, Place(document, line))]
-    found = reader.by_ids(model.Node, of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo"))
+    found = reader.by_ids(model.Node, nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo"))
     computed = [node for node in found if node.op.startswith("call_")]
     return [node for node in computed if node.graph == computed[0].graph]
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.kinds import check_count
 from fx_explorer.analysis.saved import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
-from fx_explorer.analysis.variants.lineage import among, in_use
+from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import partition_sizes, post_grad_operations, stages_reached
+from fx_explorer.session.queries.guards import check_count
 
 State = Literal["waiting", "running", "paused", "done", "failed", "missing"]
 
@@ -62,7 +63,7 @@ class StepState:
 def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None) -> list[StepState]:
     """The state of every step; ``running`` are the stages the worker says it is in right now, unless it waits at ``paused``."""
     is_over = reader.meta("outcome") is not None
-    reached = _reached(reader)
+    reached = stages_reached(reader)
     if paused:
         running = ()
     elif not running and not is_over:
@@ -100,11 +101,6 @@ def _word(state: State, why: str) -> tuple[str, ...]:
     return (words,) if words else ()
 
 
-def _reached(reader: SessionReader) -> set[model.Stage]:
-    found = reader.query("SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'")
-    return {row[0] for row in found}
-
-
 def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
     """Somebody else is writing the session: the latest stage it shows is the one we know of."""
     return {max(reached, key=model.STAGES.index)} if reached else set()
@@ -132,26 +128,15 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
 
 
 def _aot_found(reader: SessionReader) -> tuple[str, ...]:
-    nodes = dict(
-        reader.query(
-            "SELECT direction, sum(node_count) FROM graph "
-            f"WHERE stage IN ('forward', 'backward') AND {_used(reader)} GROUP BY direction"
-        )
-    )
-    names = (("forward", "fwd"), ("backward", "bwd"), ("inference", "inference"))
+    nodes = partition_sizes(reader, graphs_in_use(reader))
+    names: tuple[tuple[model.Direction, str], ...] = (("forward", "fwd"), ("backward", "bwd"), ("inference", "inference"))
     counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
     saved = saved_total(reader)
     return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
 
 
-def _used(reader: SessionReader) -> str:
-    """Graphs of the variants in use: an SQL condition."""
-    used = in_use(reader)
-    return among(used.graphs if used else None, "id")
-
-
 def _fused(reader: SessionReader) -> str:
-    nodes = reader.query(f"SELECT coalesce(sum(call_count), 0) FROM graph WHERE stage='post_grad' AND {_used(reader)}")[0][0]
+    nodes = post_grad_operations(reader, graphs_in_use(reader))
     return f"{nodes:,} ops" if nodes else ""
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.outline import compilation_title
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.graphs import frequent_targets
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (
@@ -22,7 +23,7 @@ COLUMNS = (
 def graphs_table(reader: SessionReader) -> Table:
     graphs = [g for g in reader.rows(model.Graph) if g.node_count]
     names = compilation_names(reader)
-    frequent = _frequent_targets(reader)
+    frequent = frequent_targets(reader)
     rows = [_row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, [])) for graph in graphs]
     return Table(
         shows="Every FX graph that was captured, in the order torch.compile made them.",
@@ -51,16 +52,6 @@ def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, 
     lines = [f"{compilation_title(compilation)}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}", ""]
     lines += [f"{count:>6,}  {target}" for target, count in targets]
     return Detail("\n".join(lines))
-
-
-def _frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
-    found = reader.query(
-        "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, target ORDER BY 1, 3 DESC, 2"
-    )
-    targets: dict[int, list[tuple[str, int]]] = {}
-    for graph, target, count in found:
-        targets.setdefault(graph, []).append((target, count))
-    return targets
 
 
 def _notice(graphs: list[model.Graph]) -> str:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.documents import Document, Place, source_document
 from fx_explorer.analysis.guards.guard_tree import (
     CHANCE_WORDS,
@@ -18,10 +17,12 @@ from fx_explorer.analysis.guards.guard_tree import (
     guard_groups,
     verdicts,
 )
-from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, check_count, guard_kinds
+from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.guards import check_count
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import compilation_names
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import seconds, share
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 40

@@ -22,6 +22,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
 from fx_explorer.model import BreakTime, CallTime, GraphBreak
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.target import Target
 
@@ -125,7 +126,7 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
     """Frame → the first GraphBreak of the line and cause that cuts it."""
     with SessionReader(session) as reader:
         rows = reader.rows(GraphBreak)
-        names = dict(reader.query("SELECT id, name FROM compilation"))
+        names = compilation_names(reader)
     first = {hit.cause: hit.id for hit in reversed(rows)}
     found: dict[int, int] = {}
     for frame, cut in clock.cuts.items():

@@ -21,13 +21,14 @@ from fx_explorer.analysis.kernels.candidates import level_document, text_of_leve
 from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.analysis.links.selection import ancestors, of_stage
 from fx_explorer.capture.virtual_gpu.emulation.needs_fake import needs_fake
 from fx_explorer.client.kernels.kernel_builds import KernelBuilds
 from fx_explorer.gpus import find_gpu
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.kernel_text import kernel_text
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.links import ancestors
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
 
 FILES = (HERE / "own_kernels.py", HERE / "kernels_elsewhere.py")
@@ -134,7 +135,7 @@ def test_a_call_reaches_the_call_that_dynamo_traced_also_out_of_an_autograd_func
     for kernel in own(session):
         (row,) = session.nodes_of_line(kernel.artifact, 0)
         (node,) = session.by_ids(model.Node, [row.node])
-        family = session.by_ids(model.Node, of_stage(session, ancestors(session, [node.id]), "dynamo"))
+        family = session.by_ids(model.Node, nodes_of_stage(session, ancestors(session, [node.id]), "dynamo"))
         assert [one.line for one in family] == [node.line], kernel.name
         assert re.search("triton_kernel_wrapper|own_add", family[0].target)
 

@@ -1,0 +1,98 @@
+"""Graphs: which there are at each stage, how much they hold, and which nodes lie in them.
+
+The nodes of a graph have ids in a row, so whether one lies in it needs no look at the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from fx_explorer import model
+from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, number
+from fx_explorer.session.reader import SessionReader
+
+
+def compilations_of_graphs(reader: SessionReader) -> dict[int, int]:
+    """The id of the compilation that made each graph, by the id of the graph."""
+    return dict(reader.query("SELECT id, compilation FROM graph"))
+
+
+def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
+    """The ids of each graph that was edited and of the graph that came of it."""
+    return reader.query("SELECT before, after FROM intervention WHERE before AND after")
+
+
+def stages_reached(reader: SessionReader) -> set[model.Stage]:
+    """The stages that left a graph or an artifact behind."""
+    return set(column(reader, "SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"))
+
+
+def post_grad_directions(reader: SessionReader) -> set[model.Direction]:
+    """The directions that have a post-grad graph."""
+    return set(column(reader, "SELECT DISTINCT direction FROM graph WHERE stage='post_grad'"))
+
+
+def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) -> int:
+    """How many of ``graphs`` (None: of all) Dynamo handed to the backend."""
+    wanted = f"stage = 'dynamo' AND parent = 0 AND {IS_COUNTED} AND {among(graphs, 'id')}"
+    return number(reader, f"SELECT count(*) FROM graph WHERE {wanted}")
+
+
+def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
+    """How many call nodes those of ``graphs`` (None: of all) have that Dynamo made."""
+    return _operations(reader, f"stage='dynamo' AND parent=0 AND {among(graphs, 'id')}")
+
+
+def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) -> int:
+    """How many call nodes the post-grad graphs among ``graphs`` (None: among all) have."""
+    return _operations(reader, f"stage='post_grad' AND {among(graphs, 'id')}")
+
+
+def _operations(reader: SessionReader, condition: str) -> int:
+    # The cast is for damaged files: their numbers may add up to one that Python has no int for.
+    return number(reader, f"SELECT CAST(coalesce(sum(call_count), 0) AS INTEGER) FROM graph WHERE {condition}")
+
+
+def partition_sizes(reader: SessionReader, graphs: Collection[int] | None) -> dict[model.Direction, int]:
+    """How many nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by direction."""
+    partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')}"
+    return dict(reader.query(f"SELECT direction, sum(node_count) FROM graph WHERE {partitioned} GROUP BY direction"))
+
+
+def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
+    """What each graph calls and how often, the most frequent first, by the id of the graph."""
+    found = reader.query(
+        "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, target ORDER BY 1, 3 DESC, 2"
+    )
+    targets: dict[int, list[tuple[str, int]]] = {}
+    for graph, target, count in found:
+        targets.setdefault(graph, []).append((target, count))
+    return targets
+
+
+def target_counts(reader: SessionReader, graph: int) -> dict[str, int]:
+    """How often one graph calls each target, the most frequent first."""
+    counts = f"SELECT target, count(*) FROM node WHERE graph=? AND {IS_CALL} GROUP BY target ORDER BY 2 DESC, 1"
+    return dict(reader.query(counts, (graph,)))
+
+
+def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
+    """How many nodes of the graph around it call a nested graph."""
+    called = "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE node.graph=? AND called.value=?"
+    return number(reader, called, graph.parent, graph.name.rpartition(".")[2])
+
+
+def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
+    """Those of the nodes that belong to a graph of this stage, sorted."""
+    ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))
+    return _within(sorted(nodes), ranges)
+
+
+def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[int]:
+    """Those of the nodes that belong to a forward (or inference) graph that kernels were made of."""
+    lowered = "stage = 'post_grad' AND direction != 'backward'"
+    return _within(nodes, reader.query(f"SELECT first_node, first_node + node_count FROM graph WHERE {lowered}"))
+
+
+def _within(nodes: Iterable[int], ranges: Collection[tuple[int, int]]) -> list[int]:
+    return [node for node in nodes if any(first <= node < end for first, end in ranges)]

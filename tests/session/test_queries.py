@@ -1,0 +1,39 @@
+"""SQL stays with the session: whoever else wants to know something asks by the name of a question (``session/queries/``)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import fx_explorer
+
+PACKAGE = Path(fx_explorer.__file__).parent
+
+WITHOUT_A_SESSION = {"command_line/doctor/checks.py"}
+"""It asks SQLite what SQLite can do."""
+
+
+def sql_in(module: ast.Module) -> Iterator[int]:
+    """The lines that hold SQL or hand it to a reader."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.lstrip().startswith(("SELECT ", "WITH RECURSIVE ")):
+                yield node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "query":
+            yield node.lineno
+
+
+def test_only_the_session_package_holds_sql() -> None:
+    names = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
+    others = {
+        name: ast.parse(path.read_text(encoding="utf-8")) for name, path in names.items() if not name.startswith("session/")
+    }
+    found = [f"{name}:{line}" for name, module in others.items() if name not in WITHOUT_A_SESSION for line in sql_in(module)]
+    assert len(others) > 500
+    assert not found
+
+
+def test_sql_is_seen_where_it_stands() -> None:
+    asking = ast.parse("def asked(reader, table):\n    return reader.query(f'SELECT 1 FROM {table}')")
+    assert set(sql_in(asking)) == {2}

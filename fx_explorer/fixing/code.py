@@ -15,6 +15,8 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
+from fx_explorer.analysis.words import first_line
+
 NodeT = TypeVar("NodeT", bound=cst.CSTNode)
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -99,6 +101,10 @@ class Code:
     def source(self, node: cst.CSTNode) -> str:
         """The node as it is written, in its parentheses."""
         return self.module.code_for_node(node).strip()
+
+    def in_short(self, node: cst.CSTNode) -> str:
+        """Its first line, as far as it is told in a sentence."""
+        return first_line(self.source(node))
 
     def indent(self, node: cst.CSTNode) -> str:
         line = self.text[self.line_start(self.lines(node)[0]) :].partition("\n")[0]

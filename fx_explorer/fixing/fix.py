@@ -33,8 +33,10 @@ class Fix:
     """Edits of other files that belong to it."""
     keeps_prints: bool = False
     """Whether it is about when something is printed: other text, or another order, is then a reason to refuse it."""
-    silences: str = ""
-    """What is no longer written, or not while compiled: ``the warning``."""
+    unseen: str = ""
+    """What it leaves out, and why calls may show nothing of that: it was not compared where no call shows a difference."""
+    untried: str = ""
+    """A kind of call in which it changes something, and which no trial makes."""
 
     @property
     def diff(self) -> str:

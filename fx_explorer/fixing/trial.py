@@ -51,7 +51,7 @@ async def try_fix(request: CaptureRequest, fix: Fix, before: SessionFigures, wor
         return Trial(fix, "refused", change, before, None, None, 0.0)
     changed = await recapture(request_to_try(request, fix), worker, _found)
     after, verification, failures = changed.found
-    verification = with_unheard(verification, fix.silences)
+    verification = with_what_a_fix_hides(verification, fix)
     verdict, reason = judge(changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)
     ended = _got_through(changed.outcome, verification)
     return Trial(fix, verdict, reason, before, after if ended else None, verification, changed.took_s)
@@ -79,12 +79,17 @@ def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
     )
 
 
-def with_unheard(verification: Verification | None, silences: str) -> Verification | None:
-    """A message that the fix silences (``Fix.silences``) and that nobody has heard was not compared."""
-    if verification is None or not silences or verification.lost_lines:
-        return verification
-    unheard = f"{silences}, which no call has written: a level, a filter or the inputs leave it out"
-    return replace(verification, not_compared=(unheard, *verification.not_compared))
+def with_what_a_fix_hides(verification: Verification | None, fix: Fix) -> Verification | None:
+    """What the fix is known to change, and no call has shown, is among what was not compared or not tried."""
+    if verification is None:
+        return None
+    unseen = [fix.unseen] if fix.unseen and not verification.lost_lines else []
+    untried = [fix.untried] if fix.untried else []
+    return replace(
+        verification,
+        not_compared=(*unseen, *verification.not_compared),
+        not_tried=(*untried, *verification.not_tried),
+    )
 
 
 def judge(

@@ -27,6 +27,8 @@ AT_CALLER = "print where the compiled code is called"
 NOT_COMPILED = "do this only when not compiled"
 OUT = "take the line out of the compiled code"
 
+RAISES_BEHIND = "a call in which a line behind the print raises: nothing is written then"
+
 GOOD = [
     ("calls:printed", "let torch do the print after the graph"),
     ("calls:printed_by_a_compiled_one", AT_CALLER),
@@ -52,11 +54,7 @@ GOOD = [
     ("calls:interpolated", "make np.interp() an operation of the graph that gives torch.float64"),
     ("calls:third_party", "put the call of library.halved() into the graph as it stands"),
     ("calls:third_party_in_numpy", "make library.smoothed() an operation of the graph"),
-    ("calls:slept", NOT_COMPILED),
-    ("calls:slept", OUT),
     ("calls:named_global", "assign the global SEEN by its name"),
-    ("calls:locked", "enter lock only when not compiled"),
-    ("calls:timed", "leave Timed() out"),
     ("calls:combined", "call itertools.combinations_with_replacement() once, when the file is imported"),
     ("control:summed", "let two() return a list"),
     ("control:calls_library", "keep twice_interrupted() out of compilation as a whole"),
@@ -137,10 +135,59 @@ def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(case: Callable
     assert "which no call has written: a level, a filter or the inputs leave it out" in trial.reason
 
 
+@pytest.mark.parametrize(
+    ("name", "title", "what"),
+    [
+        ("calls:slept", NOT_COMPILED, "time.sleep"),
+        ("calls:slept", OUT, "time.sleep"),
+        ("calls:hooked", NOT_COMPILED, "y.register_hook"),
+        ("calls:hooked", OUT, "y.register_hook"),
+        ("calls:locked", "enter lock only when not compiled", "lock does"),
+        ("calls:timed", "leave Timed() out", "Timed() does"),
+    ],
+)
+def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
+    case: Callable[[str], Case], name: str, title: str, what: str
+) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert trial.verdict == "partly compared"
+    assert f"not compared: what {what}" in trial.reason
+    assert "of which no call shows anything" in trial.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "said"),
+    [
+        ("calls:printed", "let torch do the print after the graph", RAISES_BEHIND),
+        ("calls:printed", "print at the end of the function", RAISES_BEHIND),
+        ("calls:printed_last_by_a_compiled_one", AT_CALLER, ""),
+        ("values:item_as_exponent", IN_TENSOR, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
+        ("values:item_as_exponent", NUMBER, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
+        (
+            "values:item_below_a_line",
+            IN_TENSOR,
+            "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
+        ),
+        ("values:items_summed", IN_TENSOR, "integers beyond 2**63, which only Python has"),
+        ("values:item", IN_TENSOR, ""),
+        ("values:branch_of_more_steps", COND, "a second derivative (create_graph=True)"),
+    ],
+)
+def test_a_kind_of_call_that_no_trial_makes_is_named(case: Callable[[str], Case], name: str, title: str, said: str) -> None:
+    found = case(name)
+    trial = found.tried(found.fix(title))
+    assert trial.verdict == "good", trial.reason
+    assert f"not tried: {said}" in trial.reason if said else "not tried" not in trial.reason
+
+
 def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable[[str], Case]) -> None:
     found = case("calls:printed")
     trial = found.tried(found.fix("print at the end of the function"))
-    assert (trial.verdict, trial.reason) == ("good", "the break stays, but 2 graphs → 1; equal in 19 calls")
+    assert (trial.verdict, trial.reason) == (
+        "good",
+        f"the break stays, but 2 graphs → 1; equal in 19 calls; not tried: {RAISES_BEHIND}",
+    )
 
 
 def test_a_call_that_the_original_does_not_end_is_left_out_and_named(case: Callable[[str], Case]) -> None:

@@ -70,6 +70,7 @@ async def test_breaks_are_measured_from_their_view_and_ordered_by_what_was_found
         measuring.ending.set_result(TIMES)
         await driver.until(lambda: "2.1 ms" in driver.screen)
         assert driver.screen.index("p.py:5") < driver.screen.index("p.py:3")
+        await driver.until(lambda: "A call takes" in messages(driver))
         assert "A call takes 0.0123 s" not in messages(driver)
         assert "A call takes 12.3 ms, 10 ms of it in compiled graphs; 1 graph break measured (42 calls" in messages(driver)
         assert measuring.asked[0].target == "p.py"

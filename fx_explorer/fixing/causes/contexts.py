@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -31,23 +32,30 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
         replaced(code, item.item, f"contextlib.nullcontext() if torch.compiler.is_compiling() else {code.source(item.item)}")
         for item in statement.items
     ]
-    yield site.edit(
+    fix = site.edit(
         f"enter {_names(code, statement)} only when not compiled",
         "torch.compiler.is_compiling() is true while torch.compile reads the code, so nothing is entered in the graph.",
         [*imports(code, "contextlib", "torch"), *texts],
         "Compiled, the context manager does nothing.",
     )
+    yield replace(fix, unseen=_unseen(code, statement))
 
 
 def _left_out(site: Site, statement: cst.With) -> Iterator[Fix]:
     body = unwrapped(site.code, statement, statement.body)
     if body:
-        yield site.edit(
+        fix = site.edit(
             f"leave {_names(site.code, statement)} out",
             "What stands inside is compiled as if the context manager were not there.",
             [in_place_of(site.code, statement, body)],
             "What the context manager does no longer happens.",
         )
+        yield replace(fix, unseen=_unseen(site.code, statement))
+
+
+def _unseen(code: Code, statement: cst.With) -> str:
+    entered = ", ".join(code.in_short(item.item) for item in statement.items)
+    return f"what {entered} does, of which no call shows anything"
 
 
 def _names(code: Code, statement: cst.With) -> str:

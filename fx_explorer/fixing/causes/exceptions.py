@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -47,9 +48,11 @@ def _without(site: Site, around: cst.Try) -> Iterator[Fix]:
     parts = [around.body, around.orelse and around.orelse.body, around.finalbody and around.finalbody.body]
     texts = [unwrapped(code, around, part) for part in parts if part]
     if all(texts):
-        yield site.edit(
+        fix = site.edit(
             "leave the try out" if around.handlers else "do what stands in finally at the end",
             "Without handlers torch can end a graph here and begin the next, and the function is compiled.",
             [in_place_of(code, around, "".join(texts))],
             "What is raised inside is no longer caught." if around.handlers else "After an exception it is not done.",
         )
+        after_an_exception = "a call in which the try raises: what stands in finally is not done then"
+        yield fix if around.handlers else replace(fix, untried=after_an_exception)

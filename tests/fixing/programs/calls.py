@@ -44,6 +44,20 @@ def logged(x):
     return x * 2
 
 
+@torch.compile(backend="eager")
+def printed_last_by_a_compiled_one(x):
+    x = x + 1
+    print("the sum is", x.sum())
+    return x
+
+
+def hooked(x):
+    y = x * 2
+    if y.requires_grad:
+        y.register_hook(lambda gradient: log.info("a gradient of %s", tuple(gradient.shape)))
+    return y.sum()
+
+
 def hushed(x):
     x = x + 1
     log.info("hello")

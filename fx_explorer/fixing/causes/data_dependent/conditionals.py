@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -21,12 +22,13 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         for statement in site.statements:
             text = _text(site.code, statement) if isinstance(statement, cst.If) else ""
             if text and site.code.line_of(statement) is not None:
-                yield site.edit(
+                fix = site.edit(
                     "choose with torch.cond",
                     "torch.cond is an operation of the graph that holds both branches and runs one of them.",
                     [*imports(site.code, "torch"), rewritten(site.code, statement, text)],
                     "Both branches must give tensors of the same shapes and dtypes.",
                 )
+                yield replace(fix, untried="a second derivative (create_graph=True), which torch.cond does not have")
 
 
 def _text(code: Code, statement: cst.If) -> str:

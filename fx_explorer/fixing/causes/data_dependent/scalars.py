@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.causes.data_dependent.arithmetic import untried_of
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import replaced
 from fx_explorer.fixing.fix import Fix
@@ -35,14 +37,17 @@ _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detac
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     splices = [splice for site in stack[:1] for splice in _as_tensors(site)]
     if broken.registry_id in _SCALAR:
+        found = (untried_of(site.code, call) for site in stack[:1] for _, call, _ in site.calls())
+        untried = next(filter(None, found), "")
         if splices:
-            yield _stay(stack[0], splices)
+            yield replace(_stay(stack[0], splices), untried=untried)
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
             "It holds for everything that is compiled. A branch on the number is still a break.",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
+            untried=untried,
         )
 
 

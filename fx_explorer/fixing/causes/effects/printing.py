@@ -18,6 +18,8 @@ from fx_explorer.session import SessionReader
 _LEVELS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"])
 _FUNCTIONS = frozenset(["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"])
 
+WHERE_A_LINE_BEHIND_RAISES = "a call in which a line behind the {} raises: nothing is written then"
+
 _PLAIN = re.compile(r"\.(shape|dtype|device|size\(\))$")
 """What a tensor tells of itself, and no tensor."""
 
@@ -44,12 +46,13 @@ def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
     if name in ("print", "warnings.warn") or name.startswith("logging."):
         written = site.code.source(call.func)
         line = f"torch._dynamo.config.reorderable_logging_functions.add({written})"
-        yield site.edit(
+        fix = site.edit(
             f"let torch do the {what} after the graph",
             f"torch then keeps {written} out of the graph and calls it once the graph has run.",
             [*imports(site.code, "torch._dynamo"), after_imports(site.code, line), *_as_text(site.code, call)],
-            "What is written comes later than before, after the graph it stands in.",
+            "What is written comes later than before, after the graph it stands in: not at all where the graph raises.",
         )
+        yield replace(fix, untried=WHERE_A_LINE_BEHIND_RAISES.format(what))
 
 
 def _as_text(code: Code, call: cst.Call) -> list[Splice]:
@@ -67,11 +70,15 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
             [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
             "Compiled, nothing is written.",
         )
-        yield replace(fix, silences=f"the {what}")
+        yield replace(fix, unseen=_unseen(what))
     fix = site.edit(
         f"take the {what} out of the compiled code",
         "Writing is a side effect that a graph cannot hold.",
         [removed(site.code, statement)],
         "Nothing is written any more.",
     )
-    yield replace(fix, silences=f"the {what}")
+    yield replace(fix, unseen=_unseen(what))
+
+
+def _unseen(what: str) -> str:
+    return f"the {what}, which no call has written: a level, a filter or the inputs leave it out"

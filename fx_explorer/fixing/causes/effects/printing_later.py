@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.causes.effects.printing import WHERE_A_LINE_BEHIND_RAISES
 from fx_explorer.fixing.code import Code, Splice, spliced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.names import locals_read, new_name, walk
@@ -28,13 +29,16 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         whole = function_to_split(site, stack)
         splices = split(site, moved.function, _apart(moved)) if whole is moved.function else []
         if splices:
-            yield _edit(site, "print where the compiled code is called", splices)
+            yield _edit(site, "print where the compiled code is called", splices, moved)
         if not moved.is_last:
-            yield _edit(site, "print at the end of the function", _at_the_end(site.code, moved))
+            yield _edit(site, "print at the end of the function", _at_the_end(site.code, moved), moved)
 
 
-def _edit(site: Site, title: str, splices: list[Splice]) -> Fix:
-    return replace(site.edit(title, _WHY, splices, _RISK), keeps_prints=True)
+def _edit(site: Site, title: str, splices: list[Splice], moved: _Moved) -> Fix:
+    if moved.is_last:
+        return replace(site.edit(title, _WHY, splices), keeps_prints=True)
+    untried = WHERE_A_LINE_BEHIND_RAISES.format("print")
+    return replace(site.edit(title, _WHY, splices, _RISK), keeps_prints=True, untried=untried)
 
 
 class _Moved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -47,18 +48,24 @@ def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
 def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
     line = site.code.line_of(statement)
     if line is not None:
-        yield site.edit(
+        fix = site.edit(
             "do this only when not compiled",
             "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
             [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
             "Compiled, the line does nothing.",
         )
-    yield site.edit(
+        yield replace(fix, unseen=_unseen(site, statement))
+    fix = site.edit(
         "take the line out of the compiled code",
         "It computes nothing that is used later. Do it before or after calling the compiled code.",
         [removed(site.code, statement)],
         "What the line does no longer happens.",
     )
+    yield replace(fix, unseen=_unseen(site, statement))
+
+
+def _unseen(site: Site, statement: Statement) -> str:
+    return f"what {site.code.in_short(statement)} does, of which no call shows anything"
 
 
 def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:

@@ -94,6 +94,7 @@ def _one(taken: Sequence[Fix], texts: dict[str, _Merged], left_out: Sequence[str
         first.after,
         {name: value for fix in taken for name, value in fix.settings.items()},
         also=tuple(others),
+        unseen="; ".join(dict.fromkeys(fix.unseen for fix in taken if fix.unseen)),
         untried="; ".join(dict.fromkeys(fix.untried for fix in taken if fix.untried)),
     )
 

@@ -75,6 +75,12 @@ STATE = [
     alone("the order of a dict", "cache['a'] = cache.pop('a')", "keys", "cache = {'a': 1, 'b': 2}"),
     alone("a set", "seen.add(3)", "global seen", "seen = set()"),
     alone("a deque", "last.append(1)", "global last", "import collections\nlast = collections.deque(maxlen=2)"),
+    alone(
+        "a dict whose attributes are its keys",
+        "settings['x'] += 1",
+        "global settings",
+        "class Settings(dict):\n    __getattr__ = dict.__getitem__\nsettings = Settings(x=0)",
+    ),
     alone("a default dict", "counts['x'] += 1", "global counts", "import collections\ncounts = collections.defaultdict(int)"),
     alone(
         "a dataclass", "c.n += 1", "global c.n", "import dataclasses\n@dataclasses.dataclass\nclass C:\n    n: int = 0\nc = C()"

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fx_explorer.worker.target import loading, overlay
-from fx_explorer.worker.target.fresh_inputs import ALL_LARGE, LARGEST, MODERATE, calls
+from fx_explorer.worker.target.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.verify.comparing import Comparison
 from fx_explorer.worker.verify.observed.reachable import Reached
@@ -142,7 +142,7 @@ def test_fresh_inputs_are_the_same_in_every_process_and_have_the_form_of_the_exa
         assert (x.dtype, x.requires_grad, x is example) == (example.dtype, True, False)
         if not one.has_other_sizes:
             assert (x.shape, x.stride()) == (example.shape, example.stride())
-        if not one.has_other_sizes and one.words not in (LARGEST, ALL_LARGE, MODERATE):
+        if not one.has_other_sizes and one.words not in (LARGEST, ALL_LARGE, ALL_HALF, MODERATE):
             assert 0 <= int(i.min()) <= int(i.max()) <= 5
     assert torch.equal(next(once[1].arguments.tensors()), -example)
 

@@ -51,10 +51,18 @@ _OF_FLOATS: dict[str, Change] = {
     "the example inputs, 100 times as large": lambda tensor: tensor * 100,
     "the example inputs, a million times as large": lambda tensor: tensor * 1e6,
     "the example inputs negated, a million times as large": lambda tensor: tensor * -1e6,
+    "one large number in all places": lambda tensor: torch.full_like(tensor, _large_number(tensor.dtype)),
     "the example inputs with a NaN": _first_elements(float("nan")),
     "the example inputs with infinities": _first_elements(float("inf"), float("-inf")),
 }
-"""For floating-point tensors: an index must stay in its range."""
+"""For floating-point tensors: an index must stay in its range. The difference of equal large numbers is 0, and a little that is
+added to it is lost when the sum is made in another order."""
+
+
+def _large_number(dtype: torch.dtype) -> float:
+    """Far beyond what the dtype tells from the next integer, and its square does not overflow in float32."""
+    return min(1e10, torch.finfo(dtype).max / 8)
+
 
 _OF_ALL: dict[str, Change] = {
     "the example inputs as zeros": torch.zeros_like,
@@ -82,6 +90,8 @@ ALL_LARGE = "large integers"
 
 _LARGE_BITS = 40
 """A sum of a few such numbers still fits into 64 bits; its square does not."""
+
+ALL_HALF = "an integer of which two are too many for the dtype, in all places"
 
 MODERATE = "integers that sum to hundreds"
 
@@ -117,6 +127,7 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
     if any(_is_integer(tensor) for tensor in tensors):
         yield LARGEST, arguments.changed(_largest)
         yield ALL_LARGE, arguments.changed(_all_large)
+        yield ALL_HALF, arguments.changed(_all_half)
         yield MODERATE, arguments.changed(_moderate)
     for seed in SEEDS if tensors else ():
         generator = torch.Generator().manual_seed(seed)
@@ -155,6 +166,13 @@ def _all_large(tensor: torch.Tensor) -> torch.Tensor:
         return _like(tensor, tensor)
     bits = torch.iinfo(tensor.dtype).bits
     return _like(tensor.detach() + (1 << min(bits - 2, _LARGE_BITS)), tensor)
+
+
+def _all_half(tensor: torch.Tensor) -> torch.Tensor:
+    """Their sum wraps in a tensor, and does not in Python."""
+    if not _is_integer(tensor):
+        return _like(tensor, tensor)
+    return _like(torch.full_like(tensor, torch.iinfo(tensor.dtype).max // 2 + 1), tensor)
 
 
 def _moderate(tensor: torch.Tensor) -> torch.Tensor:

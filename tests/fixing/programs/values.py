@@ -18,6 +18,20 @@ def item_below_a_line(x):
     return x * scale
 
 
+def mean_in_python(x):
+    return x * (2 * x.mean().item() + 1)
+
+
+def exponent_chosen(x):
+    power = 0.5 if x.mean() > 0 else 2.0
+    return x.abs() ** power
+
+
+def as_large_as(x):
+    threshold = x.abs().max().item()
+    return x * (threshold >= 0.7)
+
+
 def items_summed(x):
     total = 0
     for row in x:

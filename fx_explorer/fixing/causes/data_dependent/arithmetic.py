@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -10,13 +10,19 @@ from fx_explorer.fixing.code import Code
 from fx_explorer.fixing.names import walk
 
 AN_EXPONENT = "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, not of a tensor"
+A_NEIGHBOUR = "a comparison of numbers so near that the dtype of the tensor does not tell them apart"
 A_DIVISION = "a division of numbers by 0, which raises in Python only"
 INTEGERS = "integers beyond 2**63, which only Python has"
+
+ANOTHER_ORDER = "large numbers that cancel in a sum, which a graph may add in another order"
 
 _POWERS = frozenset(["pow", "pow_", "float_power", "float_power_"])
 
 _NUMBERS = frozenset([*("len", "int", "float", "abs", "min", "max", "sum", "round"), *("size", "numel", "dim", "item")])
 """What these give is taken for a number."""
+
+_FLOATS = frozenset(["float", "double", "mean", "nanmean", "norm", "dist", "std", "var", "exp", "log", "sqrt", "sigmoid"])
+"""Methods whose result is no integer."""
 
 Operators = tuple[type[cst.CSTNode], ...]
 
@@ -24,42 +30,70 @@ _DIVISIONS: Operators = (
     *(cst.Divide, cst.FloorDivide, cst.Modulo),
     *(cst.DivideAssign, cst.FloorDivideAssign, cst.ModuloAssign),
 )
+_SUMS: Operators = (cst.Add, cst.Subtract, cst.AddAssign, cst.SubtractAssign)
 _GROWING: Operators = (
     *(cst.Add, cst.Subtract, cst.Multiply, cst.LeftShift, cst.Power),
     *(cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.LeftShiftAssign, cst.PowerAssign),
 )
 
 
-def untried_of(code: Code, call: cst.Call) -> str:
-    """Inputs that no trial chooses and that make a difference when the number that ``call`` gives is none of Python's any more;
-    empty when nothing is computed with it that could show one."""
-    uses = _Uses(code, call)
-    return "; ".join(
-        words
-        for words, is_so in (
-            (AN_EXPONENT, uses.is_exponent()),
-            (A_DIVISION, uses.meets_numbers(_DIVISIONS)),
-            (INTEGERS, uses.meets_numbers(_GROWING) or uses.is_summed()),
-        )
-        if is_so
-    )
+def _told(*inputs: tuple[str, bool]) -> str:
+    return "; ".join(words for words, is_so in inputs if is_so)
 
 
-class _Uses:
-    """The names that hold the number, or what is computed from it, in the function where it is taken."""
+def _is_float(code: Code, call: cst.CSTNode) -> bool:
+    """``float(x)``, ``x.mean().item()``: no integer, whatever the dtype of x."""
+    if not isinstance(call, cst.Call):
+        return False
+    taken = call.func.value if isinstance(call.func, cst.Attribute) else None
+    made = taken.func if isinstance(taken, cst.Call) else None
+    return code.source(call.func) == "float" or (isinstance(made, cst.Attribute) and made.attr.value in _FLOATS)
 
-    def __init__(self, code: Code, call: cst.Call) -> None:
+
+class Uses:
+    """What the function computes with a number that it takes at ``taken``, or that one of ``names`` holds."""
+
+    def __init__(self, code: Code, taken: cst.CSTNode, names: Iterable[str] = ()) -> None:
         self._code = code
-        self._call = call
-        function = code.function(call)
+        self._taken = taken
+        function = code.function(taken)
         self._nodes = list(walk(function.body)) if function else []
         self._given = [pair for node in self._nodes for pair in _given(code, node)]
-        self._names: set[str] = set()
+        self._names = set(names)
         for _ in self._given:  # names are made of names that stand anywhere: once for each is enough
             self._names |= {name for name, value in self._given if self._holds(value)}
 
+    @property
+    def untried_in_a_tensor(self) -> str:
+        """Inputs that no trial chooses and that make a difference when a tensor stands for the number; empty when nothing is
+        computed with it that could show one."""
+        return _told(
+            (AN_EXPONENT, self.is_exponent()),
+            (A_NEIGHBOUR, self.is_compared()),
+            (A_DIVISION, self.meets_numbers(_DIVISIONS)),
+            (INTEGERS, self.has_integers_that_grow()),
+        )
+
+    @property
+    def untried_in_a_graph(self) -> str:
+        """The same for a number that is a symbol of the graph."""
+        return _told(
+            (AN_EXPONENT, self.is_exponent()),
+            (A_DIVISION, self.meets_numbers(_DIVISIONS)),
+            (INTEGERS, self.has_integers_that_grow()),
+            (ANOTHER_ORDER, self.meets_numbers(_SUMS)),
+        )
+
+    def has_integers_that_grow(self) -> bool:
+        return not _is_float(self._code, self._taken) and (self.meets_numbers(_GROWING) or self.is_summed())
+
     def is_exponent(self) -> bool:
         return any(self._holds(exponent) for node in self._nodes for exponent in _exponents(self._code, node))
+
+    def is_compared(self) -> bool:
+        comparisons = (node for node in self._nodes if isinstance(node, cst.Comparison))
+        sides = (side for node in comparisons for side in (node.left, *(one.comparator for one in node.comparisons)))
+        return any(self._holds(side) and self._is_number(side) for side in sides)
 
     def meets_numbers(self, operators: Operators) -> bool:
         """Whether one of these operators has it and nothing but numbers."""
@@ -71,12 +105,14 @@ class _Uses:
         return any(self._holds(one) for node in sums for one in node.args)
 
     def _holds(self, value: cst.CSTNode) -> bool:
-        return any(node is self._call or (isinstance(node, cst.Name) and node.value in self._names) for node in walk(value))
+        return any(node is self._taken or (isinstance(node, cst.Name) and node.value in self._names) for node in walk(value))
 
     def _is_number(self, value: cst.CSTNode, asked: frozenset[str] = frozenset()) -> bool:
         """Whether it is the number, looks like one, or is computed from such only. ``asked``: names that this is asked for."""
-        if value is self._call or isinstance(value, cst.BaseNumber):
+        if isinstance(value, cst.BaseNumber) or (value is self._taken and isinstance(value, cst.Call)):
             return True
+        if isinstance(value, cst.IfExp):
+            return self._is_number(value.body, asked) and self._is_number(value.orelse, asked)
         if isinstance(value, cst.BinaryOperation):
             return self._is_number(value.left, asked) and self._is_number(value.right, asked)
         if isinstance(value, cst.UnaryOperation):

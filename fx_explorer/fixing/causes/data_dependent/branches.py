@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.causes.data_dependent.arithmetic import Uses
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
@@ -35,7 +37,8 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 yield _silent(site, statement, statement.msg)
             for choice in site.code.find(statement, cst.IfExp):
                 if is_pure(choice):
-                    yield _where(site, replaced(site.code, choice, _where_text(site.code, choice)))
+                    splice = replaced(site.code, choice, _where_text(site.code, choice))
+                    yield _where(site, splice, Uses(site.code, choice))
 
 
 def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
@@ -47,12 +50,16 @@ def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
         start = site.code.line_start(site.code.lines(statement)[0])
         stop = site.code.line_start(site.code.lines(last)[1] + 1)
         indent = site.code.indent(statement)
-        yield _where(site, Splice(start, stop, "".join(f"{indent}{line}\n" for line in text.split("\n"))))
+        splice = Splice(start, stop, "".join(f"{indent}{line}\n" for line in text.split("\n")))
+        targets = {target for _, body in branches_of(statement) for target in _values(site.code, body) or ()}
+        yield _where(site, splice, Uses(site.code, statement, targets))
 
 
-def _where(site: Site, splice: Splice) -> Fix:
+def _where(site: Site, splice: Splice, uses: Uses) -> Fix:
+    """``uses``: of the value that is chosen, which is a tensor from here on."""
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
-    return site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
+    fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
+    return replace(fix, untried=uses.untried_in_a_tensor)
 
 
 def _where_text(code: Code, choice: cst.IfExp) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.causes.data_dependent.arithmetic import untried_of
+from fx_explorer.fixing.causes.data_dependent.arithmetic import Uses
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import replaced
 from fx_explorer.fixing.fix import Fix
@@ -35,19 +35,19 @@ _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detac
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
-    splices = [splice for site in stack[:1] for splice in _as_tensors(site)]
+    taken = next(((site, call, value) for site in stack[:1] for call, value in _converted_in(site)), None)
     if broken.registry_id in _SCALAR:
-        found = (untried_of(site.code, call) for site in stack[:1] for _, call, _ in site.calls())
-        untried = next(filter(None, found), "")
-        if splices:
-            yield replace(_stay(stack[0], splices), untried=untried)
+        uses = Uses(taken[0].code, taken[1]) if taken else None
+        if taken and uses:
+            site, call, value = taken
+            yield replace(_stay(site, [replaced(site.code, call, value)]), untried=uses.untried_in_a_tensor)
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
             "It holds for everything that is compiled. A branch on the number is still a break.",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
-            untried=untried,
+            untried=uses.untried_in_a_graph if uses else "",
         )
 
 
@@ -60,12 +60,12 @@ def _stay(site: Site, splices: list[Splice]) -> Fix:
     )
 
 
-def _as_tensors(site: Site) -> Iterator[Splice]:
+def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
+    """(call that gives a number, the tensor that stands for it); of one inside the other the outer one first."""
     for _, call, name in site.calls():
         value = _converted(site.code, call, name)
         if value:
-            yield replaced(site.code, call, value)
-            return  # what stands inside it has been written anew
+            yield call, value
 
 
 def _converted(code: Code, call: cst.Call, name: str) -> str:

@@ -176,7 +176,7 @@ def _mapping(value: Any) -> Parts:
     keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
     children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
     children += [(f".key {name}", key) for name, (key, _) in zip(keys, items, strict=True) if not _is_simple(key)]
-    factory = getattr(value, "default_factory", None)
+    factory = value.default_factory if isinstance(value, collections.defaultdict) else None
     facts = {"type": type_name(value), "keys": ", ".join(keys)}
     return Parts(facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else [])))
 

@@ -22,8 +22,8 @@ help: ## this list
 demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for another one)
 	$(BIN)/fx-explorer $(DEMO)
 
-test: $(READY) ## run the tests, two at a time (ARGS="-k breaks" for some of them)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+test: $(READY) ## run the tests, three at a time (ARGS="-k breaks" for some of them)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 fuzz: $(READY) ## damage sessions by chance for a long time (ARGS="--rounds 100000 --seed 7 good.fxs")
 	$(BIN)/python -m tests.session.fuzzing $(ARGS)

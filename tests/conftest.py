@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import hashlib
 import os
 import subprocess
@@ -25,6 +26,13 @@ CAPTURE_TIMEOUT_S = 300
 
 Captured = Callable[..., Path]
 OpenedReader = Callable[[str | Path], SessionReader]
+
+
+def pytest_collection_finish() -> None:
+    """torch and the tests stay: to look through them for garbage again and again takes a twentieth of all time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -37,9 +38,17 @@ def _acts(node: cst.CSTNode) -> bool:
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting.extend(reversed(_children(one)))
+
+
+@lru_cache(maxsize=20_000)
+def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """libcst finds them by a visit, each time; a file is walked through for every cause of breaks."""
+    return tuple(node.children)
 
 
 def read(node: cst.CSTNode) -> list[str]:

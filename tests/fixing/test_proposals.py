@@ -64,11 +64,23 @@ def test_a_branch_becomes_where(tmp_path: Path, body: str, expected: str) -> Non
         "if c > 0:  # here\n    y = s.pop()\nelse:\n    y = b",
         "if c > 0:  # here\n    for _ in a:\n        y = a",
         "while c > 0:  # here\n    c = c - 1",
+        "y = 'pos' if c > 0 else 'neg'  # here",
+        "y = operator.add if c > 0 else operator.sub  # here",
+        "if c > 0:  # here\n    y = [a]\nelse:\n    y = [b]",
+        "if torch.equal(a, b):  # here\n    y = a\nelse:\n    y = b",
+        "y = a if isinstance(c, float) and c > 0 else b  # here",
     ],
 )
 def test_a_branch_that_does_more_than_choose_does_not_become_where(tmp_path: Path, body: str) -> None:
-    source = "import torch\ndef f(a, b, c, s, y):\n" + textwrap.indent(body, "    ") + "\n    return y\n"
+    source = "import operator, torch\ndef f(a, b, c, s, y):\n" + textwrap.indent(body, "    ") + "\n    return y\n"
     assert "choose with torch.where" not in [fix.title for fix in proposed(tmp_path / "s.fxs", source)]
+
+
+def test_what_python_rounds_is_not_kept_in_a_tensor(tmp_path: Path) -> None:
+    source = "import torch\ndef f(x):\n    m = x.mean().item(){}\n    return x - {}\n"
+    for number, (used, is_kept) in enumerate((("round(m, 2)", False), ("round(2 * m)", False), ("m", True))):
+        titles = [one.title for one in proposed(tmp_path / f"{number}.fxs", source.format("  # here", used), "GB0124")]
+        assert ("keep the value in a tensor" in titles) is is_kept
 
 
 def test_cond_passes_what_a_branch_changes_and_copies_what_it_leaves(tmp_path: Path) -> None:

@@ -100,9 +100,17 @@ class Uses:
         pairs = (pair for node in self._nodes for pair in _operands(node, operators))
         return any(any(map(self._holds, pair)) and all(map(self._is_number, pair)) for pair in pairs)
 
+    @property
+    def is_rounded(self) -> bool:
+        """By a function of Python's that takes no tensor."""
+        return self._is_given_to("round")
+
     def is_summed(self) -> bool:
-        sums = (node for node in self._nodes if isinstance(node, cst.Call) and self._code.source(node.func) == "sum")
-        return any(self._holds(one) for node in sums for one in node.args)
+        return self._is_given_to("sum")
+
+    def _is_given_to(self, function: str) -> bool:
+        calls = (node for node in self._nodes if isinstance(node, cst.Call) and self._code.source(node.func) == function)
+        return any(self._holds(one) for node in calls for one in node.args)
 
     def _holds(self, value: cst.CSTNode) -> bool:
         return any(node is self._taken or (isinstance(node, cst.Name) and node.value in self._names) for node in walk(value))

@@ -13,7 +13,7 @@ from fx_explorer.fixing.causes.data_dependent.arithmetic import Uses
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import is_pure, new_name, read
+from fx_explorer.fixing.names import is_pure, new_name, read, walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 
@@ -36,7 +36,12 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             if isinstance(statement, cst.Assert) and statement.msg:
                 yield _silent(site, statement, statement.msg)
             for choice in site.code.find(statement, cst.IfExp):
-                if is_pure(choice):
+                sides = [site.code.source(side) for side in (choice.body, choice.orelse)]
+                if (
+                    is_pure(choice)
+                    and is_of_tensors(site.code, choice.test)
+                    and all(_fits_a_tensor(site.code, side) for side in sides)
+                ):
                     splice = replaced(site.code, choice, _where_text(site.code, choice))
                     yield _where(site, splice, Uses(site.code, choice))
 
@@ -46,7 +51,8 @@ def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
     text = _assigned(site.code, statement)
     if not text:
         text, last = _returned(site.code, statement)
-    if text and site.code.line_of(statement) is not None and is_pure(statement.test):
+    are_of_tensors = all(is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test)
+    if text and site.code.line_of(statement) is not None and is_pure(statement.test) and are_of_tensors:
         start = site.code.line_start(site.code.lines(statement)[0])
         stop = site.code.line_start(site.code.lines(last)[1] + 1)
         indent = site.code.indent(statement)
@@ -86,7 +92,11 @@ def _assigned(code: Code, statement: cst.If) -> str:
         return ""
     given = [value or {} for value in values]
     targets = list(dict.fromkeys(target for value in given for target in value))
-    if not targets or _depends(targets, given):
+    if (
+        not targets
+        or _depends(targets, given)
+        or not all(_fits_a_tensor(code, text) for value in given for text in value.values())
+    ):
         return ""
     tests = [test for test, _ in branches if test is not None]
     name = new_name(code, "condition") if len(targets) > 1 else ""
@@ -128,9 +138,33 @@ def _returned(code: Code, statement: cst.If) -> tuple[str, cst.CSTNode]:
             return "", last
         bodies[-1] = last = behind[0]
     values = [_return_value(code, body) for body in bodies]
-    if not all(values):
+    if not all(values) or not all(_fits_a_tensor(code, text) for text in values):
         return "", last
     return f"return {_nested([condition(code, test) for test, _ in branches if test is not None], values)}", last
+
+
+def _fits_a_tensor(code: Code, text: str) -> bool:
+    """Whether the expression may give what a tensor can hold: a text, a container or a function of a library is none of it."""
+    value = cst.parse_expression(text)
+    name = text.partition(".")[0]
+    is_function = isinstance(value, cst.Name | cst.Attribute) and code.imported.get(name, "torch") not in _WITH_NUMBERS
+    return not isinstance(value, _NO_NUMBERS) and text != "None" and not is_function
+
+
+_NO_NUMBERS = (cst.BaseString, cst.Lambda, cst.BaseList, cst.BaseDict, cst.BaseSet, cst.Tuple)
+
+_WITH_NUMBERS = frozenset(["torch", "math", "numpy"])
+"""Modules whose names may be numbers: ``math.pi``."""
+
+
+def is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
+    """Whether the condition may be computed by operators of a graph; what ``torch.equal`` gives is Python's already."""
+    return not any(isinstance(node, cst.Call) and code.name_of(node.func) in _PYTHONS for node in walk(test))
+
+
+_PYTHONS = frozenset(
+    ["torch.equal", "torch.allclose", "torch.is_tensor", "torch.is_floating_point", "isinstance", "hasattr", "callable"]
+)
 
 
 def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.CSTNode | None]]:

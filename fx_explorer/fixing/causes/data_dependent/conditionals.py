@@ -8,7 +8,13 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.causes.data_dependent.branches import assignment, branches_of, condition, small_statements
+from fx_explorer.fixing.causes.data_dependent.branches import (
+    assignment,
+    branches_of,
+    condition,
+    is_of_tensors,
+    small_statements,
+)
 from fx_explorer.fixing.code import Code
 from fx_explorer.fixing.edits import imports, rewritten
 from fx_explorer.fixing.fix import Fix
@@ -34,7 +40,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 def _text(code: Code, statement: cst.If) -> str:
     """Empty when a branch does anything but compute and assign, or there is an ``elif``."""
     branches = branches_of(statement)
-    if len(branches) != 2 or not is_pure(statement.test):
+    if len(branches) != 2 or not is_pure(statement.test) or not is_of_tensors(code, statement.test):
         return ""
     bodies = [small_statements(body) for _, body in branches]
     if any(body is None for body in bodies):

@@ -38,7 +38,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
     taken = next(((site, call, value) for site in stack[:1] for call, value in _converted_in(site)), None)
     if broken.registry_id in _SCALAR:
         uses = Uses(taken[0].code, taken[1]) if taken else None
-        if taken and uses:
+        if taken and uses and not uses.is_rounded:
             site, call, value = taken
             yield replace(_stay(site, [replaced(site.code, call, value)]), untried=uses.untried_in_a_tensor)
         yield Fix(

@@ -169,6 +169,12 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
             IN_TENSOR,
             "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
         ),
+        ("values:branch_of_plain_values", WHERE, ""),
+        (
+            "values:branch_that_may_raise",
+            WHERE,
+            "a call in which the side that is not taken raises, or has an infinite gradient",
+        ),
         ("values:exponent_chosen", WHERE, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
         (
             "values:as_large_as",

@@ -22,6 +22,15 @@ def mean_in_python(x):
     return x * (2 * x.mean().item() + 1)
 
 
+def branch_of_plain_values(x):
+    y, z = x * 2, x * 3
+    return y if x.sum() > 0 else z
+
+
+def branch_that_may_raise(x):
+    return x.sigmoid() if x.sum() > 0 else x.tanh()
+
+
 def exponent_chosen(x):
     power = 0.5 if x.mean() > 0 else 2.0
     return x.abs() ** power

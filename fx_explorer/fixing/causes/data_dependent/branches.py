@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -18,6 +18,8 @@ from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 
 BOTH_SIDES = "Both sides are computed now. One that fails or gives NaN in the other's case can spoil gradients."
+
+NOT_TAKEN = "a call in which the side that is not taken raises, or has an infinite gradient: both are computed now"
 
 _WHERE = "choose with torch.where"
 
@@ -43,29 +45,47 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                     and all(_fits_a_tensor(site.code, side) for side in sides)
                 ):
                     splice = replaced(site.code, choice, _where_text(site.code, choice))
-                    yield _where(site, splice, Uses(site.code, choice))
+                    yield _where(site, splice, Uses(site.code, choice), sides)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What stands in place of a statement, and of those up to ``last``."""
+
+    text: str
+    sides: Sequence[str]
+    """Expressions that are computed in any case now."""
+    last: cst.CSTNode
 
 
 def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
-    last: cst.CSTNode = statement
-    text = _assigned(site.code, statement)
-    if not text:
-        text, last = _returned(site.code, statement)
+    found = _assigned(site.code, statement) or _returned(site.code, statement)
     are_of_tensors = all(is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test)
-    if text and site.code.line_of(statement) is not None and is_pure(statement.test) and are_of_tensors:
+    if found and site.code.line_of(statement) is not None and is_pure(statement.test) and are_of_tensors:
         start = site.code.line_start(site.code.lines(statement)[0])
-        stop = site.code.line_start(site.code.lines(last)[1] + 1)
+        stop = site.code.line_start(site.code.lines(found.last)[1] + 1)
         indent = site.code.indent(statement)
-        splice = Splice(start, stop, "".join(f"{indent}{line}\n" for line in text.split("\n")))
+        splice = Splice(start, stop, "".join(f"{indent}{line}\n" for line in found.text.split("\n")))
         targets = {target for _, body in branches_of(statement) for target in _values(site.code, body) or ()}
-        yield _where(site, splice, Uses(site.code, statement, targets))
+        yield _where(site, splice, Uses(site.code, statement, targets), found.sides)
 
 
-def _where(site: Site, splice: Splice, uses: Uses) -> Fix:
-    """``uses``: of the value that is chosen, which is a tensor from here on."""
+def _where(site: Site, splice: Splice, uses: Uses, sides: Sequence[str]) -> Fix:
+    """``uses``: of the value that is chosen, which is a tensor from here on. ``sides``: what is computed in any case now."""
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
-    return replace(fix, untried=uses.untried_in_a_tensor)
+    untried = (NOT_TAKEN if any(map(_may_fail, sides)) else "", uses.untried_in_a_tensor)
+    return replace(fix, untried="; ".join(filter(None, untried)))
+
+
+def _may_fail(side: str) -> bool:
+    """Whether it calls or divides anything, or takes an element."""
+    operators = (cst.MatrixMultiply, cst.Divide, cst.Power)
+    return any(
+        isinstance(node, cst.Subscript | cst.Call)
+        or (isinstance(node, cst.BinaryOperation) and isinstance(node.operator, operators))
+        for node in walk(cst.parse_expression(side))
+    )
 
 
 def _where_text(code: Code, choice: cst.IfExp) -> str:
@@ -84,12 +104,12 @@ def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> F
 # what the branches give
 
 
-def _assigned(code: Code, statement: cst.If) -> str:
-    """The statement as assignments; empty when a branch does anything else."""
+def _assigned(code: Code, statement: cst.If) -> _Choice | None:
+    """The statement as assignments; None when a branch does anything else."""
     branches = branches_of(statement)
     values = [_values(code, body) for _, body in branches]
     if any(value is None for value in values):
-        return ""
+        return None
     given = [value or {} for value in values]
     targets = list(dict.fromkeys(target for value in given for target in value))
     if (
@@ -97,16 +117,16 @@ def _assigned(code: Code, statement: cst.If) -> str:
         or _depends(targets, given)
         or not all(_fits_a_tensor(code, text) for value in given for text in value.values())
     ):
-        return ""
+        return None
     tests = [test for test, _ in branches if test is not None]
     name = new_name(code, "condition") if len(targets) > 1 else ""
     lines = [f"{name} = {condition(code, tests[0])}"] if name and len(tests) == 1 else []
     if name and len(tests) > 1:
-        return ""  # each condition would have to be kept before the first assignment
+        return None  # each condition would have to be kept before the first assignment
     for target in targets:
         choices = [value.get(target, target) for value in given]
         lines.append(f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}")
-    return "\n".join(lines)
+    return _Choice("\n".join(lines), [text for value in given for text in value.values()], statement)
 
 
 def _nested(conditions: list[str], choices: list[str]) -> str:
@@ -126,8 +146,8 @@ def _depends(targets: list[str], given: list[Values]) -> bool:
     )
 
 
-def _returned(code: Code, statement: cst.If) -> tuple[str, cst.CSTNode]:
-    """(one ``return``, the last statement it stands for): an ``if`` whose branches all return, the last one maybe behind it."""
+def _returned(code: Code, statement: cst.If) -> _Choice | None:
+    """One ``return`` for an ``if`` whose branches all return, the last one maybe behind it."""
     branches = branches_of(statement)
     last: cst.CSTNode = statement
     bodies = [body for _, body in branches]
@@ -135,12 +155,13 @@ def _returned(code: Code, statement: cst.If) -> tuple[str, cst.CSTNode]:
         siblings = list(code.siblings(statement))
         behind = siblings[siblings.index(statement) + 1 :][:1] if statement in siblings else []
         if not behind or not isinstance(behind[0], cst.SimpleStatementLine):
-            return "", last
+            return None
         bodies[-1] = last = behind[0]
     values = [_return_value(code, body) for body in bodies]
     if not all(values) or not all(_fits_a_tensor(code, text) for text in values):
-        return "", last
-    return f"return {_nested([condition(code, test) for test, _ in branches if test is not None], values)}", last
+        return None
+    tests = [condition(code, test) for test, _ in branches if test is not None]
+    return _Choice(f"return {_nested(tests, values)}", values, last)
 
 
 def _fits_a_tensor(code: Code, text: str) -> bool:

@@ -181,6 +181,12 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
             IN_TENSOR,
             "a comparison of numbers so near that the dtype of the tensor does not tell them apart",
         ),
+        (
+            "values:two_items_at_once",
+            IN_TENSOR,
+            "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
+        ),
+        ("values:two_items_at_once", NUMBER, "a division of numbers by 0"),
         ("values:items_summed", IN_TENSOR, "integers beyond 2**63, which only Python has"),
         ("values:mean_in_python", IN_TENSOR, ""),
         ("values:item", IN_TENSOR, ""),

@@ -37,8 +37,8 @@ _GROWING: Operators = (
 )
 
 
-def _told(*inputs: tuple[str, bool]) -> str:
-    return "; ".join(words for words, is_so in inputs if is_so)
+def _told(*inputs: tuple[str, bool]) -> list[str]:
+    return [words for words, is_so in inputs if is_so]
 
 
 def _is_float(code: Code, call: cst.CSTNode) -> bool:
@@ -63,9 +63,8 @@ class Uses:
         for _ in self._given:  # names are made of names that stand anywhere: once for each is enough
             self._names |= {name for name, value in self._given if self._holds(value)}
 
-    @property
-    def untried_in_a_tensor(self) -> str:
-        """Inputs that no trial chooses and that make a difference when a tensor stands for the number; empty when nothing is
+    def untried_in_a_tensor(self) -> list[str]:
+        """Inputs that no trial chooses and that make a difference when a tensor stands for the number; none when nothing is
         computed with it that could show one."""
         return _told(
             (AN_EXPONENT, self.is_exponent()),
@@ -74,8 +73,7 @@ class Uses:
             (INTEGERS, self.has_integers_that_grow()),
         )
 
-    @property
-    def untried_in_a_graph(self) -> str:
+    def untried_in_a_graph(self) -> list[str]:
         """The same for a number that is a symbol of the graph."""
         return _told(
             (AN_EXPONENT, self.is_exponent()),
@@ -136,11 +134,22 @@ class Uses:
 
 
 def _given(code: Code, node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
-    """(name, value) of an assignment."""
+    """(name, value) of an assignment; of ``a, b = 1, 2`` each on its own."""
     if isinstance(node, cst.Assign):
-        yield from ((code.source(target.target), node.value) for target in node.targets)
+        for target in node.targets:
+            yield from _pairs(code, target.target, node.value)
     if isinstance(node, cst.AugAssign):
         yield code.source(node.target), node.value
+
+
+def _pairs(code: Code, target: cst.CSTNode, value: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
+    if not isinstance(target, cst.Tuple | cst.List):
+        yield code.source(target), value
+        return
+    given = value.elements if isinstance(value, cst.Tuple | cst.List) else ()
+    are_alike = len(given) == len(target.elements)
+    for position, element in enumerate(target.elements):
+        yield from _pairs(code, element.value, given[position].value if are_alike else value)
 
 
 def _operands(node: cst.CSTNode, operators: Operators) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:

@@ -74,8 +74,8 @@ def _where(site: Site, splice: Splice, uses: Uses, sides: Sequence[str]) -> Fix:
     """``uses``: of the value that is chosen, which is a tensor from here on. ``sides``: what is computed in any case now."""
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
-    untried = (NOT_TAKEN if any(map(_may_fail, sides)) else "", uses.untried_in_a_tensor)
-    return replace(fix, untried="; ".join(filter(None, untried)))
+    untried = [*([NOT_TAKEN] if any(map(_may_fail, sides)) else []), *uses.untried_in_a_tensor()]
+    return replace(fix, untried="; ".join(untried))
 
 
 def _may_fail(side: str) -> bool:

@@ -35,19 +35,19 @@ _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detac
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
-    taken = next(((site, call, value) for site in stack[:1] for call, value in _converted_in(site)), None)
+    taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
-        uses = Uses(taken[0].code, taken[1]) if taken else None
-        if taken and uses and not uses.is_rounded:
-            site, call, value = taken
-            yield replace(_stay(site, [replaced(site.code, call, value)]), untried=uses.untried_in_a_tensor)
+        uses = [Uses(site.code, call) for site, call, _ in taken]
+        for site, call, value in taken[:1] if uses and not uses[0].is_rounded else ():
+            fix = _stay(site, [replaced(site.code, call, value)])
+            yield replace(fix, untried="; ".join(uses[0].untried_in_a_tensor()))
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
             "It holds for everything that is compiled. A branch on the number is still a break.",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
-            untried=uses.untried_in_a_graph if uses else "",
+            untried="; ".join(dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())),
         )
 
 

@@ -29,7 +29,7 @@ OpenedReader = Callable[[str | Path], SessionReader]
 
 
 def pytest_collection_finish() -> None:
-    """torch and the tests stay: to look through them for garbage again and again takes a twentieth of all time."""
+    """torch and the tests stay in memory: to look through them for garbage again and again took a twelfth of their time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

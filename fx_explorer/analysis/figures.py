@@ -23,9 +23,9 @@ class SessionFigures:
     graphs: int
     operations: int
     """Call nodes of Dynamo's graphs."""
-    break_sites: int
+    graph_breaks: int
     """Distinct graph breaks: by the user's line and the cause."""
-    break_hits: int
+    graph_break_hits: int
     guards: int
     free_sizes: int
     """Sizes and numbers that stay free."""
@@ -45,8 +45,8 @@ def session_figures(reader: SessionReader) -> SessionFigures:
         recompiles=counted.recompiles,
         graphs=counted.graphs,
         operations=captured_operations(reader),
-        break_sites=counted.graph_breaks,
-        break_hits=counted.graph_break_hits,
+        graph_breaks=counted.graph_breaks,
+        graph_break_hits=counted.graph_break_hits,
         guards=check_count(reader),
         free_sizes=sum(not row.became for row in symbols),
         fixed_sizes=sum(bool(row.became) for row in symbols),

@@ -113,7 +113,7 @@ def judge(
     if keeps_prints and verification and _printed(verification):
         return "refused", f"what is printed changes: {_printed(verification)}"
     if not _gains(before, after):
-        return "refused", "the break stays" if after.break_sites == before.break_sites else "other breaks come in its place"
+        return "refused", "the break stays" if after.graph_breaks == before.graph_breaks else "other breaks come in its place"
     if failures:
         return "refused", f"the compiler fails: {failures[0].message}"
     if after.operations < before.operations and after.graphs >= before.graphs:
@@ -159,17 +159,17 @@ def _compared(verification: Verification) -> str:
 
 def _gains(before: SessionFigures, after: SessionFigures) -> bool:
     """Fewer breaks, or functions left to Python; or as many that cut less: one graph that does what two did."""
-    counts, others = ((one.break_sites, one.left_to_python, one.break_hits) for one in (before, after))
+    counts, others = ((one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (before, after))
     return others < counts or (others == counts and after.graphs < before.graphs and after.operations >= before.operations)
 
 
 def _fewer(before: SessionFigures, after: SessionFigures) -> str:
-    if after.break_sites < before.break_sites:
-        return f"{_times(before.break_sites, 'break')} → {after.break_sites}"
+    if after.graph_breaks < before.graph_breaks:
+        return f"{_times(before.graph_breaks, 'break')} → {after.graph_breaks}"
     if after.left_to_python < before.left_to_python:
         return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}"
-    if after.break_hits < before.break_hits:
-        return f"{_times(before.break_sites, 'break')}, hit {before.break_hits} times → {after.break_hits}"
+    if after.graph_break_hits < before.graph_break_hits:
+        return f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → {after.graph_break_hits}"
     return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"
 
 

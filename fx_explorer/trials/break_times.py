@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.recapture import HERE, Told, TrialWorker, recapture, say_nothing, straight_through
+from fx_explorer.trials.recapture import HERE, Told, TrialWorker, recapture, say_nothing, straight_through, to_its_end
 
 TIMEOUT_S = 600.0
 
@@ -38,7 +39,7 @@ async def measure_breaks(request: CaptureRequest, tell: Told = say_nothing, work
     if problem:
         raise UsageError(problem)
     measured = straight_through(request, verify=False, build=True, measure_breaks=True)
-    again = await recapture(measured, worker, _found, tell=tell, limit_s=TIMEOUT_S)
+    again = await recapture(measured, worker, _found, attend=partial(to_its_end, tell=tell), limit_s=TIMEOUT_S)
     if again.found is None or not again.is_whole:
         raise UsageError(f"Its breaks could not be measured: {again.outcome.message or 'nothing was compiled'}")
     return again.found

@@ -16,11 +16,10 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.client.capture import Capture
-from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import HERE, TIMEOUT_S, TrialWorker, say_nothing, straight_through
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, say_nothing, straight_through
 
 A_SCRIPT = (
     "Dynamic shapes are tried on a function or module with inputs. This is a script, which compiles and calls by itself: "
@@ -78,10 +77,25 @@ def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
 
 
 async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker) -> DynamicTrial:
-    async with temporary_capture(request, worker.python, worker.timeout_s or TIMEOUT_S) as capture:
+    said = ""
+
+    async def ask(capture: Capture) -> Outcome:
+        nonlocal said
         said = await _asked(capture, others, lambda activity: tell(way, activity))
-        outcome = await capture.cancel()
-        return await asyncio.to_thread(_read, capture.session_path, way, outcome, said)
+        return await capture.cancel()
+
+    again = await recapture(request, worker, _found, attend=ask)
+    figures, answers, free_sizes = again.found
+    rejected = next((one for one in answers if one.answer == "rejected"), None)
+    taken = any(one.answer == "accepted" for one in answers)
+    return DynamicTrial(
+        way,
+        again.outcome,
+        figures,
+        others="used again" if taken else "compiled again" if rejected else "",
+        reason="" if taken else said or (rejected.reason if rejected else ""),
+        free_sizes=free_sizes,
+    )
 
 
 async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -> str:
@@ -103,25 +117,11 @@ def _is_script(session: Path) -> bool:
         return reader.is_of_a_script()
 
 
-def _read(session: Path, way: Way, outcome: Outcome, said: str) -> DynamicTrial:
-    """In a thread: whoever waits may have a screen to paint."""
-    with SessionReader(session) as reader:
-        return _result(reader, way, outcome, said)
-
-
-def _result(reader: SessionReader, way: Way, outcome: Outcome, said: str) -> DynamicTrial:
+def _found(reader: SessionReader) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
+    """(figures, what guards say of the other inputs, sizes of inputs that are free)."""
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
-    answers = reader.rows(model.GuardAnswer)
-    rejected = next((one for one in answers if one.answer == "rejected"), None)
-    taken = any(one.answer == "accepted" for one in answers)
-    return DynamicTrial(
-        way,
-        outcome,
-        session_figures(reader),
-        others="used again" if taken else "compiled again" if rejected else "",
-        reason="" if taken else said or (rejected.reason if rejected else ""),
-        free_sizes=tuple(dict.fromkeys(size for row in free for size in _sizes(row))),
-    )
+    sizes = tuple(dict.fromkeys(size for row in free for size in _sizes(row)))
+    return session_figures(reader), reader.rows(model.GuardAnswer), sizes
 
 
 def _sizes(symbol: model.Symbol) -> list[tuple[str, int]]:

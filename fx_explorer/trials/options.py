@@ -56,8 +56,8 @@ def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
 
 _WORDS = {
     "graphs": "graphs",
-    "break_sites": "places with a graph break",
-    "break_hits": "graph breaks, each hit",
+    "graph_breaks": "places with a graph break",
+    "graph_break_hits": "graph breaks, each hit",
     "left_to_python": "functions left to Python",
     "recompiles": "recompiles",
     "guards": "guards",

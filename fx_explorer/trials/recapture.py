@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from fx_explorer.client.capture import Capture
 from fx_explorer.client.temporary_capture import temporary_capture
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader
@@ -23,6 +24,10 @@ Look = Callable[[SessionReader], FoundT]
 
 Told = Callable[[str], object]
 """Hears what the worker is doing."""
+
+
+Attend = Callable[[Capture], Awaitable[Outcome]]
+"""What is done while the worker captures, to its end; gives how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +68,20 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
     return replace(plain, **changes)
 
 
+async def to_its_end(capture: Capture, tell: Told = say_nothing) -> Outcome:
+    """Waits for it, and tells what the worker is doing meanwhile."""
+    async for notice in capture.notices():
+        if notice.kind == "worker":
+            tell(notice.text)
+    return await capture.wait()
+
+
 async def recapture(
     request: CaptureRequest,
     worker: TrialWorker,
     look: Look[FoundT],
     *,
-    tell: Told = say_nothing,
+    attend: Attend = to_its_end,
     limit_s: float = TIMEOUT_S,
     environment: Mapping[str, str] | None = None,
 ) -> Recapture[FoundT]:
@@ -79,10 +92,7 @@ async def recapture(
     """
     began = time.monotonic()
     async with temporary_capture(request, worker.python, worker.timeout_s or limit_s, environment) as capture:
-        async for notice in capture.notices():
-            if notice.kind == "worker":
-                tell(notice.text)
-        outcome = await capture.wait()
+        outcome = await attend(capture)
         found = await asyncio.to_thread(_looked_at, capture.session_path, look)
     return Recapture(outcome, found, time.monotonic() - began)
 

@@ -103,8 +103,8 @@ def test_every_option_of_a_report_is_as_the_schema_has_it(tmp_path: Path) -> Non
 
 
 def test_two_captures_side_by_side_say_what_differs() -> None:
-    before = figures(graphs=5, break_hits=2, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
-    after = figures(graphs=3, break_hits=2, guards=48, free_sizes=4, operations=4, kernels=6, compile_s=2.5)
+    before = figures(graphs=5, graph_break_hits=2, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
+    after = figures(graphs=3, graph_break_hits=2, guards=48, free_sizes=4, operations=4, kernels=6, compile_s=2.5)
     differing = {one.what: (one.left, one.right) for one in compared(before, after) if one.differs}
     assert differing == {
         "graphs": ("5", "3"),

@@ -103,7 +103,7 @@ def test_the_fix_takes_the_break_away_and_changes_nothing(case: Callable[[str], 
     trial = found.tried(found.fix(title))
     assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
     assert trial.after is not None
-    before, after = ((one.break_sites, one.left_to_python, one.break_hits) for one in (trial.before, trial.after))
+    before, after = ((one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (trial.before, trial.after))
     assert after < before
     assert trial.verification is not None
     assert trial.verification.compared["output"] > 0

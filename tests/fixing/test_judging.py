@@ -11,16 +11,16 @@ from fx_explorer.fixing.trial import judge
 from fx_explorer.model import Failure, Outcome, Verification
 from tests.figures import figures
 
-BEFORE = figures(break_sites=2, break_hits=4, left_to_python=1, graphs=3, operations=10, compile_s=1.0)
-BETTER = replace(BEFORE, break_sites=1, break_hits=2, graphs=2)
+BEFORE = figures(graph_breaks=2, graph_break_hits=4, left_to_python=1, graphs=3, operations=10, compile_s=1.0)
+BETTER = replace(BEFORE, graph_breaks=1, graph_break_hits=2, graphs=2)
 EQUAL = Verification(0, True, True, ("the example inputs", "others"), {"output": 2}, 0.0, "", (), (), ())
 FINISHED = Outcome("finished")
 
 
 def test_fewer_breaks_and_equal_results_are_good() -> None:
     assert judge(FINISHED, BEFORE, BETTER, EQUAL) == ("good", "2 breaks → 1; equal in 2 calls")
-    fewer_hits = replace(BEFORE, break_hits=3)
-    not_skipped = replace(BEFORE, left_to_python=0, break_hits=5)
+    fewer_hits = replace(BEFORE, graph_break_hits=3)
+    not_skipped = replace(BEFORE, left_to_python=0, graph_break_hits=5)
     assert judge(FINISHED, BEFORE, not_skipped, EQUAL)[1].startswith("1 function left to Python → 0")
     assert judge(FINISHED, BEFORE, fewer_hits, EQUAL) == ("good", "2 breaks, hit 4 times → 3; equal in 2 calls")
 
@@ -29,8 +29,8 @@ def test_fewer_breaks_and_equal_results_are_good() -> None:
     ("after", "said"),
     [
         (BEFORE, "the break stays"),
-        (replace(BEFORE, break_hits=5), "the break stays"),
-        (replace(BEFORE, break_sites=3, break_hits=3), "other breaks come in its place"),
+        (replace(BEFORE, graph_break_hits=5), "the break stays"),
+        (replace(BEFORE, graph_breaks=3, graph_break_hits=3), "other breaks come in its place"),
         (replace(BETTER, operations=0, graphs=0), "nothing is compiled any more"),
         (replace(BETTER, operations=9, graphs=3), "less is compiled (10 operations → 9), in as many graphs"),
     ],

@@ -75,3 +75,12 @@ def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_t
     built = replace(found, request=replace(found.request, backend="inductor")).tried(found.fix(NUMBER))
     assert built.verdict == "partly compared", built.reason  # the floats of the original are dynamic by then, with the same end
     assert "with one large number in all places in the built code" in built.reason
+
+
+def test_what_raises_when_it_is_looked_at_is_named_and_not_blamed_on_the_program(case: Callable[[str], Case]) -> None:
+    found = case("odd:uses_them")
+    trial = found.tried(found.fix(NUMBER))
+    assert trial.verdict == "partly compared", trial.reason
+    for raised in ("RuntimeError", "NotImplementedError", "ValueError"):
+        assert f"what it keeps inside, which raises {raised} when it is looked at" in trial.reason
+    assert "original program raises" not in trial.reason

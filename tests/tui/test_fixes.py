@@ -28,8 +28,8 @@ from tests.tui.test_stepping import messages
 SOURCE = "import torch\n\n\ndef f(x):\n    print(x)\n    return x * 2\n"
 WITHOUT_PRINT = "import torch\n\n\ndef f(x):\n    return x * 2\n"
 
-FIGURES = figures(break_sites=1, break_hits=1, graphs=2, operations=3, compile_s=1.0)
-BETTER = replace(FIGURES, break_sites=0, break_hits=0, graphs=1, compile_s=0.5)
+FIGURES = figures(graph_breaks=1, graph_break_hits=1, graphs=2, operations=3, compile_s=1.0)
+BETTER = replace(FIGURES, graph_breaks=0, graph_break_hits=0, graphs=1, compile_s=0.5)
 
 TAKE_OUT = "take the print out"
 

@@ -43,7 +43,7 @@ IN_FORCE = [
     OptionInForce(0, "dynamo.recompile_limit", "3", "environment", variable="LIMIT"),
 ]
 
-BEFORE = figures(graphs=5, break_sites=1, break_hits=1, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
+BEFORE = figures(graphs=5, graph_breaks=1, graph_break_hits=1, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
 
 
 def in_console(settings: list[Setting], rows: list[OptionInForce]) -> list[ConsoleOption]:

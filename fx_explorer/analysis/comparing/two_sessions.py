@@ -36,7 +36,7 @@ def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
     return {
         "compilations": f"{counted.compilations:,}",
         "graphs": f"{counted.graphs:,}",
-        "graph breaks": f"{counted.break_sites:,}",
+        "graph breaks": f"{counted.graph_breaks:,}",
         "recompiles": f"{counted.recompiles:,}",
         "guards": f"{counted.guards:,}",
         f"kernels{of_all}": f"{counted.kernels:,}",

@@ -102,10 +102,10 @@ class FixScreen(TellsUnreadable, Dialog[None]):
     @property
     def _fixes(self) -> list[Fix]:
         """Those of the break, and one that stands for all breaks when there are several."""
-        if self._offer.before.break_sites < 2 or not isinstance(self._offer.broken, DistinctBreak):
+        if self._offer.before.graph_breaks < 2 or not isinstance(self._offer.broken, DistinctBreak):
             return list(self._offer.fixes)
         tried = (trial.fix for trial in reversed(self._trials) if is_whole(trial.fix))
-        return [*self._offer.fixes, next(tried, unknown_yet(self._offer.before.break_sites))]
+        return [*self._offer.fixes, next(tried, unknown_yet(self._offer.before.graph_breaks))]
 
     @property
     def _fix(self) -> Fix:

@@ -13,7 +13,6 @@ AN_EXPONENT = "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes 
 A_NEIGHBOUR = "a comparison of numbers so near that the dtype of the tensor does not tell them apart"
 A_DIVISION = "a division of numbers by 0, which raises in Python only"
 INTEGERS = "integers beyond 2**63, which only Python has"
-
 ANOTHER_ORDER = "large numbers that cancel in a sum, which a graph may add in another order"
 
 _POWERS = frozenset(["pow", "pow_", "float_power", "float_power_"])
@@ -60,7 +59,9 @@ class Uses:
         self._nodes = list(walk(function.body)) if function else []
         self._given = [pair for node in self._nodes for pair in _given(code, node)]
         self._names = set(names)
-        for _ in self._given:  # names are made of names that stand anywhere: once for each is enough
+        count = -1
+        while count != len(self._names):  # a name is made of others that may stand behind it
+            count = len(self._names)
             self._names |= {name for name, value in self._given if self._holds(value)}
 
     def untried_in_a_tensor(self) -> list[str]:
@@ -98,9 +99,8 @@ class Uses:
         pairs = (pair for node in self._nodes for pair in _operands(node, operators))
         return any(any(map(self._holds, pair)) and all(map(self._is_number, pair)) for pair in pairs)
 
-    @property
     def is_rounded(self) -> bool:
-        """By a function of Python's that takes no tensor."""
+        """Whether ``round``, which takes no tensor, is given it."""
         return self._is_given_to("round")
 
     def is_summed(self) -> bool:

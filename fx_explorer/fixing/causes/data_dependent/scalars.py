@@ -38,7 +38,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
         uses = [Uses(site.code, call) for site, call, _ in taken]
-        for site, call, value in taken[:1] if uses and not uses[0].is_rounded else ():
+        for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
             fix = _stay(site, [replaced(site.code, call, value)])
             yield replace(fix, untried="; ".join(uses[0].untried_in_a_tensor()))
         yield Fix(

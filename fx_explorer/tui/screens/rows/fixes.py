@@ -60,7 +60,9 @@ def measured(trial: Trial) -> str:
     if after is None:
         return took
     compiling = f"compiling {before.compile_s:.2f} s → {after.compile_s:.2f} s"
-    return f"breaks {before.break_sites} → {after.break_sites} · graphs {before.graphs} → {after.graphs} · {compiling} · {took}"
+    return (
+        f"breaks {before.graph_breaks} → {after.graph_breaks} · graphs {before.graphs} → {after.graphs} · {compiling} · {took}"
+    )
 
 
 def shown(fix: Fix) -> str:

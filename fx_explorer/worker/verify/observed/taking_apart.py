@@ -1,6 +1,7 @@
 """What an object consists of, as far as a program can see: its attributes, its elements, what it has closed over.
 
-Nothing of the user's runs for that: no property, no ``__getattr__``, no ``__iter__``. What cannot be read without is named.
+Nothing of the user's runs for that where it can be done without: no property, no ``__getattr__``, no ``__iter__``. What cannot
+be read, or raises when it is looked at, is named.
 """
 
 from __future__ import annotations
@@ -49,7 +50,20 @@ class Parts:
 
 
 def take_apart(value: object, is_users: Callable[[str], bool]) -> Parts:
-    """``is_users``: whether a file is the user's; functions and classes of others are not looked into."""
+    """``is_users``: whether a file is the user's; functions and classes of others are not looked into.
+
+    An exception of an object that is only looked at is none of the program's.
+    """
+    try:
+        return _taken_apart(value, is_users)
+    except Exception as error:  # noqa: BLE001 - it is told with what was not compared
+        return Parts(
+            {"type": type_name(value)},
+            unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is looked at",
+        )
+
+
+def _taken_apart(value: object, is_users: Callable[[str], bool]) -> Parts:
     if isinstance(value, types.FunctionType):
         return _function(value, is_users)
     if isinstance(value, type):
@@ -89,6 +103,11 @@ def _named(value: object) -> Parts:
     module = getattr(value, "__module__", None) or ""
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
     return Parts({"type": type_name(value), "name": f"{module}.{name}" if module else str(name)}, has_identity=False)
+
+
+def _module(value: types.ModuleType) -> Parts:
+    """By its own name: a module may have a ``__getattr__``."""
+    return Parts({"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False)
 
 
 def _written(value: object) -> Parts:
@@ -217,8 +236,9 @@ def _bytes_like(value: Any) -> Parts:
 
 
 def _buffer(value: Any) -> Parts:
+    kind: Any = io.StringIO if isinstance(value, io.StringIO) else io.BytesIO
     return _closed(value) or Parts(
-        {"type": type_name(value), "position": value.tell(), "content": digest(value.getvalue())}, tuple(_beside(value))
+        {"type": type_name(value), "position": kind.tell(value), "content": digest(kind.getvalue(value))}, tuple(_beside(value))
     )
 
 
@@ -228,13 +248,14 @@ def _closed(value: Any) -> Parts | None:
 
 def _file(value: Any) -> Parts:
     name = getattr(value, "name", None)
-    if value in (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__):
+    standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
+    if any(value is one for one in standard):
         return Parts({"type": type_name(value), "name": str(name)})
     position: object = None
     with contextlib.suppress(OSError, ValueError, AttributeError):
         position = value.tell()
     facts = {"type": type_name(value), "name": str(name), "is closed": value.closed, "position": position}
-    return Parts(facts, unreadable=f"what is written to or read from {name}")
+    return Parts(facts, unreadable=f"what is written to or read from {'it' if name is None else name}")
 
 
 def _lock(value: object) -> Parts:
@@ -394,7 +415,7 @@ def _beside(value: object) -> Iterator[Child]:
 
 
 _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], Parts]], ...] = (
-    ((types.ModuleType,), _named),
+    ((types.ModuleType,), _module),
     ((types.MethodType,), _method),
     ((types.BuiltinFunctionType, types.MethodWrapperType), _builtin),
     ((types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.CodeType), _named),

@@ -43,7 +43,7 @@ class ProcessState:
 def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tuple[str, object]]:
     """Public names that stand for another object, which is no module: torch imports some of its own when it needs them."""
     if len(before) == len(now) and all(map(operator.is_, before.values(), now.values())):
-        return  # nearly always; there are some 20,000 names, and this is asked after every call
+        return  # nearly always; there are some 11,000 names, and this is asked after every call
     for name, value in now.items():
         is_public = not name.startswith("_") and name not in _OURS
         if is_public and before.get(name, _NOTHING) is not value and not isinstance(value, types.ModuleType):

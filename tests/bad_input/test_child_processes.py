@@ -26,7 +26,7 @@ def compile_and_tell():
     compiled = torch.compile(f, backend="eager", dynamic=False)
     compiled(torch.ones(3)), compiled(torch.ones(4))
     told = {"pid": os.getpid(), "graphs": counters["stats"]["unique_graphs"], "breaks": sum(counters["graph_break"].values())}
-    print("TOLD" + json.dumps(told), flush=True)
+    os.write(1, f"\\nTOLD{json.dumps(told)}\\n".encode())  # a whole line at once: another process writes beside it
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["alone"]:

@@ -102,8 +102,10 @@ def _environment(reader: SessionReader) -> Json:
     recorded: Json = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
-    fed = {"virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")} | _advice(told)} if told else {}
-    return {**recorded, "gpu": virtual, "gpu_present": present, **fed}
+    emulated = (
+        {"virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")} | _advice(told)} if told else {}
+    )
+    return {**recorded, "gpu": virtual, "gpu_present": present, **emulated}
 
 
 def _target(reader: SessionReader) -> Json:

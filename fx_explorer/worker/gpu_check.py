@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
     from fx_explorer.model import Gpu
 
 
@@ -61,17 +61,17 @@ def check(gpu: Gpu, say: Say) -> None:
         found.append(f"{torch.__version__}, {'CUDA' if torch.version.cuda else 'CPU'} build")
     if other := installing.other_triton():
         say("versions", True, installing.versions(), other)
-    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
-    feeding = Feeding(gpu)
-    for name, step in installing.steps(feeding):
+    emulation = Emulation(gpu)
+    for name, step in installing.steps(emulation):
         with _checking("hook", say, name) as found:
             step()
             found.append(name)
     with _checking("target", say) as found:
         found.append(_target(gpu))
     with _checking("training", say) as found:
-        sources = _training_step(feeding)
+        sources = _training_step(emulation)
         found.append(f"{len(sources)} Triton kernels, forward and backward")
     with _checking("attention", say) as found:
         found.append(_attention())
@@ -106,7 +106,7 @@ def _target(gpu: Gpu) -> str:
     return f"{answered.backend}:{answered.arch}"
 
 
-def _training_step(feeding: Feeding) -> list[tuple[str, str]]:
+def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
     """(name, source) of the Triton kernels of a small training step."""
     import torch
 

@@ -1,4 +1,4 @@
-"""A capture for a GPU that is not there: sets it up at the right moment, and says how the program is fed (feeding.py)."""
+"""A capture for a GPU that is not there: sets it up at the right moment, and says how the program is fed (emulation.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.capture.virtual_gpu.cache_directories import not_written
-from fx_explorer.capture.virtual_gpu.emulation.feeding import IN_WORDS, Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import IN_WORDS, Emulation
 from fx_explorer.capture.virtual_gpu.emulation.needs_fake import insists_on_gpu, needs_fake
 from fx_explorer.capture.virtual_gpu.emulation.not_possible import not_possible
 from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
@@ -23,7 +23,7 @@ class VirtualGpu:
     def __init__(self, gpu: Gpu, progress: Progress) -> None:
         self._gpu = gpu
         self._progress = progress
-        self._feeding: Feeding | None = None
+        self._emulation: Emulation | None = None
         self._told = ""
         self._warning = ""
 
@@ -34,33 +34,33 @@ class VirtualGpu:
 
     def install(self) -> None:
         """Between torch and its compiler. Raises WorkerError."""
-        self._feeding = install(self._gpu)
+        self._emulation = install(self._gpu)
         self._warning = other_triton()
         if self._warning:
             self._progress.note(self._warning)
-        self._feeding.on_change = self._record
-        self._choose(self._feeding)
-        self._record(self._feeding)
+        self._emulation.on_change = self._record
+        self._choose(self._emulation)
+        self._record(self._emulation)
 
-    def _choose(self, feeding: Feeding) -> None:
+    def _choose(self, emulation: Emulation) -> None:
         file, request = self._progress.place.file, self._progress.request
         everything = "without weights, as asked for (--no-weights)" if request.no_weights else needs_fake(file, request.train)
         if everything:
-            from fx_explorer.capture.virtual_gpu.emulation.fake_feeding import without_weights
+            from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import without_weights
 
-            without_weights(feeding, everything)
+            without_weights(emulation, everything)
         elif reason := insists_on_gpu(file):
-            feeding.become_fake(reason)
+            emulation.become_fake(reason)
 
     def finish(self) -> None:
         """Once the program has run: what could not be chosen without the device, and what its files ask about devices."""
-        if self._feeding and self._feeding.choices:
-            self._progress.writer.set_meta("virtual_gpu_choices", self._feeding.choices)
-        if self._feeding and self._feeding.kind == "transplant":
+        if self._emulation and self._emulation.choices:
+            self._progress.writer.set_meta("virtual_gpu_choices", self._emulation.choices)
+        if self._emulation and self._emulation.mode == "transplant":
             from fx_explorer.capture.virtual_gpu.emulation.device_queries import read_users_files
 
-            read_users_files(self._feeding)
-            for one in list(self._feeding.questions)[:1]:
+            read_users_files(self._emulation)
+            for one in list(self._emulation.questions)[:1]:
                 told = f"{Path(one.file).name}:{one.line} asks {one.what}, which is answered otherwise on the GPU"
                 self._progress.note(f"{told}; --no-weights captures it as there")
 
@@ -68,15 +68,15 @@ class VirtualGpu:
         """What to say of an error that the program would not have had on a real GPU; empty for any other."""
         if "torch" not in sys.modules:
             return ""
-        from fx_explorer.capture.virtual_gpu.emulation.fake_feeding import missing_value
+        from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import missing_value
 
         if words := not_written(error) or not_possible(error):
             return f"{words} It happened"
         return missing_value(error)
 
-    def _record(self, feeding: Feeding) -> None:
-        self._progress.writer.set_meta("virtual_gpu", {**feeding.to_json(), "warning": self._warning})
-        told = IN_WORDS[feeding.kind] + (f": {feeding.reason}" if feeding.reason else "")
+    def _record(self, emulation: Emulation) -> None:
+        self._progress.writer.set_meta("virtual_gpu", {**emulation.to_json(), "warning": self._warning})
+        told = IN_WORDS[emulation.mode] + (f": {emulation.reason}" if emulation.reason else "")
         if told != self._told:
             self._told = told
             self._progress.note(f"virtual {self._gpu.title}: {told}")

@@ -14,11 +14,11 @@ from fx_explorer.session import SessionReader
 
 SHOWN_AT_MOST = 5
 
-FED = {
+BY_MODE = {
     "transplant": "The program ran on the CPU, and its graphs were moved to the GPU.",
     "fake": "What was on the GPU had shapes and no content",
 }
-"""By how the program was fed."""
+"""By emulation mode."""
 
 AS_ON_THE_GPU = "v captures again with everything on the GPU and no content, as --no-weights does: the answer is yes then."
 
@@ -40,10 +40,10 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
     title, told = virtual_gpu(reader), reader.meta("virtual_gpu") or {}
     if not title:
         return
-    fed = FED.get(told.get("feeding", ""), "")
+    mode = BY_MODE.get(told.get("feeding", ""), "")
     reason = f": {told['reason']}." if told.get("reason") else ""
     yield Fact(
-        "run", "good", f"The code is that for a virtual {title}: nothing was run on it.", f"{fed}{reason}", view="kernels"
+        "run", "good", f"The code is that for a virtual {title}: nothing was run on it.", f"{mode}{reason}", view="kernels"
     )
     if told.get("warning"):
         yield Fact("run", "notice", f"{told['warning'][0].upper()}{told['warning'][1:]}.", view="kernels")

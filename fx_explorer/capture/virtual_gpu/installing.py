@@ -14,7 +14,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
 
 def before_torch(gpu: Gpu) -> None:
@@ -33,52 +33,52 @@ def need_triton() -> None:
         )
 
 
-def install(gpu: Gpu) -> Feeding:
+def install(gpu: Gpu) -> Emulation:
     """Once torch is imported, and before its compiler is. Raises WorkerError where this torch or triton lacks something."""
-    from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
-    feeding, doing = Feeding(gpu), ""
+    emulation, doing = Emulation(gpu), ""
     try:
-        for what, step in steps(feeding):
+        for what, step in steps(emulation):
             doing = what
             step()
     except Exception as error:
         other = f". {other_triton()}".rstrip(". ")
         raise WorkerError(f"the virtual GPU cannot be set up with {versions()}: {doing} failed ({error}){other}") from error
-    return feeding
+    return emulation
 
 
-def steps(feeding: Feeding) -> list[tuple[str, Callable[[], object]]]:
+def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
     """What is hooked into, in words, and how."""
     from fx_explorer.capture.virtual_gpu.emulation import (
         autotune_candidates,
         constants,
         convolutions,
         device_queries,
-        fake_feeding,
+        fake_cuda_tensors,
+        moved_graphs,
         operators,
         streams,
         torch_cuda,
-        transplant,
     )
     from fx_explorer.capture.virtual_gpu.kernels.triton_driver import use_driver
 
-    gpu = feeding.gpu
+    gpu = emulation.gpu
     return [
         ("C++ device guard", shim.use_guard),
         ("Triton's driver", lambda: use_driver(gpu)),
-        ("answers of torch.cuda", lambda: torch_cuda.answer(feeding)),
-        ("streams and events", lambda: streams.add_streams(feeding)),
+        ("answers of torch.cuda", lambda: torch_cuda.answer(emulation)),
+        ("streams and events", lambda: streams.add_streams(emulation)),
         ("fake tensors without a device", leave_device_alone),
         ("operators of a CUDA build", lambda: quietly(lambda: operators.add_operators(gpu))),
-        ("tensors on cuda", lambda: quietly(lambda: fake_feeding.allow_cuda_tensors(feeding))),
+        ("tensors on cuda", lambda: quietly(lambda: fake_cuda_tensors.allow_cuda_tensors(emulation))),
         ("constant folding", constants.fold_on_cpu),
         ("options of Inductor", set_options),
-        ("convolutions of the CPU", lambda: convolutions.ask_no_library(feeding)),
+        ("convolutions of the CPU", lambda: convolutions.ask_no_library(emulation)),
         ("CUDA graphs", record_no_cuda_graphs),
-        ("graphs that are moved", lambda: transplant.transplant_graphs(feeding)),
-        ("choices that are not timed", lambda: autotune_candidates.note_choices(feeding)),
-        ("questions about the device", lambda: device_queries.listen_to_dynamo(feeding)),
+        ("graphs that are moved", lambda: moved_graphs.move_graphs(emulation)),
+        ("choices that are not timed", lambda: autotune_candidates.note_choices(emulation)),
+        ("questions about the device", lambda: device_queries.listen_to_dynamo(emulation)),
         ("answers inside compiled functions", torch_cuda.keep_dynamo_rules),
     ]
 

@@ -8,16 +8,16 @@ from torch._guards import CompileContext
 
 from fx_explorer.capture.inductor.autotuning.template_choices import keep_choices
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Choice, Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Choice, Emulation
 
 
-def note_choices(feeding: Feeding) -> None:
+def note_choices(emulation: Emulation) -> None:
     """From now on the first is taken of each choice."""
 
     def templates_first(candidates: list[Any]) -> list[Any]:
         ordered = sorted(candidates, key=is_library)
         if len(ordered) > 1:
-            feeding.choices.append(_choice(ordered))
+            emulation.choices.append(_choice(ordered))
         keep_choices(ordered)
         return ordered[:1]
 

@@ -13,16 +13,16 @@ import torch.backends.mkldnn
 import torch.backends.nnpack
 
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
 
-def ask_no_library(feeding: Feeding) -> None:
+def ask_no_library(emulation: Emulation) -> None:
     """Hook: ``torch._C._select_conv_backend``, which the fake convolution asks (torch/_subclasses/fake_impls.py)."""
     original = require("torch._C", "_select_conv_backend")
 
     @functools.wraps(original)
     def select(*args: Any, **kwargs: Any) -> Any:
-        if feeding.kind != "transplant":
+        if emulation.mode != "transplant":
             return original(*args, **kwargs)
         onednn, nnpack = torch.backends.mkldnn.set_flags(False), torch.backends.nnpack.set_flags(False)
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding, Question
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation, Question
 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
 """Packages that need to hear of the GPU."""
@@ -34,16 +34,16 @@ _TYPES = ("cuda", "cpu", "gpu")
 """Words of which a condition on a device has one, unless it only compares two tensors."""
 
 
-def asked_by_program(feeding: Feeding, what: str) -> bool:
+def asked_by_program(emulation: Emulation, what: str) -> bool:
     """Whether the caller of our caller is the program that runs on the CPU; its question is kept, if it is the user's own."""
-    if feeding.kind == "fake":
+    if emulation.mode == "fake":
         return False
     frame = sys._getframe(2)
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     if package in _MACHINERY:
         return False
     if is_users(frame.f_code.co_filename):
-        feeding.ask(Question(what, frame.f_code.co_filename, frame.f_lineno))
+        emulation.ask(Question(what, frame.f_code.co_filename, frame.f_lineno))
     return True
 
 
@@ -55,56 +55,56 @@ def is_users(file: str) -> bool:
 # what Dynamo is asked
 
 
-def listen_to_dynamo(feeding: Feeding) -> None:
+def listen_to_dynamo(emulation: Emulation) -> None:
     """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device`` (torch/_dynamo/variables/tensor.py);
     ``ConstantVariable.const_getattr`` (constant.py), which is asked for the ``type`` of a device that was kept."""
     variable = require("torch._dynamo.variables.tensor", "TensorVariable")
     for attribute in ("is_cuda", "device"):
         name = f"method_attr_{attribute}"
-        setattr(variable, name, _listening(feeding, getattr(variable, name), f".{attribute}"))
+        setattr(variable, name, _listening(emulation, getattr(variable, name), f".{attribute}"))
     constant = require("torch._dynamo.variables.constant", "ConstantVariable")
-    constant.const_getattr = _listening_to_devices(feeding, constant.const_getattr)
+    constant.const_getattr = _listening_to_devices(emulation, constant.const_getattr)
 
 
-def _listening(feeding: Feeding, original: Callable[..., Any], what: str) -> Callable[..., Any]:
+def _listening(emulation: Emulation, original: Callable[..., Any], what: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def method_attr(variable: Any, tx: Any) -> Any:
         answer = original(variable, tx)
-        _ask_at(feeding, tx, what)
+        _ask_at(emulation, tx, what)
         return answer
 
     return method_attr
 
 
-def _listening_to_devices(feeding: Feeding, original: Callable[..., Any]) -> Callable[..., Any]:
+def _listening_to_devices(emulation: Emulation, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def const_getattr(variable: Any, tx: Any, name: str) -> Any:
         if name == "type" and type(variable.value).__name__ == "device":
-            _ask_at(feeding, tx, "")
+            _ask_at(emulation, tx, "")
         return original(variable, tx, name)
 
     return const_getattr
 
 
-def _ask_at(feeding: Feeding, tx: Any, what: str) -> None:
+def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
     """Keep what the line that Dynamo is at decides on, if it decides anything: most code only hands a device on."""
-    if feeding.kind != "transplant":
+    if emulation.mode != "transplant":
         return
     frame = tx.frame_summary()
     for question in conditions(frame.filename):
         if question.line == frame.lineno and question.what.startswith(what):
-            feeding.ask(question)
+            emulation.ask(question)
 
 
 # what the user's files say
 
 
-def read_users_files(feeding: Feeding) -> None:
+def read_users_files(emulation: Emulation) -> None:
     """Every condition on a device in the user's own modules that were loaded."""
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in loaded if file and is_users(file)):
         for question in conditions(file):
-            feeding.ask(question)
+            emulation.ask(question)
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Whether a program has to be fed with fake tensors from its beginning, read from its file: looking must not run it."""
+"""Whether a program needs fake tensors from its beginning, read from its file: looking must not run it."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
 
-def prefer_foreach(feeding: Feeding) -> None:
+def prefer_foreach(emulation: Emulation) -> None:
     """While the program runs on the CPU, where the results are the same, its optimizers choose as they would on the GPU."""
     from fx_explorer.capture.recording.unseen import (
         traced_as,  # it imports the compiler, which must find torch.cuda as on the GPU
@@ -26,4 +26,4 @@ def prefer_foreach(feeding: Feeding) -> None:
 
     traced_as(original, supported_devices)
     setattr(module, name, supported_devices)
-    feeding.when_fake.append(lambda: setattr(module, name, original))
+    emulation.when_fake.append(lambda: setattr(module, name, original))

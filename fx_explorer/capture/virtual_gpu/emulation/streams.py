@@ -12,22 +12,22 @@ from typing import Any
 import torch
 from torch._guards import TracingContext
 
-from fx_explorer.capture.virtual_gpu.emulation.fake_feeding import users_line
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
+from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import users_line
 
 _DEVICE = torch.device("cuda", 0)
 
 
-def add_streams(feeding: Feeding) -> None:
+def add_streams(emulation: Emulation) -> None:
     """A program that makes one without having asked whether there is a GPU has to have it."""
 
     class Event(_Event):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            _notice(feeding, "events")
+            _notice(emulation, "events")
 
     class Stream(_Stream):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            _notice(feeding, "streams")
+            _notice(emulation, "streams")
 
     default = _Stream()
     made: dict[str, Any] = {
@@ -49,10 +49,10 @@ def add_streams(feeding: Feeding) -> None:
         setattr(torch.cuda.nvtx, name, lambda *args, **kwargs: 0)
 
 
-def _notice(feeding: Feeding, what: str) -> None:
+def _notice(emulation: Emulation, what: str) -> None:
     """What torch makes while it compiles does not count."""
     if TracingContext.try_get() is None:
-        feeding.become_fake(f"the program uses CUDA {what}{users_line()}")
+        emulation.become_fake(f"the program uses CUDA {what}{users_line()}")
 
 
 class _Event:

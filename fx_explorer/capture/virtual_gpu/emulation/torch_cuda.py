@@ -11,15 +11,15 @@ import torch
 
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.device_queries import asked_by_program
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.model import Gpu
 
 CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
 """For a build of torch that has none: Inductor asks whether there is one."""
 
 
-def answer(feeding: Feeding) -> None:
-    gpu = feeding.gpu
+def answer(emulation: Emulation) -> None:
+    gpu = emulation.gpu
     properties = device_properties(gpu)
     answers = {
         "is_initialized": True,
@@ -65,7 +65,7 @@ def answer(feeding: Feeding) -> None:
         setattr(torch.cuda.memory, name, _always(require("torch.cuda.memory", name), None))
     torch.Generator = _Generator
     for name, there, absent in (("is_available", True, False), ("device_count", 1, 0)):
-        setattr(torch.cuda, name, _by_who_asks(feeding, require("torch.cuda", name), there, absent))
+        setattr(torch.cuda, name, _by_who_asks(emulation, require("torch.cuda", name), there, absent))
     _set_versions(gpu)
 
 
@@ -129,12 +129,12 @@ def _always(original: Callable[..., Any], value: Any) -> Callable[..., Any]:
     return function
 
 
-def _by_who_asks(feeding: Feeding, original: Callable[..., Any], there: Any, absent: Any) -> Callable[..., Any]:
+def _by_who_asks(emulation: Emulation, original: Callable[..., Any], there: Any, absent: Any) -> Callable[..., Any]:
     """The program that runs on the CPU is told that there is no GPU, and torch that there is one."""
 
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return absent if asked_by_program(feeding, f"torch.cuda.{original.__name__}()") else there
+        return absent if asked_by_program(emulation, f"torch.cuda.{original.__name__}()") else there
 
     return function
 

@@ -48,11 +48,11 @@ class Toolchain:
         """Takes some seconds. Raises ImportError without torch or triton, WorkerError where the cache cannot be written."""
         self.gpu = gpu
         keep_apart(gpu)
-        from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+        from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
         from fx_explorer.capture.virtual_gpu.emulation.torch_cuda import answer
         from fx_explorer.capture.virtual_gpu.kernels.triton_driver import use_driver
 
-        answer(Feeding(gpu))
+        answer(Emulation(gpu))
         use_driver(gpu)
         import torch._inductor.codecache
         import torch._inductor.runtime.triton_heuristics  # noqa: F401 - what the sources import

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.causes import chain
 from fx_explorer.capture.virtual_gpu.emulation.device_queries import is_users
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
 
 NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
@@ -28,12 +28,12 @@ NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "Dyna
 _kept: list[Any] = []
 
 
-def allow_cuda_tensors(feeding: Feeding) -> None:
+def allow_cuda_tensors(emulation: Emulation) -> None:
     """From now on in this thread (for the simplest ways of making a tensor: in all) the program can use the device ``cuda``."""
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     fake_tensor_mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
-    maker = Maker(feeding, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
+    maker = Maker(emulation, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", maker.empty, "CUDA")
     library.impl("empty_strided", maker.empty_strided, "CUDA")
@@ -86,14 +86,14 @@ def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
 class Maker:
     """Makes the fake tensors, all of one mode."""
 
-    def __init__(self, feeding: Feeding, mode: Any) -> None:
-        self.feeding = feeding
+    def __init__(self, emulation: Emulation, mode: Any) -> None:
+        self.emulation = emulation
         self.mode = mode
 
     def notice(self) -> None:
         """The program has put something on the GPU by itself; what torch does while it compiles does not count."""
-        if self.feeding.kind != "fake" and TracingContext.try_get() is None:
-            self.feeding.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
+        if self.emulation.mode != "fake" and TracingContext.try_get() is None:
+            self.emulation.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
 
     # where C++ makes a tensor: below the dispatch mode, which is not there in every thread
 
@@ -169,9 +169,9 @@ def users_line() -> str:
     return "" if frame is None else f" ({frame.f_code.co_filename}:{frame.f_lineno})"
 
 
-def without_weights(feeding: Feeding, reason: str) -> None:
+def without_weights(emulation: Emulation, reason: str) -> None:
     """Everything that the program makes from now on and puts nowhere else is on the GPU, and so takes no memory."""
-    feeding.become_fake(reason)
+    emulation.become_fake(reason)
     torch.set_default_device("cuda")
 
 

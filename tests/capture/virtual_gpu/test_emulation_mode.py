@@ -52,7 +52,7 @@ def test_programs_that_say_cuda_or_have_kernels_of_their_own_are_compiled(for_gp
 
 
 @needs_triton
-def test_moving_a_tensor_to_cuda_changes_the_feeding_and_a_branch_on_its_value_ends_the_program(
+def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_branch_on_its_value_ends_the_program(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
 ) -> None:
     program = file(
@@ -251,7 +251,9 @@ def test_a_constant_that_is_copied_to_the_gpu_is_told_with_its_line(
 
 
 @needs_triton
-def test_the_report_tells_gpu_feeding_and_questions(for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened) -> None:
+def test_the_report_tells_gpu_emulation_mode_and_questions(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
+) -> None:
     ended = for_gpu(file("import torch\nmodel, example_inputs = torch.nn.ReLU(), (torch.ones(3),)\n"), "h200")
     report = json_report(opened(ended))
     jsonschema.validate(report, json.loads((ROOT / "docs" / "report-schema.json").read_text()))

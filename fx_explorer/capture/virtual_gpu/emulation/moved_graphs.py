@@ -15,13 +15,13 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.capture.virtual_gpu.emulation.feeding import Feeding
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.capture.virtual_gpu.emulation.optimizers import prefer_foreach
 
 GPU_DEVICE = torch.device("cuda", 0)
 
 
-def transplant_graphs(feeding: Feeding) -> None:
+def move_graphs(emulation: Emulation) -> None:
     """From now on Inductor is given graphs on the GPU."""
     from torch._inductor import compile_fx as module
 
@@ -29,16 +29,16 @@ def transplant_graphs(feeding: Feeding) -> None:
 
     @functools.wraps(original)
     def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
-        if feeding.kind == "transplant" and isinstance(model_, torch.fx.GraphModule):
+        if emulation.mode == "transplant" and isinstance(model_, torch.fx.GraphModule):
             model_, example_inputs_ = moved(model_, example_inputs_)
         return original(model_, example_inputs_, *args, **kwargs)
 
     module.compile_fx = compile_fx
-    _transplant_regions(feeding)
-    prefer_foreach(feeding)
+    _move_regions(emulation)
+    prefer_foreach(emulation)
 
 
-def _transplant_regions(feeding: Feeding) -> None:
+def _move_regions(emulation: Emulation) -> None:
     """The same for the backend ``regional_inductor``, which gives the whole graph to AOTAutograd and parts to Inductor."""
     original = require("torch._dynamo.backends.common", "aot_autograd")
 
@@ -47,7 +47,7 @@ def _transplant_regions(feeding: Feeding) -> None:
         compiler = original(**options)
 
         def compile_there(module: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
-            if feeding.kind == "transplant":
+            if emulation.mode == "transplant":
                 module, inputs = moved(module, inputs)
             return compiler(module, inputs, **kwargs)
 
@@ -61,7 +61,7 @@ def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx
     placeholders = module.graph.find_nodes(op="placeholder")
     if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
         return module, list(inputs)
-    move = _Moving(_fake_mode(inputs))
+    move = _GraphMover(_fake_mode(inputs))
     graph_there = move.graph(module)
     there = graph_there.graph.find_nodes(op="placeholder")
     return graph_there, [
@@ -70,7 +70,7 @@ def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx
     ]
 
 
-class _Moving:
+class _GraphMover:
     """One graph with those nested in it. A tensor that is used twice stays one."""
 
     def __init__(self, fake_mode: Any) -> None:

@@ -12,9 +12,9 @@ from typing import Literal
 
 from fx_explorer.model import Gpu
 
-Kind = Literal["transplant", "fake"]
+EmulationMode = Literal["transplant", "fake"]
 
-IN_WORDS: dict[Kind, str] = {
+IN_WORDS: dict[EmulationMode, str] = {
     "transplant": "the program runs on the CPU, and its graphs are moved to the virtual GPU",
     "fake": "tensors on the virtual GPU have shapes and no content",
 }
@@ -35,31 +35,33 @@ Choice = dict[str, object]
 
 
 @dataclass
-class Feeding:
+class Emulation:
+    """The virtual GPU of this process, the mode it is emulated in, and what the program asked of it."""
+
     gpu: Gpu
-    kind: Kind = "transplant"
+    mode: EmulationMode = "transplant"
     reason: str = ""
     """Why it is ``fake``."""
     questions: dict[Question, None] = field(default_factory=dict)
-    """Asked while it was ``transplant``, in order."""
+    """Asked in mode ``transplant``, in order."""
     choices: list[Choice] = field(default_factory=list)
-    on_change: Callable[[Feeding], None] = lambda feeding: None
+    on_change: Callable[[Emulation], None] = lambda emulation: None
     when_fake: list[Callable[[], None]] = field(default_factory=list)
     """What only held while the program ran on the CPU is undone."""
 
     def become_fake(self, reason: str) -> None:
-        if self.kind != "fake":
-            self.kind, self.reason = "fake", reason
+        if self.mode != "fake":
+            self.mode, self.reason = "fake", reason
             for undo in self.when_fake:
                 undo()
             self.on_change(self)
 
     def ask(self, question: Question) -> None:
-        if self.kind == "transplant" and question not in self.questions:
+        if self.mode == "transplant" and question not in self.questions:
             self.questions[question] = None
             self.on_change(self)
 
     def to_json(self) -> dict[str, object]:
         """For ``meta["virtual_gpu"]``."""
         asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
-        return {"gpu": self.gpu.name, "feeding": self.kind, "reason": self.reason, "questions": asked}
+        return {"gpu": self.gpu.name, "feeding": self.mode, "reason": self.reason, "questions": asked}

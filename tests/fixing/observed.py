@@ -22,9 +22,9 @@ from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
 from fx_explorer.worker.verify.comparing import Comparison
 from fx_explorer.worker.verify.comparing_calls import compared
+from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.observing import Observer, seed
-from fx_explorer.worker.verify.observed.outside import Hidden
-from fx_explorer.worker.verify.observed.ways_taken import WaysTaken
+from fx_explorer.worker.verify.observed.outside import HiddenCalls
 
 NAME = "program"
 
@@ -47,16 +47,16 @@ def differences(folder: Path, before: str, after: str, inputs: str = "torch.lins
     """``before`` and ``after`` define ``f``. The comparison of all calls that a trial makes."""
     file = folder / f"{NAME}.py"
     file.write_text(header(before))
-    hidden, ways = Hidden(), WaysTaken({str(file): header(after)})
+    hidden, coverage = HiddenCalls(), BranchCoverage({str(file): header(after)})
 
     @contextlib.contextmanager
     def watched() -> Iterator[None]:
-        with hidden.watched(), ways.watched():
+        with hidden.watched(), coverage.watched():
             yield
 
     one = observed(file, header(before), inputs, watched)
     other = observed(file, header(after), inputs)
-    result = {**one, "hidden": list(hidden.found), "not reached": ways.not_taken()}
+    result = {**one, "hidden": list(hidden.found), "not reached": coverage.not_taken()}
     return compared(result, other["seen"], other["names"], other["words"], is_built=False)
 
 

@@ -13,7 +13,7 @@ from fx_explorer.gpus import find_gpu
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.verify.built import why_not_built
 from fx_explorer.worker.verify.comparing_calls import add_built, compared
-from fx_explorer.worker.verify.observed.outside import Outward
+from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from tests.fixing.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"
@@ -84,7 +84,7 @@ def test_bytecode_that_an_import_writes_is_not_the_programs_doing(tmp_path: Path
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     found: list[str] = []
     program = tmp_path / "program.py"
-    with Outward().heard(found):
+    with OutsideEffects().heard(found):
         exec(compile("import imported_by_it", str(program), "exec"), {})
     sys.modules.pop("imported_by_it")
     assert os.listdir(tmp_path / "__pycache__"), "there is nothing to be heard"

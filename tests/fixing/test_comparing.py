@@ -16,13 +16,13 @@ from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.target.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.observed.reachable import Reached
+from fx_explorer.worker.verify.observed.reachable import ReachedValues
 
 
 def seen(value: Any, kind: str = "output", printed: tuple[str, ...] = (), raised: str = "") -> dict[str, Any]:
     return {
         "call": "the example inputs",
-        **vars(Reached(values={kind: {"it": value}})),
+        **vars(ReachedValues(values={kind: {"it": value}})),
         "printed": list(printed),
         "errors": [],
         "effects": [],

@@ -13,7 +13,7 @@ from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.verify.compiled_calls import MOST_CALLS
-from fx_explorer.worker.verify.observed.reachable import Reached
+from fx_explorer.worker.verify.observed.reachable import ReachedValues
 from fx_explorer.worker.verify.verifying_script import compared
 
 OUT = "take the print out of the compiled code"
@@ -121,7 +121,7 @@ def run(counts: dict[str, int], values: dict[str, object], problem: str = "") ->
     returned = {name: {f"{name} {value}": value for value in [values.get(name)]} for name in counts}
     return {
         "call": "x",
-        **vars(Reached()),
+        **vars(ReachedValues()),
         "names": [],
         "printed": [],
         "errors": [],

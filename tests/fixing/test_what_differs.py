@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.worker.verify.observed.outside import Outward
+from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from tests.fixing import cases_of_change as cases
 from tests.fixing.cases_of_change import Pair
 from tests.fixing.observed import differences, in_a_child
@@ -105,7 +105,7 @@ def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(tmp
 
 def test_a_descriptor_may_be_opened_which_has_no_name() -> None:
     found: list[str] = []
-    with Outward().heard(found), open(os.open(os.devnull, os.O_RDONLY)) as file:
+    with OutsideEffects().heard(found), open(os.open(os.devnull, os.O_RDONLY)) as file:
         file.read()
     assert found == [f"reads {os.devnull}"]
 

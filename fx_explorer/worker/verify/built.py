@@ -16,8 +16,8 @@ from fx_explorer.worker.target.place import Place
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.child_program import ChildProgram
+from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
 from fx_explorer.worker.verify.observed.observing import Observer, seed
-from fx_explorer.worker.verify.observed.ways_taken import text_on_disk
 from fx_explorer.worker.verify.uncompiled import Original, read_result
 
 LONGEST_S = 200.0

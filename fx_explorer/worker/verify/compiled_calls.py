@@ -29,7 +29,7 @@ class CompiledCalls:
         self.returned: dict[str, dict[str, Any]] = {}
         """Function → ``the output of call 1 of f`` → value."""
         self.identities: dict[str, list[dict[str, Any]]] = {}
-        """Function → for each call facts, and what is one object or shares memory, as in ``Reached``."""
+        """Function → for each call facts, and what is one object or shares memory, as in ``ReachedValues``."""
         self.counts: Counter[str] = Counter()
         """Function → how often it was called."""
         self.problem = ""

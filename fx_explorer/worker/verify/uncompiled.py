@@ -21,10 +21,10 @@ from fx_explorer.worker.target.stances import without_compiling
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.child_program import ChildProgram
+from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.lookups import Lookups
 from fx_explorer.worker.verify.observed.observing import Observation, Observer, seed
-from fx_explorer.worker.verify.observed.outside import Hidden
-from fx_explorer.worker.verify.observed.ways_taken import WaysTaken
+from fx_explorer.worker.verify.observed.outside import HiddenCalls
 
 LONGER, LONG_S = 10, 5.0
 """A call may take this many times as long as the first one, and so many seconds."""
@@ -83,11 +83,11 @@ def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
 
 
 def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
-    hidden, ways, lookups = Hidden(), WaysTaken(request.overlay), Lookups()
+    hidden, coverage, lookups = HiddenCalls(), BranchCoverage(request.overlay), Lookups()
 
     @contextlib.contextmanager
     def watched() -> Iterator[None]:
-        with hidden.watched(), ways.watched(), lookups.watched():
+        with hidden.watched(), coverage.watched(), lookups.watched():
             yield
 
     try:
@@ -101,7 +101,7 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
         "names": observer.names_at_first,
         "seen": seen,
         "hidden": list(hidden.found),
-        "not reached": ways.not_taken(),
+        "not reached": coverage.not_taken(),
         "lookups": lookups.count,
         "is_compiled": calling.is_compiled(target.callable),
     }

@@ -19,9 +19,9 @@ from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.target.place import Place
 from fx_explorer.worker.users_code import UsersCode, is_users_file
 from fx_explorer.worker.verify.child_program import ChildProgram
-from fx_explorer.worker.verify.observed.outside import Hidden, Outward
+from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage, text_on_disk
+from fx_explorer.worker.verify.observed.outside import HiddenCalls, OutsideEffects
 from fx_explorer.worker.verify.observed.printed import Written, printed
-from fx_explorer.worker.verify.observed.ways_taken import WaysTaken, text_on_disk
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
@@ -40,7 +40,7 @@ class ScriptRun:
         """``watch``: entered around the run."""
         self._calls: CompiledCalls | None = None
         self._watch = watch
-        self._outward = Outward()
+        self._outside = OutsideEffects()
         self._effects: list[str] = []
         self._written = Written()
         self._status = 0
@@ -66,7 +66,7 @@ class ScriptRun:
     def run(self, script: Callable[[], None]) -> None:
         """What it raises goes on to the caller."""
         try:
-            with self._outward.heard(self._effects), printed(self._written, is_users_file), self._watch():
+            with self._outside.heard(self._effects), printed(self._written, is_users_file), self._watch():
                 script()
         except SystemExit as leaving:
             self._status = ending.status(leaving)
@@ -195,18 +195,18 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
 
 
 def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
-    hidden, ways = Hidden(), WaysTaken(request.overlay)
+    hidden, coverage = HiddenCalls(), BranchCoverage(request.overlay)
 
     @contextlib.contextmanager
     def watched() -> Iterator[None]:
-        with hidden.watched(), ways.watched():
+        with hidden.watched(), coverage.watched():
             yield
 
     seen = ScriptRun(watched)
     with contextlib.ExitStack() as until:
         after_import("torch", lambda: _run_eagerly(seen, until))
         _run_to_its_end(seen, place, request)
-    return {**seen.plain(), "hidden": list(hidden.found), "not reached": ways.not_taken()}
+    return {**seen.plain(), "hidden": list(hidden.found), "not reached": coverage.not_taken()}
 
 
 def _uncompiled_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
@@ -309,10 +309,10 @@ def _left_out(before: Mapping[str, Any], after: Mapping[str, Any], both: set[str
 def _globals() -> dict[str, Any]:
     """What the script leaves behind, and the names of all globals."""
     from fx_explorer.worker.verify.observed.observing import globals_of
-    from fx_explorer.worker.verify.observed.reachable import Reached, Walk
+    from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
 
     if "torch" not in sys.modules:
-        return {**vars(Reached()), "names": []}
+        return {**vars(ReachedValues()), "names": []}
     main = sys.modules["__main__"]
     others = [module for module in UsersCode().modules() if module is not main]
     found = list(globals_of([main, *others], "__main__"))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]) -> Iterator[str]:
-    """In words, for names that both observations have (``Reached.same``, ``Reached.overlapping``)."""
+    """In words, for names that both observations have (``ReachedValues.same``, ``ReachedValues.overlapping``)."""
     one, other = _first_names(before["same"], both), _first_names(after["same"], both)
     for name in sorted(one.keys() | other.keys()):
         was, now = one.get(name, name), other.get(name, name)

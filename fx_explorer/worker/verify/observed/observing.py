@@ -17,10 +17,10 @@ import torch
 from fx_explorer.worker.target.inputs import Arguments, tensors
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
-from fx_explorer.worker.verify.observed.outside import Outward
+from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from fx_explorer.worker.verify.observed.printed import Written, printed
 from fx_explorer.worker.verify.observed.process_state import ProcessState
-from fx_explorer.worker.verify.observed.reachable import Reached, Walk
+from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
 from fx_explorer.worker.verify.observed.settings_of_process import settings_of_process
 
 
@@ -30,7 +30,7 @@ class Observation:
     ``environment``, ``setting``."""
 
     call: str
-    reached: Reached = field(default_factory=Reached)
+    reached: ReachedValues = field(default_factory=ReachedValues)
     written: Written = field(default_factory=Written)
     raised: str = ""
     """Type of the exception; empty when it returned."""
@@ -72,7 +72,7 @@ class Observer:
         """``watch``: entered around each call."""
         self.target = target
         self._watch = watch
-        self._outward = Outward()
+        self._outside = OutsideEffects()
         self._train = train
         self._grad = grad
         self._code = code
@@ -106,7 +106,7 @@ class Observer:
         """Call and look. What it raises goes on to the caller."""
         seen = Observation(call)
         self._restore()
-        with self._outward.heard(seen.effects), printed(seen.written, self._code.has):
+        with self._outside.heard(seen.effects), printed(seen.written, self._code.has):
             output = self._call(function, arguments)
         seen.reached = self._look(arguments, {"the output": output})
         return seen
@@ -117,7 +117,7 @@ class Observer:
         self._restore(with_state=not going_on)
         output: dict[str, Any] = {}
         try:
-            with self._outward.heard(seen.effects), printed(seen.written, self._code.has):
+            with self._outside.heard(seen.effects), printed(seen.written, self._code.has):
                 output["the output"] = self._call(function, arguments)
         except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
             seen.raised, seen.message = raised(error)
@@ -150,7 +150,7 @@ class Observer:
                 loss.backward()
         return output
 
-    def _look(self, arguments: Arguments, output: Mapping[str, object]) -> Reached:
+    def _look(self, arguments: Arguments, output: Mapping[str, object]) -> ReachedValues:
         at_first = {id(tensor): self.state_at_first.get(name) for name, tensor in self._parameters_and_buffers()}
         walk = Walk(self._code.has, {one: value for one, value in at_first.items() if value is not None})
         for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:

@@ -1,8 +1,8 @@
 """What a program does outside its own values: files, processes, sockets, clocks, identities, libraries in C.
 
 None of it can be compared by looking at the program's values. What reaches outside is listed, to be held against the other
-program's list (``Outward``, by Python's audit events); what varies from run to run, or is kept out of sight, is named
-(``Hidden``, by listening to calls, which slows a program down: for the original, which runs without torch.compile).
+program's list (``OutsideEffects``, by Python's audit events); what varies from run to run, or is kept out of sight, is named
+(``HiddenCalls``, by listening to calls, which slows a program down: for the original, which runs without torch.compile).
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ READS = "reads "
 """What an effect begins with that changes nothing outside."""
 
 
-class Outward:
+class OutsideEffects:
     """What the user's code does while it is heard. Python calls the hook for good: it cannot be removed, so there is one."""
 
-    _hearing: Outward | None = None
+    _hearing: OutsideEffects | None = None
     _is_hooked = False
 
     @contextlib.contextmanager
     def heard(self, found: list[str]) -> Iterator[None]:
-        if not Outward._is_hooked:
-            Outward._is_hooked = True
+        if not OutsideEffects._is_hooked:
+            OutsideEffects._is_hooked = True
             sys.addaudithook(_hear)
         self.found = found
-        Outward._hearing = self
+        OutsideEffects._hearing = self
         try:
             yield
         finally:
-            Outward._hearing = None
+            OutsideEffects._hearing = None
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    hearing = Outward._hearing
+    hearing = OutsideEffects._hearing
     if hearing is None or not event.startswith(_REACHES_OUT) or event in _ONLY_LOOKS:
         return
     if event == "open" and not _writes(arguments) and not _is_data(arguments[0]):
@@ -108,7 +108,7 @@ def _short(value: object) -> str:
     return f"…{text[-79:]}" if os.path.isabs(text) else f"{text[:79]}…"  # of a path the end says which file it is
 
 
-class Hidden:
+class HiddenCalls:
     """What the user's code asks for that is another thing in each run, or that changes what nobody can see."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ _OF_ATOMS = {"state": "attribute", "global": "plain global"}
 
 
 @dataclass
-class Reached:
+class ReachedValues:
     """What was reached, as another process can read it."""
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -52,13 +52,13 @@ class Walk:
         self._objects: list[object] = []
         """Kept, so that an id stays one object's."""
         self._tensors: list[tuple[str, torch.Tensor]] = []
-        self._found = Reached()
+        self._found = ReachedValues()
 
     def add(self, kind: str, name: str, value: object) -> None:
         """A place to begin at: the ones that are added first give the names."""
         self._waiting.append((kind, name, value))
 
-    def reached(self) -> Reached:
+    def reached(self) -> ReachedValues:
         while self._waiting:
             if len(self._objects) > MOST_OBJECTS:
                 self._found.unreadable["the rest"] = f"more than {MOST_OBJECTS:,} objects"

@@ -47,7 +47,7 @@ class TryBlock:
     """Lines in which an exception is one that it sees."""
 
 
-class WaysTaken:
+class BranchCoverage:
     """``changes``: file → the text that is to stand in its place."""
 
     def __init__(self, changes: Mapping[str, str]) -> None:

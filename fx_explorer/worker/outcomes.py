@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fx_explorer.capture.stepping.gates import Left
+from fx_explorer.capture.stepping.gates import LeftAtGate
 from fx_explorer.errors import TargetError, WorkerError
 from fx_explorer.model import Failure, Outcome
 from fx_explorer.worker.ending import ending
@@ -83,7 +83,7 @@ class Outcomes:
         except ending.Cancelled:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
-        except Left:
+        except LeftAtGate:
             return Outcome("cancelled", f"aborted at a gate while {self._progress.activity}; what was captured is kept")
         except SystemExit as leaving:
             return self._left(leaving)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.fx.traceback import annotate
 
-from fx_explorer.analysis.regions.followed import kept_eager, regions
+from fx_explorer.analysis.regions.annotated_regions import eager_nodes, regions
 from fx_explorer.model import Kernel
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
@@ -59,7 +59,7 @@ def test_an_annotation_that_is_not_for_inductor_stays_eager_and_is_counted(sessi
 
 
 def test_what_stayed_eager_is_what_stands_outside_of_every_region(session: SessionReader) -> None:
-    forward = kept_eager(session)[0]
+    forward = eager_nodes(session)[0]
     assert forward.direction == "forward"
     assert set(forward.ops) - {"aten.detach.default"} == {"aten.exp.default", "aten.add.Tensor", "aten.sum.default"}
     assert forward.nodes == sum(forward.ops.values())

@@ -11,7 +11,7 @@ from torch._inductor.graph import GraphLowering
 from torch.fx.traceback import annotate
 
 from fx_explorer.analysis.comparing.compare import figures
-from fx_explorer.analysis.regions.followed import lowerings
+from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering

@@ -17,7 +17,7 @@ from fx_explorer.analysis.diff import CUT_IN_WORDS, MOST_LINES, difference_in_wo
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile
 from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
 from fx_explorer.analysis.outline import outline
-from fx_explorer.analysis.regions.followed import lowerings
+from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.analysis.variants.lineage import documents_of_variant, is_through, kernels_of_variant, saving_variant
 from fx_explorer.analysis.variants.other_variants import other_variants

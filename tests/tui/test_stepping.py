@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
 from fx_explorer.commands import explore
 from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.selection.departures import Departure, departures, routes
 from fx_explorer.tui.selection.marking import markables
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from tests.sessions import write_training_step
@@ -173,7 +173,7 @@ def test_a_node_of_any_stage_is_marked_by_the_dynamo_nodes_it_comes_from(tmp_pat
 def test_variants_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
     write_training_step(tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
-        gates = [departure.gate for departure in departures(reader)]
+        gates = [start.gate for start in variant_starts(reader)]
     assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
 
 
@@ -183,8 +183,8 @@ def test_one_of_several_compiled_regions_can_be_lowered_again_alone(tmp_path: Pa
         for name, subgraph in (("attention", "sub_0"), ("mlp", "sub_1"), ("head", "")):
             writer.add(model.RegionLowering(0, 1, "forward", name, subgraph, 3))
     with SessionReader(tmp_path / "s.fxs") as reader:
-        alone = [departure for departure in departures(reader) if departure.region]
-    assert [departure.words for departure in alone] == [
+        alone = [start for start in variant_starts(reader) if start.region]
+    assert [start.words for start in alone] == [
         "[0/0] from the partition · only region attention",
         "[0/0] from the partition · only region mlp",
     ]
@@ -215,9 +215,9 @@ async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(o
 
 
 def test_the_backend_is_another_one_only_after_dynamo() -> None:
-    offered = [route.settings for route in routes(Departure("0/0", "dynamo"))]
+    offered = [one.settings for one in changes_offered(VariantStart("0/0", "dynamo"))]
     assert {"compile.backend": "eager"} in offered
-    assert [route.settings for route in routes(Departure("0/0", "joint"))] == [{}, None]
+    assert [one.settings for one in changes_offered(VariantStart("0/0", "joint"))] == [{}, None]
 
 
 def test_a_gate_inside_another_variant_leads_back_to_that_variant(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.measured import run_times
-from fx_explorer.analysis.regions.followed import kept_eager
+from fx_explorer.analysis.regions.annotated_regions import eager_nodes
 from fx_explorer.analysis.saved import storage_total
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.variants.lineage import (
@@ -112,7 +112,7 @@ def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
     stages = {document.stage: document for document in documents_of_variant(reader, variant) if document.kind == "graph"}
     if "dynamo" in stages and "post_grad" not in stages:
         return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
-    left_out = [(one.compilation, one.direction, one.nodes) for one in kept_eager(reader)]
+    left_out = [(one.compilation, one.direction, one.nodes) for one in eager_nodes(reader)]
     owners = {(_lowering_variant(reader, variant, direction).name, direction) for direction in model.DIRECTIONS}
     return sum(nodes for name, direction, nodes in left_out if (name, direction) in owners)
 

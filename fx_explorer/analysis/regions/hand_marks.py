@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import PurePath
 
 from fx_explorer import model
-from fx_explorer.analysis.regions.followed import REGIONAL_KEY, region_value
+from fx_explorer.analysis.regions.annotated_regions import REGIONAL_KEY, region_value
 from fx_explorer.analysis.regions.marking_export import Block, marking_diff, whole_statements
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import UsageError

@@ -7,7 +7,7 @@ from collections import Counter
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, places_of_nodes
 from fx_explorer.analysis.links.selection import nodes_at
-from fx_explorer.analysis.regions.followed import named_annotations
+from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import annotated_rows, annotations_of_nodes, every_annotation, first_annotated
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
 from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Gate, Mark, PassFile
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.selection.departures import Departure, departures, routes
 from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ class Edits:
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
-        departure = None
+        start = None
         if waiting.gate not in GRAPH_GATES:
-            departure = await self._choose_departure("Apply a pass to the graph, and compile again", waiting)
-            if departure is None:
+            start = await self._choose_start("Apply a pass to the graph, and compile again", waiting)
+            if start is None:
                 return
-        gate = departure.gate if departure else waiting.gate
+        gate = start.gate if start else waiting.gate
         assert gate is not None
         path = await self._ask_pass_file(gate)
         if path is None:
             return
-        if departure:
-            self._compile_variant(departure, Changes(passes=(PassFile(gate, str(path)),)))
+        if start:
+            self._compile_variant(start, Changes(passes=(PassFile(gate, str(path)),)))
         else:
             changes = Changes(passes=(PassFile(gate, str(path), waiting.direction),))
             self._stepping.send(Command("pass", changes=changes), f"applying {path.name}")
@@ -92,12 +92,12 @@ class Edits:
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
-        departure = await self._choose_departure("Compile again", waiting)
-        if departure is None:
+        start = await self._choose_start("Compile again", waiting)
+        if start is None:
             return
-        changes = await self._choose_route(departure.words, departure)
+        changes = await self._choose_changes(start.words, start)
         if changes is not None:
-            self._compile_variant(departure, changes)
+            self._compile_variant(start, changes)
 
     @conversation("what if", "ask for other inputs")
     async def what_if(self) -> None:
@@ -109,23 +109,23 @@ class Edits:
             expression = "" if typed == TWICE_THE_BATCH else typed
             self._stepping.send(Command("what_if", expression=expression), f"asking the guards about {typed}")
 
-    async def _choose_route(self, title: str, departure: Departure) -> Changes | None:
+    async def _choose_changes(self, title: str, start: VariantStart) -> Changes | None:
         """Options for another variant; None: none is to be compiled."""
-        choices = [Choice(route.words, route.detail, route) for route in routes(departure)]
-        route = await ask(self.app, Chooser(title, matching(choices)))
-        if route is None or route.settings is not None:
-            return Changes(route.settings or {}) if route else None
+        choices = [Choice(one.words, one.detail, one) for one in changes_offered(start)]
+        offered = await ask(self.app, Chooser(title, matching(choices)))
+        if offered is None or offered.settings is not None:
+            return Changes(offered.settings or {}) if offered else None
         settings = await self._choose_settings()
         return Changes(settings) if settings else None
 
-    async def _choose_departure(self, title: str, waiting: Waiting) -> Departure | None:
+    async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
         """At a gate only the compilation that waits there can be taken up."""
         reader = self._services.stepped_session
-        found = departures(reader, waiting.compilation) if reader else []
+        found = variant_starts(reader, waiting.compilation) if reader else []
         if not found:
             self._services.notify("Nothing has been compiled that another variant could set out from.")
             return None
-        choices = [Choice(departure.words, departure.redone, departure) for departure in found]
+        choices = [Choice(start.words, start.redone, start) for start in found]
         if waiting.compilation:
             title += f" · only [{waiting.compilation}] while it waits here"
         return await ask(self.app, Chooser(title, matching(choices)))
@@ -172,10 +172,10 @@ class Edits:
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")
             return
-        departure = Departure(compilation, "dynamo")
-        changes = await self._choose_route(f"Compile [{compilation}] again with {mark.name}", departure)
+        start = VariantStart(compilation, "dynamo")
+        changes = await self._choose_changes(f"Compile [{compilation}] again with {mark.name}", start)
         if changes is not None:
-            self._compile_variant(departure, changes.plus(marked))
+            self._compile_variant(start, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
         from fx_explorer.tui.selection.marking import markables  # not needed for the first paint
@@ -185,8 +185,6 @@ class Edits:
             return []
         return markables(reader, place.document, self._services.explorer.selected_lines or [place.line])
 
-    def _compile_variant(self, departure: Departure, changes: Changes) -> None:
-        command = Command(
-            "again", gate=departure.gate, compilation=departure.compilation, region=departure.region, changes=changes
-        )
-        self._stepping.send(command, f"compiling {departure.words}")
+    def _compile_variant(self, start: VariantStart, changes: Changes) -> None:
+        command = Command("again", gate=start.gate, compilation=start.compilation, region=start.region, changes=changes)
+        self._stepping.send(command, f"compiling {start.words}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
 from fx_explorer.analysis.outline import plain_function, variant_title
-from fx_explorer.analysis.regions.followed import regions
+from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, seconds

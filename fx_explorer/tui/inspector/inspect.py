@@ -12,7 +12,7 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.nodes import value_text
-from fx_explorer.analysis.regions.followed import region_value
+from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import names_of_kernels_of

@@ -19,7 +19,7 @@ from textual.widget import Widget
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.regions.followed import regions
+from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import operation, value_text
-from fx_explorer.analysis.regions.followed import region_value
+from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import region_kind
 from fx_explorer.tui.widgets.line_painter import Piece

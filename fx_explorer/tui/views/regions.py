@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import places_of_nodes
-from fx_explorer.analysis.regions.followed import KeptEager, Lowering, Region, kept_eager, regions
+from fx_explorer.analysis.regions.annotated_regions import EagerNodes, Lowering, Region, eager_nodes, regions
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import region_kind
@@ -25,7 +25,7 @@ COLUMNS = (
 def regions_table(reader: SessionReader) -> Table:
     return Table(
         shows="Parts of the program marked with annotate, in the order they first occur.",
-        notice=_notice(kept_eager(reader)),
+        notice=_notice(eager_nodes(reader)),
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
         rows=[_row(reader, region) for region in regions(reader)],
@@ -92,10 +92,10 @@ def _lowering_line(one: Lowering) -> str:
     return f"{where}: {row.subgraph}, {counted(row.nodes, 'node')} in {row.duration_s:.2f} s{reused}: {', '.join(one.kernels)}"
 
 
-def _ops(one: KeptEager) -> str:
+def _ops(one: EagerNodes) -> str:
     return ", ".join(f"{count} × {op.removesuffix('.default')}" for op, count in one.ops.items())
 
 
-def _notice(eager: list[KeptEager]) -> str:
+def _notice(eager: list[EagerNodes]) -> str:
     parts = [f"{counted(one.nodes, 'node')} of {one.direction} [{one.compilation}]" for one in eager]
     return f"Outside of compiled regions, run eagerly: {', '.join(parts)}." if parts else ""

@@ -1,4 +1,4 @@
-"""From where a finished stage can be continued and with what, and the words for it. Pure."""
+"""The stages that another variant of a compilation can set out from, the changes it can go on with, and the words for both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEFT_BEHIND: dict[Gate, tuple[model.Stage, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class VariantStart:
     """A stage of a compilation to set out from."""
 
     compilation: str
@@ -47,30 +47,30 @@ REDONE: dict[Gate, str] = {
 }
 
 
-def departures(reader: SessionReader, at: str = "") -> list[Departure]:
+def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
     """The stages that another variant can set out from, in the order in which they ran.
 
     ``at``: the compilation that waits at a gate. Torch is inside of it, so another one cannot be taken up until it is through.
     """
     return [
-        departure
+        start
         for variant in reader.rows(model.Compilation)
         for gate in GRAPH_GATES
         if (not at or root_name(variant.name) == root_name(at)) and _passed(reader, variant, gate)
-        for departure in (Departure(variant.name, gate), *(_regions(reader, variant) if gate == "partition" else ()))
+        for start in (VariantStart(variant.name, gate), *(_regions(reader, variant) if gate == "partition" else ()))
     ]
 
 
-def _regions(reader: SessionReader, variant: model.Compilation) -> list[Departure]:
+def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantStart]:
     """One for each region that was compiled, when there are several."""
     rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
-    return [Departure(variant.name, "partition", name) for name in names] if len(names) > 1 else []
+    return [VariantStart(variant.name, "partition", name) for name in names] if len(names) > 1 else []
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """The changes that another variant can go on with."""
+class OfferedChanges:
+    """Changes that another variant can go on with, as one choice of a menu."""
 
     words: str
     detail: str
@@ -78,17 +78,21 @@ class Route:
     """None: the user is asked for them."""
 
 
-def routes(departure: Departure) -> list[Route]:
+def changes_offered(start: VariantStart) -> list[OfferedChanges]:
     """The backend can be another one only after Dynamo; the usual ones make a comparison."""
-    return [*(_BACKENDS if departure.gate == "dynamo" else ()), SAME, Route("with other options", "choose them first", None)]
+    return [
+        *(_BACKENDS if start.gate == "dynamo" else ()),
+        SAME,
+        OfferedChanges("with other options", "choose them first", None),
+    ]
 
 
-SAME = Route("with the same options", "", {})
+SAME = OfferedChanges("with the same options", "", {})
 
 _BACKENDS = (
-    Route("with regional Inductor", "only marked regions are compiled", {"compile.backend": "regional_inductor"}),
-    Route("with Inductor", "everything is compiled", {"compile.backend": "inductor"}),
-    Route("eagerly", "nothing is compiled", {"compile.backend": "eager"}),
+    OfferedChanges("with regional Inductor", "only marked regions are compiled", {"compile.backend": "regional_inductor"}),
+    OfferedChanges("with Inductor", "everything is compiled", {"compile.backend": "inductor"}),
+    OfferedChanges("eagerly", "nothing is compiled", {"compile.backend": "eager"}),
 )
 
 

@@ -35,7 +35,7 @@ class Lowering:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptEager:
+class EagerNodes:
     """Nodes of a forward or backward graph that run eagerly in a regional compilation."""
 
     compilation: str
@@ -59,7 +59,7 @@ class Region:
     """Kernels that compute at least one of its nodes."""
     lowerings: tuple[Lowering, ...] = ()
     """What regional compilation made of it; empty when the whole graph went to Inductor, or nothing did."""
-    eager: tuple[KeptEager, ...] = ()
+    eager: tuple[EagerNodes, ...] = ()
     """Its nodes that regional compilation left to run eagerly, where any did."""
     first_node: int = 0
     """The first operation in it, at the earliest stage that has it."""
@@ -129,18 +129,18 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
     return [Lowering(names.get(row.compilation, ""), row, kernels_of(row)) for row in reader.rows(model.RegionLowering)]
 
 
-def kept_eager(reader: SessionReader) -> list[KeptEager]:
+def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
     """What regional compilation left out of every region, one entry a compilation and direction; empty without it."""
     return _eager(reader, lowerings(reader), lambda annotated: True)
 
 
-def _eager_of(reader: SessionReader, lowered: list[Lowering], key: str, value: str) -> list[KeptEager]:
+def _eager_of(reader: SessionReader, lowered: list[Lowering], key: str, value: str) -> list[EagerNodes]:
     return _eager(reader, lowered, lambda annotated: (key, value) in annotated) if lowered else []
 
 
 def _eager(
     reader: SessionReader, lowered: list[Lowering], is_wanted: Callable[[list[tuple[str, str]]], bool]
-) -> list[KeptEager]:
+) -> list[EagerNodes]:
     named = {one.row.name for one in lowered}
     found = []
     for compilation, direction in dict.fromkeys((one.row.compilation, one.row.direction) for one in lowered):
@@ -152,7 +152,7 @@ def _eager(
             if is_wanted(pairs) and not _is_compiled(pairs, compiled, named):
                 ops[target] += 1
         if ops:
-            found.append(KeptEager(here[0].compilation, direction, ops.total(), dict(ops.most_common())))
+            found.append(EagerNodes(here[0].compilation, direction, ops.total(), dict(ops.most_common())))
     return found
 
 

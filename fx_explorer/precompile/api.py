@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._dynamo import convert_frame
 
-from fx_explorer.capture.dynamo import ahead
+from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.precompile import compilers, saving
 from fx_explorer.precompile.breaks import graph_break_error
 from fx_explorer.precompile.compiled import Captured, CompiledFunction
@@ -129,7 +129,7 @@ class Precompile:
         with captured.compiling("backend_compile", compilers.name_of(compiler)):
             with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
                 compiled = compilers.lower(compiler, compilers.copied(graph), captured.inputs)
-            ahead.guards_anew()
+            ahead_of_time.guards_anew()
             rebuilt = captured.guards()
         return CompiledFunction(captured, graph, compiler, captured.bound(compiled), rebuilt), rebuilt
 

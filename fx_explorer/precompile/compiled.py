@@ -12,7 +12,7 @@ import torch
 from torch._dynamo import convert_frame
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
-from fx_explorer.capture.dynamo import ahead
+from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.unrecorded import aside
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
@@ -73,7 +73,7 @@ class Captured:
         context = TracingContext(source.fake_mode)
         context.tensor_to_context = source.tensor_to_context
         compile_id = source.graph_module.meta.get("dynamo_compile_id")
-        with compile_context(CompileContext(compile_id)), tracing(context), ahead.phase(compiler), measured(phase):
+        with compile_context(CompileContext(compile_id)), tracing(context), ahead_of_time.phase(compiler), measured(phase):
             with torch.inference_mode(False), torch.set_grad_enabled(self.is_grad_enabled):
                 yield
 

@@ -23,7 +23,7 @@ from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.stepping.afterwards import again, compile_kept
 from fx_explorer.capture.stepping.edits.custom_pass import load_pass
 from fx_explorer.capture.stepping.gate_commands import edit_all
-from fx_explorer.capture.stepping.gates import Milestones
+from fx_explorer.capture.stepping.gates import StopAfterGate
 from fx_explorer.capture.stepping.stepped import stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import Variant
@@ -119,7 +119,7 @@ class Stages:
             options=dict(options or {}),
             pause="dynamo",
         )
-        self._gates = Milestones()
+        self._gates = StopAfterGate()
         self._writer = new_session(path, self.request)
         self._recording = begin(self._writer, self.request, _no_notices, self._gates)
         self._reader = SessionReader(path)

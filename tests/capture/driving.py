@@ -14,7 +14,7 @@ from torch import nn
 
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.stepping.afterwards import finish
-from fx_explorer.capture.stepping.gates import Gates, Left
+from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
 from fx_explorer.capture.stepping.stepped import stepper_of
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter
@@ -123,7 +123,7 @@ def drive(
             try:
                 result.output = torch.compile(net, **compile_arguments(request))(*arguments)
                 result.output.sum().backward()
-            except (Left, Exception) as error:  # noqa: BLE001 - the worker goes on to its end, as here
+            except (LeftAtGate, Exception) as error:  # noqa: BLE001 - the worker goes on to its end, as here
                 result.error = error
             stepper = stepper_of(state)
             assert stepper is not None

@@ -105,7 +105,7 @@ class Recorded:
             return dict(json.loads(reader.text(step.locals)))
 
     def code(self, step: BytecodeStep) -> types.CodeType:
-        return next(code for code, known in self.state.made_code.modified.items() if known.artifact == step.artifact)
+        return next(code for code, known in self.state.dynamo_bytecode.modified.items() if known.artifact == step.artifact)
 
     def instruction(self, step: BytecodeStep) -> dis.Instruction:
         return next(one for one in dis.get_instructions(self.code(step)) if one.offset == step.offset)
@@ -172,7 +172,7 @@ def test_steps_and_variables_are_those_that_python_s_own_tracing_shows(
         expected: list[tuple[str, int, dict[str, str]]] = []
 
         def trace(frame: types.FrameType, event: str, _: object) -> Any:
-            if frame.f_code not in found.state.made_code.modified:
+            if frame.f_code not in found.state.dynamo_bytecode.modified:
                 return None
             frame.f_trace_opcodes = True
             if event == "opcode":
@@ -317,7 +317,7 @@ def test_where_nothing_was_compiled_it_says_why_none_ran(tmp_path: Path) -> None
 
 def test_code_that_has_no_hash_is_recorded(tmp_path: Path) -> None:
     with captured(tmp_path / "s.fxs", loops_on_a_value, torch.ones(3)) as found:
-        unhashable = [code for code in found.state.made_code.modified if any(type(one) is dict for one in code.co_consts)]
+        unhashable = [code for code in found.state.dynamo_bytecode.modified if any(type(one) is dict for one in code.co_consts)]
         if not unhashable:
             pytest.skip("this torch makes no such code")
         record_steps(found.state)

@@ -19,9 +19,9 @@ from torch._guards import CompileContext
 
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
+from fx_explorer.capture.recording.dynamo_bytecode import DynamoBytecode
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
 from fx_explorer.capture.recording.live_guards import LiveGuards
-from fx_explorer.capture.recording.made_code import MadeCode
 from fx_explorer.capture.recording.rows import graphs
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
@@ -78,11 +78,11 @@ class Recording:
         self._states: dict[str, CompilationState] = {}
         """By compilation; begun anew when torch gives a name anew."""
         self.captured_ahead: set[str] = set()
-        """Compilations of functions that nobody has called: see ahead.py."""
+        """Compilations of functions that nobody has called: see ahead_of_time.py."""
 
         # what hooks leave for each other
         self.live_guards = LiveGuards()
-        self.made_code = MadeCode()
+        self.dynamo_bytecode = DynamoBytecode()
         self.given = GivenCallables()
         self.recompiled: dict[str, types.CodeType] = {}
         """The function of each compilation that is made again, until it ends."""

@@ -22,7 +22,7 @@ from fx_explorer.capture.stepping.gate_commands import (
     refuse_dynamic,
     set_for_all,
 )
-from fx_explorer.capture.stepping.gates import Aborted, AnotherVariant, Left, Reached
+from fx_explorer.capture.stepping.gates import Aborted, AnotherVariant, GateReached, LeftAtGate
 from fx_explorer.capture.stepping.late_guards import late_guards
 from fx_explorer.capture.stepping.measuring import measure
 from fx_explorer.capture.stepping.new_variant import first_graph, new_variant
@@ -70,7 +70,7 @@ def _compile_deferred(stepper: Stepper) -> None:
         if stepper.gates.stops_at("dynamo"):
             _wait_for_all(stepper)
         compile_kept(stepper)
-    except Left:
+    except LeftAtGate:
         return
 
 
@@ -89,13 +89,13 @@ def _wait_for_all(stepper: Stepper) -> None:
 
 
 def compile_kept(stepper: Stepper) -> None:
-    """Compile every graph that waits, in its turn; one that was left at a milestone goes on from there."""
+    """Compile every graph that waits, in its turn; one that was left at a gate goes on from there."""
     for kept in list(stepper.kept.values()):
         variant = kept.variants[0]
         if variant.is_finished:
             continue
         variant.replays = shared_keys(variant, GATES[-1], "")
-        with contextlib.suppress(Reached):
+        with contextlib.suppress(GateReached):
             _compile_outside(stepper, kept, variant, first_graph(stepper, kept, variant))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.stepping.gate_commands import allow_at_gate, obey_at_gate
-from fx_explorer.capture.stepping.gates import Reached
+from fx_explorer.capture.stepping.gates import GateReached
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import PassProblem
@@ -29,7 +29,7 @@ def at_gate(stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx
     if key in variant.passed:
         return
     if stepper.is_probing and gate in ("joint", "partition"):
-        raise Reached
+        raise GateReached
     stepper.gates.arrive(gate)
     is_stuck = module is not None and _is_stuck(stepper, stepper.edits.apply_passes(variant, gate, direction, module))
     if is_stuck or stepper.gates.stops_at(gate):

@@ -12,7 +12,7 @@ from torch._dynamo.exc import RestartAnalysis
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.options import dynamic_shapes
 from fx_explorer.capture.stepping.at_gate import at_gate
-from fx_explorer.capture.stepping.gates import AnotherVariant, Left, Reached, Skipped
+from fx_explorer.capture.stepping.gates import AnotherVariant, GateReached, LeftAtGate, Skipped
 from fx_explorer.capture.stepping.new_variant import new_variant
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
@@ -44,9 +44,9 @@ def compile_as_asked(
         )
         stepper.rows.use(kept, other_variant)
         return made
-    except Reached:
+    except GateReached:
         raise
-    except Left:
+    except LeftAtGate:
         stepper.rows.leave(variant, "the user aborted here")
         raise
 
@@ -65,7 +65,7 @@ def run_variant(stepper: Stepper, kept: CapturedSegment, variant: Variant, compi
         except Exception as error:
             stepper.rows.fail(variant, error)
             raise
-        except Reached:
+        except GateReached:
             stepper.rows.add_time(variant)
             variant.pause()
             raise

@@ -25,7 +25,7 @@ def can_wait(kept: CapturedSegment) -> bool:
     torch prints it, which may fail, after AOTAutograd's tracing."""
     if prints_subclasses_it_compiles() and _has_wrappers(kept):
         return False
-    return _is_no_programs(kept.compiler) and not kept.circumstances.program_is_called
+    return _is_no_programs(kept.compiler) and not kept.options_and_modes.program_is_called
 
 
 def _is_no_programs(compiler: Callable[..., Any]) -> bool:

@@ -15,7 +15,7 @@ from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.stepping.compiling import CompileHere, compile_as_asked
 from fx_explorer.capture.stepping.deferring import can_wait, must_be_traced
-from fx_explorer.capture.stepping.gates import AnotherVariant, Reached
+from fx_explorer.capture.stepping.gates import AnotherVariant, GateReached
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
 from fx_explorer.model import Changes, Command
@@ -90,7 +90,7 @@ def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object
     stepper.current[name] = variant
     try:
         compile_here()
-    except Reached:
+    except GateReached:
         pass
     except BaseException:
         variant.is_finished = True  # Dynamo makes of it what it makes of it without a pause

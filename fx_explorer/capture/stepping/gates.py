@@ -22,19 +22,19 @@ Allow = Callable[[Command], object]
 """Raises FxExplorerError for a command that cannot be given here."""
 
 
-class Left(BaseException):
+class LeftAtGate(BaseException):
     """The variant being compiled is left at a gate. No Exception, so that nothing on the way out takes it for an error."""
 
 
-class Skipped(Left):
+class Skipped(LeftAtGate):
     """Run this graph eagerly."""
 
 
-class Aborted(Left):
+class Aborted(LeftAtGate):
     """Give up what is being compiled."""
 
 
-class AnotherVariant(Left):
+class AnotherVariant(LeftAtGate):
     """Continue from an earlier stage instead."""
 
     def __init__(self, command: Command) -> None:
@@ -78,7 +78,7 @@ class Gates:
         return gate in self._stops
 
     def wait(self, gate: Gate, compilation: str, direction: Direction, obey: Obey, allow: Allow = lambda _: None) -> None:
-        """Wait until the user goes on. Raises what is a Left for a user who does not."""
+        """Wait until the user goes on. Raises a subclass of LeftAtGate for a user who does not."""
         where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction}
         is_within, self._is_obeying = self._is_obeying, False  # a gate of a variant that was asked for
         self._open(where)
@@ -137,13 +137,13 @@ class Gates:
         return False
 
     def _obey(self, command: Command, obey: Obey) -> None:
-        """An AnotherWay is no answer to give here: who raises it has given one."""
+        """AnotherVariant is no answer to give here: who raises it has given one."""
         try:
             with self._obeying():
                 done = obey(command)
         except FxExplorerError as error:
             self._answer("refused", str(error))
-        except Left:
+        except LeftAtGate:
             raise
         except BaseException:
             if not self._is_interrupted:
@@ -185,11 +185,11 @@ class Gates:
         self._notify(Notice("gate", state="end", **where))
 
 
-class Reached(Left):
-    """A graph has come to the milestone; it is taken up again from there."""
+class GateReached(LeftAtGate):
+    """A graph has come to the gate at which compiling is to stop; it is taken up again from there."""
 
 
-class Milestones(Gates):
+class StopAfterGate(Gates):
     """Gates for a program instead of a person: compiling does not wait after ``until``, it is left there."""
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class Milestones(Gates):
 
     def arrive(self, gate: Gate) -> None:
         if gate == self.until:
-            raise Reached
+            raise GateReached
 
 
 def words(gate: Gate | None) -> str:

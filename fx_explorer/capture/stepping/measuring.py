@@ -23,7 +23,7 @@ from fx_explorer.capture.options.compilers import compiler_for
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.capture.stepping.at_gate import at_gate
-from fx_explorer.capture.stepping.gates import Milestones
+from fx_explorer.capture.stepping.gates import StopAfterGate
 from fx_explorer.capture.stepping.new_variant import first_graph
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Settings, Variant
@@ -137,7 +137,7 @@ def _rebuilding(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> It
     """What is compiled inside the block repeats ``variant``, from the graph that this yields. It waits at no gate, and nothing
     of it is kept."""
     again, gates = variant.rebuilt(), stepper.gates
-    stepper.gates = Milestones()
+    stepper.gates = StopAfterGate()
     try:
         graph = first_graph(stepper, kept, again)
         with stepper.outside(), stepper.as_in_dynamo(kept), stepper.as_current(kept, again):

@@ -19,7 +19,7 @@ from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.edits.editing import Edits
-from fx_explorer.capture.stepping.gates import Gates, Left
+from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
 from fx_explorer.capture.stepping.variant_settings import VariantSettings
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
 from fx_explorer.capture.stepping.variants.variant_rows import VariantRows
@@ -109,7 +109,7 @@ class Stepper:
         try:
             with self.settings.of(variant):
                 yield
-        except Left:
+        except LeftAtGate:
             self.rows.leave(variant, "the user aborted the backward")
             missing = stages.missing(self.recording, self.recording.compilation_name(), "left")
             self.rows.change(variant, missing_stages=missing or None)

@@ -15,7 +15,7 @@ from fx_explorer.fixing.causes import (
     numpy_calls,
 )
 from fx_explorer.fixing.causes.data_dependent import branches, conditionals, loops, scalars, sizes
-from fx_explorer.fixing.causes.effects import outward, printing, printing_later, side_effects
+from fx_explorer.fixing.causes.effects import printing, printing_later, side_effects, single_cut
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
@@ -40,6 +40,6 @@ CAUSES: tuple[Cause, ...] = (
     side_effects.fixes,
     exceptions.fixes,
     iterating.fixes,
-    outward.fixes,
+    single_cut.fixes,
 )
 """In the order their fixes are offered in."""

@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 from fx_explorer.capture.dynamo.bytecode.step_recorder import StepRecorder
-from fx_explorer.capture.recording.made_code import SetOfCode
+from fx_explorer.capture.recording.dynamo_bytecode import CodeSet
 from fx_explorer.capture.torch_compat.versions import require
 
 _DebugContext: Any = require("torch._dynamo.bytecode_debugger", "_DebugContext")
@@ -23,7 +23,7 @@ class BytecodeDebugger(_DebugContext):
     def __init__(self, recorder: StepRecorder) -> None:
         super().__init__()
         self._recorder = recorder
-        self._tracked_codes = SetOfCode()  # torch's set ends the process at code that has no hash
+        self._tracked_codes = CodeSet()  # torch's set ends the process at code that has no hash
 
     def _get_or_create_code_info(self, code: types.CodeType) -> None:
         """torch's is for its prompt, and needs a hash too."""

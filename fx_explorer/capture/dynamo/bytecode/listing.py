@@ -22,7 +22,7 @@ from fx_explorer.capture.dynamo.breaks.reports import RESUME
 from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_of, in_words, link_calls, source_lines
 from fx_explorer.capture.dynamo.bytecode.instructions import Instruction, handled, instructions
 from fx_explorer.capture.dynamo.bytecode.jumps import gutter
-from fx_explorer.capture.recording.made_code import KnownCode
+from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.wrapped import is_wrapper
 from fx_explorer.capture.torch_compat.patching import patched
@@ -92,18 +92,18 @@ def _add_modified(recording: Recording, original: types.CodeType, modified: type
     graph = graph_of(recording, modified)
     lines = in_words(source_lines(recording, graph, original)) if graph else ""
     known = _add_bytecode(recording, "bytecode_modified", modified, lines)
-    recording.made_code.add(original, modified, known)
+    recording.dynamo_bytecode.add(original, modified, known)
     if graph:
         link_calls(recording, known.artifact, [known.line_of[offset] for offset in call_offsets(modified)], graph)
 
 
-def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = "") -> KnownCode:
+def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = "") -> RecordedBytecode:
     rows = listing(code, recording.compilation_name(), recording.resume_names, graph_lines)
     title = f"{kind.removeprefix('bytecode_')} bytecode of {code.co_name}"
     artifact = recording.add_artifact(kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode")
     file = recording.sources.file(code.co_filename)
     recording.writer.add_all(_line_sources(artifact, file, rows))
-    return KnownCode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
+    return RecordedBytecode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
 
 
 def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Iterator[LineSource]:

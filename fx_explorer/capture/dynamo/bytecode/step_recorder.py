@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fx_explorer.capture.dynamo.breaks.reports import RESUME
 from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
 from fx_explorer.capture.dynamo.bytecode.stack_depths import effect, stack_depths
-from fx_explorer.capture.recording.made_code import KnownCode
+from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.values import in_short, version_of
 from fx_explorer.capture.recording.state import Recording
@@ -30,7 +30,7 @@ MAX_LOCALS = 200
 BATCH = 500
 """Steps that are written together."""
 
-NOT_RECORDED = KnownCode(0, {})
+NOT_RECORDED = RecordedBytecode(0, {})
 
 
 class _Seen(NamedTuple):
@@ -47,7 +47,7 @@ class _Call:
 
     number: int
     parent: int
-    code: KnownCode
+    code: RecordedBytecode
     depths: Mapping[int, int]
     instructions: Mapping[int, dis.Instruction]
     names: Mapping[int, str]
@@ -95,7 +95,7 @@ class StepRecorder:
 
     def passed(self, code: types.CodeType) -> None:
         """A function is called as it was written."""
-        if code in self._recording.made_code.original and code.co_name not in self.as_python:
+        if code in self._recording.dynamo_bytecode.original and code.co_name not in self.as_python:
             self.as_python.append(code.co_name)
 
     def flush(self) -> None:
@@ -165,7 +165,7 @@ class StepRecorder:
         self._calls[frame] = _Call(
             self._calls_begun,
             parent.number if parent else 0,
-            self._recording.made_code.modified.get(code, NOT_RECORDED),
+            self._recording.dynamo_bytecode.modified.get(code, NOT_RECORDED),
             stack_depths(code),
             {one.offset: one for one in dis.get_instructions(code)},
             _made_up_names(frame.f_globals, self._recording.resume_names),

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import is_fake
 
 from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
-from fx_explorer.capture.stepping.circumstances import Circumstances
+from fx_explorer.capture.stepping.options_and_modes import OptionsAndModes
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
 from fx_explorer.model.rows.stepping import stage_at
 
@@ -79,7 +79,7 @@ class Variant:
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
     earlier_s: float = 0.0
-    """Spent before it was left at a milestone."""
+    """Spent before it was left at a gate."""
     is_finished: bool = False
 
     @property
@@ -134,7 +134,7 @@ class Variant:
         return variant
 
     def pause(self) -> None:
-        """It is left at a milestone, to be taken up again."""
+        """It is left at a gate, to be taken up again."""
         self.earlier_s = self.spent_s()
 
 
@@ -156,7 +156,7 @@ class CapturedSegment:
     tracing_context: Any = field(default_factory=TracingContext.try_get)
     compile_context: Any = field(default_factory=CompileContext.try_get)
     has_grad: bool = field(default_factory=torch.is_grad_enabled)
-    circumstances: Circumstances = field(default_factory=Circumstances.now)
+    options_and_modes: OptionsAndModes = field(default_factory=OptionsAndModes.now)
     symbolic: list[tuple[Any, Any]] = field(init=False)
     """Input and which of its sizes are symbols: torch forgets it when it is through with a frame."""
     fakes: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
@@ -202,7 +202,7 @@ class CapturedSegment:
         with contextlib.ExitStack() as stack:
             stack.enter_context(compile_context(self.compile_context))
             stack.enter_context(tracing(self.tracing_context))
-            stack.enter_context(self.circumstances.in_force())
+            stack.enter_context(self.options_and_modes.in_force())
             stack.enter_context(torch.set_grad_enabled(self.has_grad))
             stack.enter_context(get_metrics_context())
             stack.enter_context(dynamo_timed("backend_compile", log_pt2_compile_event=True))

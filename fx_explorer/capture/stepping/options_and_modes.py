@@ -37,8 +37,8 @@ Option = tuple[SettingGroup, str]
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """Of one graph."""
+class OptionsAndModes:
+    """The compiler's options and torch's modes, as they were when Dynamo captured one graph."""
 
     options: dict[Option, object]
     modes: tuple[Any, ...]
@@ -46,8 +46,8 @@ class Circumstances:
     is_inference: bool
 
     @classmethod
-    def now(cls) -> Circumstances:
-        """Some 2 ms."""
+    def now(cls) -> OptionsAndModes:
+        """Read all of them, which takes some 2 ms."""
         return cls(
             {(group, name): value_of(group, name) for group in MODULES for name in names(group)},
             tuple(asked() for asked, _ in _MODES),

@@ -1,4 +1,4 @@
-"""The code objects of a capture that Dynamo made, and those it made them of."""
+"""The code objects that Dynamo made during a capture, and those that it made them from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class KnownCode:
+class RecordedBytecode:
     """Bytecode that Dynamo made and the session has."""
 
     artifact: int
@@ -19,7 +19,7 @@ class KnownCode:
     """Offset of an instruction → its line in the listing, from 1."""
 
 
-class OfCode(MutableMapping[types.CodeType, T], Generic[T]):
+class CodeDict(MutableMapping[types.CodeType, T], Generic[T]):
     """Values of code objects by identity. Dynamo puts dictionaries among the constants of code, which then has no hash."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class OfCode(MutableMapping[types.CodeType, T], Generic[T]):
         return len(self._held)
 
 
-class SetOfCode(OfCode[None]):
+class CodeSet(CodeDict[None]):
     """As far as torch's bytecode debugger needs one."""
 
     def add(self, code: types.CodeType) -> None:
@@ -50,11 +50,13 @@ class SetOfCode(OfCode[None]):
 
 
 @dataclass
-class MadeCode:
-    modified: OfCode[KnownCode] = field(default_factory=OfCode)
-    original: SetOfCode = field(default_factory=SetOfCode)
+class DynamoBytecode:
+    """Code objects on both sides of Dynamo in one capture."""
+
+    modified: CodeDict[RecordedBytecode] = field(default_factory=CodeDict)
+    original: CodeSet = field(default_factory=CodeSet)
     """What Dynamo made bytecode for: when it runs all the same, no guards of what was made held."""
 
-    def add(self, original: types.CodeType, modified: types.CodeType, known: KnownCode) -> None:
+    def add(self, original: types.CodeType, modified: types.CodeType, known: RecordedBytecode) -> None:
         self.original.add(original)
         self.modified[modified] = known

@@ -79,7 +79,7 @@ def lines(text: str, language: str) -> Lines:
     return Lines(text, language)
 
 
-class _Block(NamedTuple):
+class _Enclosed(NamedTuple):
     """A stretch of text that does not follow the rules around it: a string or comment of several lines, or embedded code."""
 
     start: int
@@ -156,7 +156,7 @@ class Lines(Sequence[Line]):
         tokens += _tokens(self.text[at:stop], self._rules)
         return _safe(tokens)
 
-    def _blocks_between(self, start: int, stop: int) -> Iterator[_Block]:
+    def _blocks_between(self, start: int, stop: int) -> Iterator[_Enclosed]:
         index = max(0, bisect_right(self._block_starts, start) - 1)
         while index < len(self._blocks) and self._blocks[index].start < stop:
             if self._blocks[index].stop > start:
@@ -196,7 +196,7 @@ def _safe(tokens: list[Token]) -> Line:
     return safe
 
 
-def _find_blocks(text: str, rules: Rules) -> Iterator[_Block]:
+def _find_blocks(text: str, rules: Rules) -> Iterator[_Enclosed]:
     """Strings and comments of several lines, in order. One pass by ``str.find``: 5 MB in some milliseconds."""
     at = outside = 0
     following = {opener: text.find(opener) for opener in rules.blocks}
@@ -218,16 +218,16 @@ def _find_blocks(text: str, rules: Rules) -> Iterator[_Block]:
                 following[some] = text.find(some, at)
 
 
-def _block(start: int, end: int, stop: int, before: str, opener: str, kind: str) -> Iterator[_Block]:
+def _block(start: int, end: int, stop: int, before: str, opener: str, kind: str) -> Iterator[_Enclosed]:
     called = EMBEDDED.search(before)
     language = called and ("cpp" if called["call"].startswith("cpp") else "triton")
     if not language:
-        yield _Block(start, stop, None, kind)  # type: ignore[arg-type]
+        yield _Enclosed(start, stop, None, kind)  # type: ignore[arg-type]
         return
     inside = start + len(opener)
-    yield _Block(start, inside, None, "string")
-    yield _Block(inside, end, rules_of(language), "text")
-    yield _Block(end, stop, None, "string")
+    yield _Enclosed(start, inside, None, "string")
+    yield _Enclosed(inside, end, rules_of(language), "text")
+    yield _Enclosed(end, stop, None, "string")
 
 
 def _hides(before: str, rules: Rules) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.command_line.doctor import checks as doctor_checks
-from fx_explorer.command_line.doctor.checks import Check, judge_torch, machine_checks, probe
+from fx_explorer.command_line.doctor.checks import DoctorCheck, judge_torch, machine_checks, probe
 from fx_explorer.commands.doctor import closing_line, line_of
 
 GOOD: dict[str, Any] = {
@@ -29,11 +29,11 @@ GOOD: dict[str, Any] = {
 }
 
 
-def checks(**changes: object) -> dict[str, Check]:
+def checks(**changes: object) -> dict[str, DoctorCheck]:
     return {check.name: check for check in judge_torch("python", {**GOOD, **changes})}
 
 
-def machine(**environ: str) -> dict[str, Check]:
+def machine(**environ: str) -> dict[str, DoctorCheck]:
     return {check.name: check for check in machine_checks(environ)}
 
 
@@ -151,13 +151,13 @@ def test_an_editor_that_is_not_there_is_worth_a_look() -> None:
 
 
 def test_a_line_has_sign_word_and_advice() -> None:
-    lines = line_of(Check("torch", "problem", "cannot be \x1b[31mimported", "Install it.")).splitlines()
+    lines = line_of(DoctorCheck("torch", "problem", "cannot be \x1b[31mimported", "Install it.")).splitlines()
     assert lines[0].split() == ["✗", "torch", "problem", "cannot", "be", "␛[31mimported"]
     assert lines[1].strip() == "→ Install it."
 
 
 def test_the_last_line_says_whether_it_is_ready() -> None:
-    ok, warning, problem = (Check(state, state, "") for state in ("ok", "warning", "problem"))  # type: ignore[arg-type]
+    ok, warning, problem = (DoctorCheck(state, state, "") for state in ("ok", "warning", "problem"))  # type: ignore[arg-type]
     assert closing_line([ok]).strip() == "Ready."
     assert "Worth a look: warning" in closing_line([ok, warning])
     assert closing_line([ok, warning, problem]).strip() == "Not ready: problem."

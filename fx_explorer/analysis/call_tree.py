@@ -18,7 +18,7 @@ _RESUME = "torch_dynamo_resume_in_"
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class FunctionCall:
     """A function that torch.compile looked at, and those that Python called from it where its graph had ended."""
 
     frame: str
@@ -35,7 +35,7 @@ class Called:
     """Dynamo's, one for each compilation that made one."""
     breaks: tuple[model.GraphBreak, ...]
     """Reported while it was compiled, in attempts that were given up too."""
-    calls: tuple[Called, ...] = ()
+    calls: tuple[FunctionCall, ...] = ()
 
     @property
     def is_resume(self) -> bool:
@@ -58,7 +58,7 @@ class Called:
         """Its own, or of a function below it."""
         return any(one.graphs for one in self.walk())
 
-    def walk(self) -> Iterator[Called]:
+    def walk(self) -> Iterator[FunctionCall]:
         """This one and all below it, in the order of the calls."""
         pending = [self]
         while pending:  # a function with 1,000 graph breaks has 1,000 rests, each below the one before
@@ -67,7 +67,7 @@ class Called:
             pending += reversed(one.calls)
 
 
-def call_trees(reader: SessionReader) -> list[Called]:
+def call_trees(reader: SessionReader) -> list[FunctionCall]:
     """A tree for each function that was called from code that is not compiled, in the order of the calls."""
     compilations = [row for row in reader.rows(model.Compilation) if not row.branch_of]
     stacks = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))}
@@ -79,7 +79,7 @@ def trees(
     stacks: dict[int, tuple[model.Frame, ...]],
     graphs: Sequence[model.Graph],
     breaks: Sequence[model.GraphBreak],
-) -> list[Called]:
+) -> list[FunctionCall]:
     """The same from rows at hand."""
     counted = [row for row in compilations if row.status != "restarted"]
     by_name = {row.name: row.id for row in counted}
@@ -88,11 +88,11 @@ def trees(
     for row in counted:
         members.setdefault(frame_of(row.name), []).append(row)
     callers = {frame: _caller(counted, rows[0], stacks.get(rows[0].stack, ())) for frame, rows in members.items()}
-    calls: dict[str | None, list[Called]] = {}
+    calls: dict[str | None, list[FunctionCall]] = {}
     for frame, rows in reversed(members.items()):  # a caller was compiled before what it calls, so no function is below itself
         own = {row.id for row in rows}
         caller, line = callers[frame]
-        one = Called(
+        one = FunctionCall(
             frame,
             *(rows[0].function, rows[0].file, rows[0].line, line),
             compilations=tuple(rows),
@@ -139,7 +139,7 @@ def _own_name(function: str) -> str:
 # as text
 
 
-def tree_lines(root: Called, *, marked: int = 0) -> list[str]:
+def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
     """One line per function, indented below its caller; breaks under the function they cut, ``▶`` before GraphBreak ``marked``.
 
     A rest stands below what it is the rest of, not further in: there may be many in a row.
@@ -153,7 +153,7 @@ def tree_lines(root: Called, *, marked: int = 0) -> list[str]:
     return lines
 
 
-def _lines(one: Called, depth: int, marked: int) -> Iterator[str]:
+def _lines(one: FunctionCall, depth: int, marked: int) -> Iterator[str]:
     names = ", ".join(row.name for row in one.compilations)
     made = counted(len(one.graphs), "graph") if one.graphs else "left to Python" if one.is_left_to_python else "no graph"
     yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"

@@ -89,7 +89,7 @@ def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class StepValue:
     """Something on the stack, or a variable."""
 
     name: str
@@ -102,7 +102,7 @@ class Value:
     is_gone: bool = False
 
 
-def stack_of(record: StepRecord, at: int) -> list[Value]:
+def stack_of(record: StepRecord, at: int) -> list[StepValue]:
     """The top first."""
     step = record.steps[at]
     before = record.before(at)
@@ -110,20 +110,20 @@ def stack_of(record: StepRecord, at: int) -> list[Value]:
     values = []
     for i, text in enumerate(step.stack):
         was = texts[i] if i < len(texts) and texts[i] != text else ""
-        values.append(Value(f"[{i}]", text, f"[{i}]" in step.changed, was))
+        values.append(StepValue(f"[{i}]", text, f"[{i}]" in step.changed, was))
     return values[::-1]
 
 
-def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[Value]:
+def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[StepValue]:
     """Variables as the function has them, and those that have just gone. Of an error, as they were when it was raised."""
     shown = at if record.steps[at].kind == "instruction" else record.before(at)
     if shown is None:
         return []
     step, before = record.steps[shown], record.before(shown)
     now, then = _texts(reader, step), _texts(reader, record.steps[before]) if before is not None else {}
-    values = [Value(name, text, name in step.changed, _other(then.get(name, ""), text)) for name, text in now.items()]
+    values = [StepValue(name, text, name in step.changed, _other(then.get(name, ""), text)) for name, text in now.items()]
     gone = (name for name in step.changed if name in then and name not in now)
-    return values + [Value(name, then[name], is_changed=True, is_gone=True) for name in gone]
+    return values + [StepValue(name, then[name], is_changed=True, is_gone=True) for name in gone]
 
 
 def _texts(reader: SessionReader, step: model.BytecodeStep) -> dict[str, str]:

@@ -21,7 +21,7 @@ from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
-from fx_explorer.capture.stepping.stepped import Stepped, stepper_of
+from fx_explorer.capture.stepping.stepped import SteppedBoundary, stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
@@ -79,7 +79,7 @@ def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates:
     state = Recording(writer, request, notify)
     if gates:
         # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.
-        state.boundary = Stepped(Stepper(state, gates, defers=request.pause == "dynamo" and not request.build))
+        state.boundary = SteppedBoundary(Stepper(state, gates, defers=request.pause == "dynamo" and not request.build))
     return state
 
 

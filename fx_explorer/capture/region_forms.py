@@ -26,7 +26,7 @@ _SUBGRAPH = "__marked_inductor_submod"
 
 
 @dataclass(frozen=True)
-class _Apart:
+class _SeparateRegion:
     """Stands as ``inductor_region`` while torch cuts regions out: those are one whose ``key`` is equal."""
 
     key: str
@@ -100,12 +100,12 @@ def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
 def written_value(value: object) -> object:
     """The annotation as the user wrote it, also inside ``kept_apart``."""
     region = value.get("inductor_region") if isinstance(value, dict) else None
-    return region.as_written if isinstance(region, _Apart) else value
+    return region.as_written if isinstance(region, _SeparateRegion) else value
 
 
 def _separate(written: object) -> dict[str, Any]:
     fields = dict(written) if isinstance(written, dict) else {"inductor_region": written}
-    apart = _Apart(repr((fields.get("inductor_region"), fields.get("inductor_configs"))), written)
+    apart = _SeparateRegion(repr((fields.get("inductor_region"), fields.get("inductor_configs"))), written)
     return {**fields, "inductor_region": apart}
 
 

@@ -18,7 +18,7 @@ from fx_explorer.client import leftovers
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
-from fx_explorer.client.outcomes import Remains, failure_of, judge, with_problem
+from fx_explorer.client.outcomes import EndedWorker, failure_of, judge, with_problem
 from fx_explorer.client.process import GRACE_S, WorkerProcess
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.trust import remember_own
@@ -242,7 +242,7 @@ class Capture:
         stacks = _read_if_there(self._directory / "stacks.txt")
         last_words = self._last_words or _read_if_there(self._directory / "outcome.json")
         said = self._last_output.decode(errors="backslashreplace").strip().splitlines()
-        remains = Remains(
+        remains = EndedWorker(
             returncode,
             last_words,
             self._activity,
@@ -276,7 +276,7 @@ class Capture:
             return Outcome.from_json(known) if known else None
         return None
 
-    def _complete(self, outcome: Outcome, remains: Remains | None) -> None:
+    def _complete(self, outcome: Outcome, remains: EndedWorker | None) -> None:
         """Write the last rows and put the session, as one file, in its place."""
         problem = ""
         has_found = outcome.kind != "cancelled" or self._has_compiled()
@@ -311,7 +311,7 @@ class Capture:
             return bool(reader.count(Compilation))
         return True
 
-    def _write_end(self, writer: SessionWriter, outcome: Outcome, remains: Remains | None) -> None:
+    def _write_end(self, writer: SessionWriter, outcome: Outcome, remains: EndedWorker | None) -> None:
         failure = failure_of(outcome, remains) if remains else None
         with writer.transaction():
             self._console.finish(writer)
@@ -322,7 +322,7 @@ class Capture:
             writer.set_meta("outcome", outcome.to_json())
         mark_as_captured_here(self.session_path, writer)
 
-    def _write_end_elsewhere(self, outcome: Outcome, remains: Remains | None) -> None:
+    def _write_end_elsewhere(self, outcome: Outcome, remains: EndedWorker | None) -> None:
         with SessionWriter(self.session_path) as writer:
             self._write_end(writer, outcome, remains)
         finish_session(self.session_path)

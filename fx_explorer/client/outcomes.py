@@ -34,7 +34,7 @@ STACK_LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<func
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class EndedWorker:
     """What is known when the worker process is gone."""
 
     returncode: int
@@ -53,7 +53,7 @@ class Remains:
     """Its last line on stderr."""
 
 
-def judge(remains: Remains) -> Outcome:
+def judge(remains: EndedWorker) -> Outcome:
     doing = f" while {remains.activity}" if remains.activity else ""
     status = remains.returncode
     if remains.stopped == "timed_out":
@@ -86,7 +86,7 @@ def judge(remains: Remains) -> Outcome:
     return Outcome("exited", told, status, is_early=True)
 
 
-def failure_of(outcome: Outcome, remains: Remains) -> Failure | None:
+def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
     """The row that keeps the stacks of a process that was killed or stopped; None when there is nothing to keep."""
     if outcome.kind not in ("killed", "timed_out"):
         return None

@@ -14,7 +14,7 @@ from typing import TypeVar
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, triton_kernels
 from fx_explorer.analysis.kernels.unknown import NO_GPU
-from fx_explorer.client.kernels.kernel_builds import KernelBuilds
+from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.trusting import COMPILES, add_trust_argument, check_trust
 from fx_explorer.errors import UsageError
@@ -83,7 +83,7 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
 
 async def build_every(session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str) -> None:
     """The resources of all configurations of ``kernels``. Raises WorkerError when nothing can be built here."""
-    async with KernelBuilds(gpu, python) as builds:
+    async with BuilderPool(gpu, python) as builds:
         tell(f"starting a compiler for {gpu.title}")
         await builds.warm_up()
         for kernel in kernels:

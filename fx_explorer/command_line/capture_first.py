@@ -11,7 +11,7 @@ from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import request_from
 from fx_explorer.command_line.following import interrupts, unless_compiled
-from fx_explorer.command_line.progress import Progress
+from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.session import SessionReader
 
 
@@ -24,7 +24,7 @@ async def capture_first(
     nothing was compiled, when it has answered. Without ``output`` the session is temporary; it is kept, and
     its place told, when the capture did not end well.
     """
-    progress = Progress(sys.stderr, pass_through=False)
+    progress = CaptureNarration(sys.stderr, pass_through=False)
     capture = Capture(
         *(request_from(arguments), arguments.python, arguments.timeout, output),
         on_output=progress.program_output,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
-from fx_explorer.command_line.progress import Progress
+from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.model import CaptureRequest, ChildProcess, Compilation, Outcome
 from fx_explorer.session import SessionReader
 
@@ -36,7 +36,7 @@ def follow(
 async def _follow(
     request: CaptureRequest, arguments: argparse.Namespace, output: Path, pass_through: bool, may_be_empty: bool
 ) -> int:
-    progress = Progress(sys.stderr, pass_through=pass_through)
+    progress = CaptureNarration(sys.stderr, pass_through=pass_through)
     capture = Capture(
         *(request, arguments.python, arguments.timeout, output), on_output=progress.program_output, force=arguments.force
     )
@@ -57,7 +57,7 @@ async def _follow(
 SCRIPT_ENDED = ("finished", "raised", "exited", "incomplete")
 
 
-def unless_compiled(session: Path, progress: Progress, *, may_be_empty: bool) -> int:
+def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: bool) -> int:
     """Exit code of a capture that went well: it is said where nothing was compiled, unless it ``may_be_empty``."""
     if may_be_empty or _has_compiled(session):
         return 0
@@ -70,7 +70,7 @@ def _has_compiled(session: Path) -> bool:
         return bool(reader.count(Compilation) or reader.count(ChildProcess, unseen=""))
 
 
-async def narrated(capture: Capture, progress: Progress) -> Outcome:
+async def narrated(capture: Capture, progress: CaptureNarration) -> Outcome:
     """Run a capture to its end, with narration; signals end it and keep what was captured."""
     clock = asyncio.create_task(_tick(progress), name="clock")
     try:
@@ -84,7 +84,7 @@ async def narrated(capture: Capture, progress: Progress) -> Outcome:
         progress.end()
 
 
-async def _tick(progress: Progress) -> None:
+async def _tick(progress: CaptureNarration) -> None:
     while True:
         await asyncio.sleep(0.2)
         progress.tick()

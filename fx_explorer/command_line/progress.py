@@ -31,7 +31,7 @@ def bar(stage: Stage) -> str:
     return "=" * done + "." * (len(STAGES) - done)
 
 
-class Progress:
+class CaptureNarration:
     """What the user sees of a capture without a screen.
 
     Lines of the program are shown with escape sequences made visible, unless they pass through (``run``): then its bytes go to

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from fx_explorer.command_line.doctor.checks import Check, machine_checks, torch_checks
+from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
 from fx_explorer.highlight import printable
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(any(check.state == "problem" for check in checks))
 
 
-def _checks(arguments: argparse.Namespace) -> list[Check]:
+def _checks(arguments: argparse.Namespace) -> list[DoctorCheck]:
     if arguments.gpu is None:
         return [*torch_checks(arguments.python), *machine_checks()]
     from fx_explorer.command_line.doctor.gpus import gpu_checks
@@ -52,7 +52,7 @@ def _list_gpus(form: str) -> int:
     return 0
 
 
-def line_of(check: Check) -> str:
+def line_of(check: DoctorCheck) -> str:
     """``✓ torch       ok       2.13.0 (CPU)``, and the advice on a line of its own."""
     mark = f"{MARKS[check.state]} {check.name:<12} {check.state:<8}"
     if _has_colour():
@@ -61,7 +61,7 @@ def line_of(check: Check) -> str:
     return f"{mark} {printable(check.found)}{advice}"
 
 
-def closing_line(checks: list[Check]) -> str:
+def closing_line(checks: list[DoctorCheck]) -> str:
     problems = [check.name for check in checks if check.state == "problem"]
     warnings = [check.name for check in checks if check.state == "warning"]
     if problems:

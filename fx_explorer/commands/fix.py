@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.fix.recompiles import list_recompiles, recompiles_of
 from fx_explorer.command_line.fix.together import ALL, apply_together, list_together
-from fx_explorer.command_line.fix.trying import Found, apply, place, told, trial
+from fx_explorer.command_line.fix.trying import SessionFixes, apply, place, told, trial
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.trusting import add_trust_argument
 from fx_explorer.highlight import printable
@@ -48,7 +48,7 @@ def _number(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = Found()
+    found = SessionFixes()
     ended = answer_from(arguments, lambda reader: _find(reader, found)) or 0
     if arguments.diff is not None:
         fix = found.fix(arguments.diff)
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     return ended
 
 
-def _find(reader: SessionReader, found: Found) -> None:
+def _find(reader: SessionReader, found: SessionFixes) -> None:
     from fx_explorer import fixing
     from fx_explorer.analysis.breaks.grouped import distinct_breaks
     from fx_explorer.analysis.figures import session_figures
@@ -79,7 +79,7 @@ def _find(reader: SessionReader, found: Found) -> None:
     found.breaks = [(one, fixing.proposals(reader, one), fixing.why_none(reader, one)) for one in broken]
 
 
-async def _list(found: Found, arguments: argparse.Namespace) -> None:
+async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
     if not found.breaks:
         print(printable(_no_breaks(found)))
     number = 0
@@ -112,7 +112,7 @@ def _what_stopped(reader: SessionReader) -> str:
     return "" if outcome.went_well else outcome.message or outcome.kind.replace("_", " ")
 
 
-def _no_breaks(found: Found) -> str:
+def _no_breaks(found: SessionFixes) -> str:
     if found.stopped:
         return f"no graph breaks up to where the program stopped: {found.stopped}"
     return "no graph breaks" if found.recompiles and found.recompiles.causes else "no graph breaks: nothing to fix"

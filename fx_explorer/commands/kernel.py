@@ -141,10 +141,10 @@ def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argp
 
 
 def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> Coroutine[Any, Any, KernelBuild]:
-    from fx_explorer.client.kernels.kernel_builds import KernelBuilds
+    from fx_explorer.client.kernels.builder_pool import BuilderPool
 
     async def build() -> KernelBuild:
-        async with KernelBuilds(gpu, arguments.python) as builds:
+        async with BuilderPool(gpu, arguments.python) as builds:
             return await builds.build(session, kernel.id, arguments.config or 0)
 
     return build()
@@ -152,11 +152,11 @@ def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Na
 
 def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
     from fx_explorer.analysis.kernel_ir.passes import passes
-    from fx_explorer.client.kernels.kernel_builds import KernelBuilds
+    from fx_explorer.client.kernels.builder_pool import BuilderPool
     from fx_explorer.report.kernel_text import pass_text, passes_text
 
     async def dump() -> str:
-        async with KernelBuilds(gpu, arguments.python) as builds:
+        async with BuilderPool(gpu, arguments.python) as builds:
             return await builds.passes(session, kernel.id, arguments.config or 0)
 
     found = passes(run_to_end(dump()))

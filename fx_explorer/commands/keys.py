@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 
-from fx_explorer.tui.commands import COMMANDS, GROUPS, Command, Keymap, key_label, keys_of
+from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\
 Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured):
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def as_text(commands: Iterable[Command], keymap: Keymap) -> str:
+def as_text(commands: Iterable[AppCommand], keymap: Keymap) -> str:
     rows = [(_keys(command, keymap), command.id, command.help, command.group) for command in commands]
     keys_width, id_width = (max(len(row[i]) for row in rows) for i in (0, 1))
     lines = []
@@ -45,7 +45,7 @@ def as_text(commands: Iterable[Command], keymap: Keymap) -> str:
     return "\n".join(lines[:-1]) + "\n"
 
 
-def as_markdown(commands: Iterable[Command], keymap: Keymap) -> str:
+def as_markdown(commands: Iterable[AppCommand], keymap: Keymap) -> str:
     commands = list(commands)
     lines = []
     for group in GROUPS:
@@ -54,13 +54,13 @@ def as_markdown(commands: Iterable[Command], keymap: Keymap) -> str:
     return "\n".join(lines[:-1]) + "\n"
 
 
-def _markdown_row(command: Command, keymap: Keymap) -> str:
+def _markdown_row(command: AppCommand, keymap: Keymap) -> str:
     keys = " ".join(f"`{key_label(key)}`" for key in keys_of(command, keymap))
     text = command.help.replace("|", "\\|")
     return f"| {keys} | {text} | `{command.id}` |"
 
 
-def as_json(commands: Iterable[Command], keymap: Keymap) -> str:
+def as_json(commands: Iterable[AppCommand], keymap: Keymap) -> str:
     entries = [
         {
             "id": command.id,
@@ -74,5 +74,5 @@ def as_json(commands: Iterable[Command], keymap: Keymap) -> str:
     return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
 
 
-def _keys(command: Command, keymap: Keymap) -> str:
+def _keys(command: AppCommand, keymap: Keymap) -> str:
     return " ".join(key_label(key) for key in keys_of(command, keymap))

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass
-class Found:
+class SessionOptions:
     """What a session says, kept when it is closed."""
 
     options: list[ConsoleOption]
@@ -75,7 +75,7 @@ class Found:
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.target:
         return _known(arguments)
-    sessions: list[Found] = []
+    sessions: list[SessionOptions] = []
     ended = answer_from(arguments, lambda reader: sessions.append(_found(reader))) or 0
     for found in sessions:
         if arguments.trying:
@@ -98,13 +98,13 @@ def _known(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _found(reader: SessionReader) -> Found:
+def _found(reader: SessionReader) -> SessionOptions:
     from fx_explorer.analysis.options.console import console_options
     from fx_explorer.trials.options import figures_to_compare_with
 
     ending = reader.meta("outcome")
     before = figures_to_compare_with(reader)
-    return Found(console_options(reader), reader.request(), before, Outcome.from_json(ending) if ending else None)
+    return SessionOptions(console_options(reader), reader.request(), before, Outcome.from_json(ending) if ending else None)
 
 
 def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
@@ -139,7 +139,7 @@ def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
         sys.stdout.write(options_text(options))
 
 
-async def _try(found: Found, arguments: argparse.Namespace) -> int:
+async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     """1 when the changed program did not come to its end."""
     from fx_explorer.report.options_text import figures_text
     from fx_explorer.trials.options import compared, ended_in_words, settings_in_words, try_options

@@ -6,16 +6,16 @@ torch, is imported here.
 """
 
 from fx_explorer.fixing.accepting import accept, accept_all, why_not_accepted
+from fx_explorer.fixing.dynamic_marks import try_any
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.marking import try_any
-from fx_explorer.fixing.offers import Offer, TryFix, all_proposals, offer
+from fx_explorer.fixing.offers import FixOffer, TryFix, all_proposals, offer
 from fx_explorer.fixing.proposals import proposals, why_none
 from fx_explorer.fixing.together import Together, is_whole, next_to_try, together, unknown_yet
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 
 __all__ = [
     "Fix",
-    "Offer",
+    "FixOffer",
     "Together",
     "Trial",
     "TryFix",

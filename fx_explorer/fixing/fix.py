@@ -27,7 +27,7 @@ class Fix:
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
     marks: tuple[str, ...] = ()
-    """Sizes and numbers to be taken for variable (``marking.Mark.source``); the user marks them with ``by_hand``."""
+    """Sizes and numbers to be taken for variable (``marking.DynamicMark.source``); the user marks them with ``by_hand``."""
     by_hand: str = ""
     also: tuple[Fix, ...] = ()
     """Edits of other files that belong to it."""

@@ -11,8 +11,8 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, LeftToPython
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile
+from fx_explorer.fixing.dynamic_marks import mark_fixes
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.marking import mark_fixes
 from fx_explorer.fixing.proposals import proposals, why_none
 from fx_explorer.fixing.trial import Trial
 from fx_explorer.model import CaptureRequest
@@ -27,7 +27,7 @@ Subject = DistinctBreak | LeftToPython | ExplainedRecompile
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FixOffer:
     session: Path
     broken: Subject
     fixes: tuple[Fix, ...]
@@ -39,12 +39,12 @@ class Offer:
     """What is in the way of a trial; empty when nothing is known to be."""
 
 
-def offer(path: Path, broken: Subject) -> Offer:
+def offer(path: Path, broken: Subject) -> FixOffer:
     """Opens the session anew, so that it can be called in a thread: parsing a large file takes up to seconds."""
     with SessionReader(path) as reader:
         fixes = tuple(fixes_for(reader, broken))
         request = reader.request()
-        return Offer(
+        return FixOffer(
             path,
             broken,
             fixes,

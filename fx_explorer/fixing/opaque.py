@@ -76,7 +76,7 @@ def tensor_around(code: Code, call: cst.Call) -> cst.Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Isolated:
+class IsolatedExpression:
     """An expression as a function of its own could have it."""
 
     text: str
@@ -86,7 +86,7 @@ class Isolated:
     """What they are given, as written where the expression was."""
 
 
-def isolated(code: Code, expression: cst.BaseExpression) -> Isolated | None:
+def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression | None:
     """``np.f(x.detach(), self.scale)`` → ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``.
 
     A gradient that the expression does not have is not asked for. None when it calls methods of ``self``.
@@ -107,7 +107,7 @@ def isolated(code: Code, expression: cst.BaseExpression) -> Isolated | None:
             return None
         arguments[parameter] = written
         text = text.replace(written, parameter)
-    return Isolated(text, tuple(arguments), tuple(arguments.values()))
+    return IsolatedExpression(text, tuple(arguments), tuple(arguments.values()))
 
 
 def _chains_of_self(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -23,7 +23,7 @@ _NOT_HERE = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal, cst.Del)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SplitLines:
     """Lines of the two functions, less their indentation."""
 
     inner: Sequence[str]
@@ -34,7 +34,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
+class _WayOfCompiling:
     """How the function comes to be compiled, and what takes that from it."""
 
     decorator: str
@@ -81,7 +81,7 @@ def given_on(code: Code, inner: Sequence[cst.BaseStatement], outer: Sequence[cst
     return list(dict.fromkeys(name for line in inner for name in bound_in(line) if name in wanted))
 
 
-def split(site: Site, function: cst.FunctionDef, parts: Parts) -> list[Splice]:
+def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Splice]:
     """The edit; none when nothing tells where the function is compiled."""
     code = site.code
     compiled = _compiled(code, function)
@@ -122,7 +122,7 @@ def _indented(indent: str, lines: Sequence[str]) -> list[str]:
     return [indent + line if line else "" for line in lines]
 
 
-def _compiled(code: Code, function: cst.FunctionDef) -> _Compiled | None:
+def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     if _is_method(code, function):
         return _left_to_python(code, function) if function.name.value == "forward" else None
     if function.decorators:
@@ -131,23 +131,23 @@ def _compiled(code: Code, function: cst.FunctionDef) -> _Compiled | None:
     texts_of = {_as_decorator(code, call) for call in calls}
     if len(texts_of) != 1 or any(_reads_locals(code, call) for call in calls):
         return None
-    return _Compiled(texts_of.pop(), tuple(replaced(code, call, function.name.value) for call in calls))
+    return _WayOfCompiling(texts_of.pop(), tuple(replaced(code, call, function.name.value) for call in calls))
 
 
-def _left_to_python(code: Code, function: cst.FunctionDef) -> _Compiled | None:
+def _left_to_python(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     start = code.line_start(code.lines(function)[0])
     line = f"{code.indent(function)}@torch.compiler.disable(recursive=False)\n"
-    return None if function.decorators else _Compiled("", (Splice(start, start, line),))
+    return None if function.decorators else _WayOfCompiling("", (Splice(start, start, line),))
 
 
-def _moved_decorator(code: Code, function: cst.FunctionDef) -> _Compiled | None:
+def _moved_decorator(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     (decorator, *others) = function.decorators
     node = decorator.decorator
     made = node.func if isinstance(node, cst.Call) else node
     if others or code.name_of(made) != "torch.compile":
         return None
     start, stop = (code.line_start(line) for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1))
-    return _Compiled(f"@{code.source(node)}", (Splice(start, stop, ""),))
+    return _WayOfCompiling(f"@{code.source(node)}", (Splice(start, stop, ""),))
 
 
 def _compiles(code: Code, call: cst.Call, name: str) -> bool:

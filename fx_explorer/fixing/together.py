@@ -51,7 +51,7 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
     texts: dict[str, _Merged] = {}
     taken: list[Fix] = []
     left_out: list[str] = []
-    for fix in dict.fromkeys(map(_Change, good)):
+    for fix in dict.fromkeys(map(_SourceChange, good)):
         reason = texts.setdefault(fix.of.path, _Merged(fix.of.before)).add(fix.of) if fix.of.path else ""
         if reason:
             left_out.append(f"{fix.of.title!r} (line {fix.of.line}) {reason}")
@@ -66,7 +66,7 @@ def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:
     return [fix for fix in fixes if fix in good][:1]
 
 
-class _Change:
+class _SourceChange:
     """A fix; equal to others that do the same."""
 
     def __init__(self, fix: Fix) -> None:
@@ -74,7 +74,7 @@ class _Change:
         self._key = (fix.path, fix.after, str(fix.settings))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Change) and self._key == other._key
+        return isinstance(other, _SourceChange) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)

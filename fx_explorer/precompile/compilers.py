@@ -29,7 +29,7 @@ def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[
         from torch._inductor.compile_fx import compile_fx
 
         return compile_fx(gm, list(inputs))
-    watched = Watched(compiler)
+    watched = CheckedCompiler(compiler)
     run = aot_backend(watched, watched)(gm, inputs)
     watched.warn_of_unmarked()
     return run
@@ -50,7 +50,7 @@ def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
     return backend
 
 
-class Watched:
+class CheckedCompiler:
     """A compiler of the user's: what it raises, returns or breaks becomes a message that names it."""
 
     def __init__(self, compiler: Compiler) -> None:

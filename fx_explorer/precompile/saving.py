@@ -142,7 +142,7 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
         return compilers.lower(None, graph, captured.inputs)
     made = require("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
     result = require("torch._inductor.output_code", "RegionalOutputCode")
-    watched = compilers.Watched(compiler)
+    watched = compilers.CheckedCompiler(compiler)
     return compilers.aot_backend(made(result, watched), made(result, watched))(graph, captured.inputs)
 
 

@@ -7,7 +7,7 @@ from fx_explorer.analysis.breaks.break_cost import BreakCost
 from fx_explorer.analysis.breaks.cut_tensors import Tensors
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
-from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.call_tree import FunctionCall
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 
 Json = dict[str, object]
@@ -96,12 +96,12 @@ DEEPEST = 100
 """JSON that is nested deeper is refused by many who read it: what is called deeper stands in one list."""
 
 
-def called(one: Called, depth: int = 0) -> Json:
+def called(one: FunctionCall, depth: int = 0) -> Json:
     below = [called(inner, depth + 1) for inner in one.calls] if depth < DEEPEST else [_alone(each) for each in one.walk()][1:]
     return {**_alone(one), "calls": below}
 
 
-def _alone(one: Called) -> Json:
+def _alone(one: FunctionCall) -> Json:
     return {
         "function": one.function,
         "file": one.file,

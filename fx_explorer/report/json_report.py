@@ -22,7 +22,7 @@ from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.overview.console import ExplainedFailure, failures
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits, recompiles
-from fx_explorer.analysis.recompiles.changes import Change
+from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.regions.annotated_regions import Lowering, Region, regions
 from fx_explorer.analysis.saved import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.timing import stage_times
@@ -261,7 +261,7 @@ def _recompile(one: ExplainedRecompile) -> Json:
     }
 
 
-def _change(one: Change) -> Json:
+def _change(one: GuardChange) -> Json:
     return {
         "kind": one.kind,
         "name": one.name,

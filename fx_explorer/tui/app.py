@@ -28,7 +28,7 @@ from fx_explorer.tui.bindings import bindings_of, clashes, first_key, textual_ac
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers import Controllers, Runners, Services
+from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
@@ -80,7 +80,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         target: str = "",
         watched: Iterable[Path] = (),
         config: Config | None = None,
-        runners: Runners | None = None,
+        runners: TrialRunners | None = None,
         trial_worker: TrialWorker | None = None,
         trusts_sessions: bool = False,
     ) -> None:
@@ -98,7 +98,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker())
         self._target = target or (session.name if session else "")
-        self.controllers = Controllers(self.services, runners or Runners(), self._show, self._target)
+        self.controllers = Controllers(self.services, runners or TrialRunners(), self._show, self._target)
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self._session = session
@@ -224,11 +224,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self._data_version = version
         self._next_look = time.monotonic() + REST * (time.monotonic() - began)
 
-    def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.State]:
+    def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.CaptureState]:
         name = header.target_name(reader) if reader else printable(Path(self._target).name)
         problem = self.controllers.capturing.problem
         if problem:
-            state = header.State("✗", printable(problem), "problem")
+            state = header.CaptureState("✗", printable(problem), "problem")
         elif live and live.waiting:
             state = header.paused_state(live.waiting)
         elif live:
@@ -236,9 +236,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         elif reader:
             state = header.ended_state(reader)
         else:
-            state = header.State("▷", "starting", "running")
+            state = header.CaptureState("▷", "starting", "running")
         if self.controllers.capturing.is_watching:
-            state = header.State(state.glyph, f"{state.words} · watching", state.tone)
+            state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
         return name, header.conditions(reader) if reader else "", state
 
     async def action_cancel(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from textual.binding import Binding, BindingType
 
-from fx_explorer.tui.commands import Command, Keymap, Scope, by_id, key_label, keys_of, of_scope
+from fx_explorer.tui.commands import AppCommand, Keymap, Scope, by_id, key_label, keys_of, of_scope
 
 
 def bindings_of(*scopes: Scope) -> list[BindingType]:
@@ -20,7 +20,7 @@ def priority_bindings(*scopes: Scope) -> list[BindingType]:
     return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
 
 
-def _binding(command: Command) -> Binding:
+def _binding(command: AppCommand) -> Binding:
     # The focus chain of Textual also binds tab; ours must win.
     return Binding(
         ",".join(command.keys),
@@ -33,7 +33,7 @@ def _binding(command: Command) -> Binding:
     )
 
 
-def textual_action(command: Command) -> str:
+def textual_action(command: AppCommand) -> str:
     """What Textual calls: the app has one action for all of its controllers."""
     return f"carry_out('{command.action}')" if command.is_of_controller else command.action
 
@@ -54,19 +54,19 @@ def textual_keymap(keymap: Keymap) -> dict[str, str]:
     return {command_id: ",".join(keys) for command_id, keys in keymap.items()}
 
 
-def keys_text(command: Command, keymap: Keymap) -> str:
+def keys_text(command: AppCommand, keymap: Keymap) -> str:
     """``b alt+←``: all keys of a command, as people write them."""
     return " ".join(key_label(key) for key in keys_of(command, keymap))
 
 
-def first_key(command: Command, keymap: Keymap) -> str:
+def first_key(command: AppCommand, keymap: Keymap) -> str:
     """The key to show where there is room for one; empty when the user unbound it."""
     return next(iter(map(key_label, keys_of(command, keymap))), "")
 
 
-def clashes(commands: Iterable[Command], keymap: Keymap) -> dict[str, list[Command]]:
+def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[AppCommand]]:
     """Keys that more than one of these commands answers to."""
-    owners: dict[str, list[Command]] = {}
+    owners: dict[str, list[AppCommand]] = {}
     for command in commands:
         for key in keys_of(command, keymap):
             owners.setdefault(key, []).append(command)

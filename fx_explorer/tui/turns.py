@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
-class Turn:
+class TurnLock:
     """A lock that the task which holds it may take once more, since one change is made of others."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Turn:
 
 class _Shower(Protocol):
     @property
-    def turn(self) -> Turn: ...
+    def turn(self) -> TurnLock: ...
 
     @property
     def is_attached(self) -> bool: ...

@@ -20,8 +20,8 @@ from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.outcomes import Outcomes
-from fx_explorer.worker.progress import Progress
-from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.progress import RequestProgress
+from fx_explorer.worker.recorded import RequestRecording
 from fx_explorer.worker.script_program import ScriptProgram
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.target_program import TargetProgram
@@ -44,7 +44,7 @@ def main(notices: int, commands: int) -> None:
     except SessionWriteError as error:
         outcome = Outcome("not_started", str(error), error.exit_code)
     else:
-        progress = Progress(request, writer, channel)
+        progress = RequestProgress(request, writer, channel)
         outcome = Job(progress).run()
         until.enter_context(progress.pristine.in_place())
     ending.ignore_cancel()
@@ -52,7 +52,7 @@ def main(notices: int, commands: int) -> None:
     ending.leave(outcome.exit_code)
 
 
-class Program(Protocol):
+class RequestedProgram(Protocol):
     """What the user pointed at (target_program.py, script_program.py)."""
 
     def begin(self) -> None:
@@ -71,7 +71,7 @@ class Program(Protocol):
 class Job:
     """What the worker does for one request, in order."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress
         self._outcomes = Outcomes(progress)
 
@@ -99,7 +99,7 @@ class Job:
         self._progress.place = locate(self._progress.request)
         gpu = self._virtual_gpu()
         with contextlib.ExitStack() as until:
-            recorded = Recorded(self._progress, gpu, until)
+            recorded = RequestRecording(self._progress, gpu, until)
             program = self._program(recorded, until)
             program.begin()
             outcome = self._outcomes.of_program(program.run)
@@ -118,7 +118,7 @@ class Job:
         with self._progress.pristine.in_place():
             return self._explained(outcome, recorded)
 
-    def _explained(self, outcome: Outcome, recorded: Recorded) -> Outcome:
+    def _explained(self, outcome: Outcome, recorded: RequestRecording) -> Outcome:
         """Where nothing was compiled, with why."""
         if outcome.went_well and self._compiled_nothing():
             told = (outcome.message, recorded.why_nothing_compiled(outcome))
@@ -142,7 +142,7 @@ class Job:
         self._outcomes.plain_words.append(gpu.in_plain_words)
         return gpu
 
-    def _program(self, recorded: Recorded, until: contextlib.ExitStack) -> Program:
+    def _program(self, recorded: RequestRecording, until: contextlib.ExitStack) -> RequestedProgram:
         if self._progress.place.is_script:
             return ScriptProgram(self._progress, recorded, self._outcomes, until)
         return TargetProgram(self._progress, recorded)

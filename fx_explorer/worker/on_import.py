@@ -23,10 +23,10 @@ def after_import(name: str, action: Callable[[], None], during: During = context
     if name in sys.modules:
         action()
     else:
-        sys.meta_path.insert(0, _Finder(name, action, during))
+        sys.meta_path.insert(0, _AfterImportFinder(name, action, during))
 
 
-class _Finder(MetaPathFinder):
+class _AfterImportFinder(MetaPathFinder):
     """Finds nothing itself: lets the others find the module, and wraps its loader. Leaves ``sys.meta_path`` when it has."""
 
     def __init__(self, name: str, action: Callable[[], None], during: During) -> None:
@@ -40,11 +40,11 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._action, self._during)
+            spec.loader = _AfterImportLoader(spec.loader, self._action, self._during)
         return spec
 
 
-class _Loader(Loader):
+class _AfterImportLoader(Loader):
     def __init__(self, loader: Loader, action: Callable[[], None], during: During) -> None:
         self._loader = loader
         self._action = action

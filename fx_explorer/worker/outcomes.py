@@ -20,14 +20,14 @@ from fx_explorer.worker.ending.explaining import (
 )
 from fx_explorer.worker.ending.leaving_early import left_early
 from fx_explorer.worker.ending.refusals import in_plain_words
-from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.usable_torch import TorchEnded
 
 
 class Outcomes:
     """Makes the outcome of one request."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress
         self.plain_words: list[Callable[[BaseException], str]] = [in_plain_words]
         """What to say of an error instead of its own message; empty where one has nothing to say. The first counts."""

@@ -12,7 +12,7 @@ from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.child_processes.child_process import request_of_children
 from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.worker.pristine import Pristine
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 
 if TYPE_CHECKING:
     from fx_explorer.worker.target.target import Target
@@ -22,14 +22,14 @@ IMPORTING_TORCH = "importing torch"
 """What the client knows a torch by that ends the process (client/outcomes.py)."""
 
 
-class Progress:
+class RequestProgress:
     """``activity`` says in words what the worker does, for the user and for error messages."""
 
     def __init__(self, request: CaptureRequest, writer: GuardedWriter, channel: Channel) -> None:
         self.request = request
         self.writer = writer
         self.channel = channel
-        self.place = Place(request.target)
+        self.place = TargetPlace(request.target)
         self.activity = ""
         self.pristine = Pristine()
         self._process = getpid()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, Outcome
 from fx_explorer.worker.child_processes import children
-from fx_explorer.worker.progress import Progress
+from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.target.place import nothing_compiled
 from fx_explorer.worker.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
-class Recorded:
+class RequestRecording:
     """The recording of one request."""
 
-    def __init__(self, progress: Progress, gpu: VirtualGpu | None, until: contextlib.ExitStack) -> None:
+    def __init__(self, progress: RequestProgress, gpu: VirtualGpu | None, until: contextlib.ExitStack) -> None:
         """``gpu``: the virtual one that code is made for; ``until``: closed when nothing more is to be recorded."""
         self._progress = progress
         self._gpu = gpu

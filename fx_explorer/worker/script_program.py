@@ -16,8 +16,8 @@ from fx_explorer.worker.child_processes.child_process import record_when_used
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
-from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
-from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
+from fx_explorer.worker.recorded import RequestRecording
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun, UncompiledScript
@@ -26,7 +26,9 @@ from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScri
 class ScriptProgram:
     """Runs the script."""
 
-    def __init__(self, progress: Progress, recorded: Recorded, outcomes: Outcomes, until: contextlib.ExitStack) -> None:
+    def __init__(
+        self, progress: RequestProgress, recorded: RequestRecording, outcomes: Outcomes, until: contextlib.ExitStack
+    ) -> None:
         """``until``: closed when nothing more is to be watched."""
         self._progress = progress
         self._request = progress.request

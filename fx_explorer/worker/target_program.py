@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fx_explorer.worker.progress import IMPORTING_TORCH, Progress
-from fx_explorer.worker.recorded import Recorded
+from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
+from fx_explorer.worker.recorded import RequestRecording
 from fx_explorer.worker.target import overlay
 from fx_explorer.worker.usable_torch import import_torch
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TargetProgram:
     """Imports the target and calls it."""
 
-    def __init__(self, progress: Progress, recorded: Recorded) -> None:
+    def __init__(self, progress: RequestProgress, recorded: RequestRecording) -> None:
         self._progress = progress
         self._request = progress.request
         self._recorded = recorded

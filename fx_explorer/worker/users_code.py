@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -87,7 +87,7 @@ def _is_a_file_of(module: object, file: object) -> bool:
     return isinstance(module, ModuleType) and isinstance(file, str) and os.path.isabs(file)
 
 
-def users_code(place: Place, request: CaptureRequest) -> UsersCode:
+def users_code(place: TargetPlace, request: CaptureRequest) -> UsersCode:
     target = place.file or getattr(sys.modules.get(place.module), "__file__", None)
     files = [*request.overlay, *([target] if target else [])]
     return UsersCode(frozenset(os.path.dirname(os.path.realpath(path)) for path in files))

@@ -14,13 +14,13 @@ from fx_explorer.capture.virtual_gpu.installing import before_torch, install, ot
 from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.progress import Progress
+    from fx_explorer.worker.progress import RequestProgress
 
 
 class VirtualGpu:
     """What a request needs done for its virtual GPU."""
 
-    def __init__(self, gpu: Gpu, progress: Progress) -> None:
+    def __init__(self, gpu: Gpu, progress: RequestProgress) -> None:
         self._gpu = gpu
         self._progress = progress
         self._emulation: Emulation | None = None

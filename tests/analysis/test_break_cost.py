@@ -11,7 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost
 from fx_explorer.analysis.breaks.cut_tensors import Tensors, size_bytes
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.call_tree import Called, call_trees, tree_lines, trees
+from fx_explorer.analysis.call_tree import FunctionCall, call_trees, tree_lines, trees
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 
@@ -89,7 +89,7 @@ def test_the_costliest_break_comes_first(session: SessionReader) -> None:
 
 
 def test_the_tree_says_who_called_whom_and_what_became_a_graph(session: SessionReader) -> None:
-    def told(one: Called) -> tuple[object, ...]:
+    def told(one: FunctionCall) -> tuple[object, ...]:
         name = one.function.replace("torch_dynamo_resume_in_", "").partition("_at_")[0]
         return name, one.is_resume, len(one.graphs), *map(told, one.calls)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.regions.marking_export import IMPORT, Block, marking_diff, whole_statements
+from fx_explorer.analysis.regions.marking_export import IMPORT, StatementBlock, marking_diff, whole_statements
 from fx_explorer.errors import UsageError
 
 SOURCE = '''"""A model."""
@@ -47,18 +47,18 @@ def regions(source: str) -> list[tuple[str, list[str]]]:
 
 
 def test_lines_become_a_with_block_and_the_import_is_added(tmp_path: Path) -> None:
-    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", Block("waves", 8, 10)))
+    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", StatementBlock("waves", 8, 10)))
     assert regions(after) == [("{'compile_with_inductor': {'inductor_region': 'waves'}}", ["y = torch.sin(x)"])]
     assert after.split("\n")[1:3] == ["import torch", IMPORT]
 
 
 def test_statements_inside_an_if_are_marked_inside_it(tmp_path: Path) -> None:
-    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", Block("r", 12, 12)))
+    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", StatementBlock("r", 12, 12)))
     assert regions(after)[0][1] == ["z = y.cos()"]
 
 
 def test_a_whole_body_is_marked_and_the_lines_of_its_strings_stay(tmp_path: Path) -> None:
-    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", Block("net", 8, 16)))
+    after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", StatementBlock("net", 8, 16)))
     ((_, statements),) = regions(after)
     assert statements[0] == "y = torch.sin(x)"
     assert statements[-1] == "return z"
@@ -67,7 +67,7 @@ def test_a_whole_body_is_marked_and_the_lines_of_its_strings_stay(tmp_path: Path
 
 def test_tabs_and_windows_line_ends_are_kept_and_an_import_is_not_repeated(tmp_path: Path) -> None:
     source = "import torch.fx.traceback as fx_traceback\r\ndef f(x):\r\n\ty = x\r\n\treturn y"
-    after = patched(tmp_path, source, marking_diff(source, "m.py", Block('a "b"', 3, 4)))
+    after = patched(tmp_path, source, marking_diff(source, "m.py", StatementBlock('a "b"', 3, 4)))
     lines = after.split("\r\n")
     assert lines[2].startswith("\twith fx_traceback.annotate(")
     assert lines[3:] == ["\t\ty = x", "\t\treturn y"]
@@ -89,17 +89,17 @@ def test_tabs_and_windows_line_ends_are_kept_and_an_import_is_not_repeated(tmp_p
 )
 def test_lines_that_cannot_be_a_region_say_why(first: int, last: int, message: str | None) -> None:
     if message is None:
-        assert "z = z + 1; w = z" in marking_diff(SOURCE, "m.py", Block("r", first, last))
+        assert "z = z + 1; w = z" in marking_diff(SOURCE, "m.py", StatementBlock("r", first, last))
         return
     with pytest.raises(UsageError, match=message):
-        marking_diff(SOURCE, "m.py", Block("r", first, last))
+        marking_diff(SOURCE, "m.py", StatementBlock("r", first, last))
 
 
 def test_a_file_that_cannot_be_edited_says_why() -> None:
     with pytest.raises(UsageError, match="cannot be parsed"):
-        marking_diff("def f(:", "m.py", Block("r", 1, 1))
+        marking_diff("def f(:", "m.py", StatementBlock("r", 1, 1))
     with pytest.raises(UsageError, match="share a line"):
-        marking_diff("def f(x): return x\n", "m.py", Block("r", 1, 1))
+        marking_diff("def f(x): return x\n", "m.py", StatementBlock("r", 1, 1))
 
 
 NESTED = """def f(x, y):
@@ -114,7 +114,12 @@ NESTED = """def f(x, y):
 
 
 def test_several_regions_of_a_file_are_one_diff_and_one_import_and_may_hold_each_other(tmp_path: Path) -> None:
-    blocks = (Block("outer", 2, 7), Block("inner", 2, 2), Block("two", 4, 4), Block("last", 8, 8))
+    blocks = (
+        StatementBlock("outer", 2, 7),
+        StatementBlock("inner", 2, 2),
+        StatementBlock("two", 4, 4),
+        StatementBlock("last", 8, 8),
+    )
     after = patched(tmp_path, NESTED, marking_diff(NESTED, "m.py", *blocks))
     assert after.count("import") == 1
     names = {argument.split("'")[-2]: statements for argument, statements in regions(after)}
@@ -123,7 +128,7 @@ def test_several_regions_of_a_file_are_one_diff_and_one_import_and_may_hold_each
 
 
 def test_configs_of_a_region_are_in_its_annotation(tmp_path: Path) -> None:
-    block = Block("r", 12, 12, {"max_fusion_size": 4})
+    block = StatementBlock("r", 12, 12, {"max_fusion_size": 4})
     ((argument, _),) = regions(patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", block)))
     region = {"inductor_region": "r", "inductor_configs": {"max_fusion_size": 4}}
     assert ast.literal_eval(argument) == {"compile_with_inductor": region}
@@ -131,12 +136,12 @@ def test_configs_of_a_region_are_in_its_annotation(tmp_path: Path) -> None:
 
 def test_regions_that_cut_each_other_are_refused() -> None:
     with pytest.raises(UsageError, match='"a" ends on line 6, in the middle of region "b"'):
-        marking_diff(NESTED, "m.py", Block("a", 2, 6), Block("b", 3, 7))
+        marking_diff(NESTED, "m.py", StatementBlock("a", 2, 6), StatementBlock("b", 3, 7))
 
 
 def test_lines_in_two_branches_of_an_if_are_not_one_block() -> None:
     with pytest.raises(UsageError, match="cut the statement on lines 3 to 6"):
-        marking_diff(NESTED, "m.py", Block("r", 4, 6))
+        marking_diff(NESTED, "m.py", StatementBlock("r", 4, 6))
 
 
 def test_lines_grow_to_whole_statements_of_the_innermost_block() -> None:

@@ -11,7 +11,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.comparing.graph_changes import difference
 from fx_explorer.analysis.recompiles.causes import causes, limit_hits, recompiles
-from fx_explorer.analysis.recompiles.changes import Change, change_of
+from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.remedies import remedy
 from fx_explorer.analysis.totals import totals
 from fx_explorer.session import SessionReader, SessionWriter
@@ -161,24 +161,24 @@ def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> 
 @pytest.mark.parametrize(
     ("change", "said", "not_said"),
     [
-        (Change("size", "x", "input", "4", "6", "", 0), "mark_dynamic(x, 0)", "mark_unbacked"),
-        (Change("size", "x", "input", "4", "1", "", 0), "mark_unbacked(x, 0)", "mark_dynamic"),
-        (Change("size", "self.table", "attribute", "4", "6", "", 0), "dynamic=True", "mark_dynamic"),
-        (Change("value", "up", "input", "True", "False", ""), "both compilations stay", "outside"),
-        (Change("value", "way", "input", "'up'", "'down'", ""), "decide outside", "tensor"),
-        (Change("value", "mode", "global", "'a'", "'b'", ""), "Leave mode as it is", "argument"),
-        (Change("type", "k", "input", "int", "2.5", ""), "int(k)", "tensor"),
-        (Change("type", "k", "input", "my.Own", "2.5", ""), "same type", "("),
-        (Change("dtype", "x", "input", "float32", "float64", ""), "x.to(torch.float32)", "int"),
+        (GuardChange("size", "x", "input", "4", "6", "", 0), "mark_dynamic(x, 0)", "mark_unbacked"),
+        (GuardChange("size", "x", "input", "4", "1", "", 0), "mark_unbacked(x, 0)", "mark_dynamic"),
+        (GuardChange("size", "self.table", "attribute", "4", "6", "", 0), "dynamic=True", "mark_dynamic"),
+        (GuardChange("value", "up", "input", "True", "False", ""), "both compilations stay", "outside"),
+        (GuardChange("value", "way", "input", "'up'", "'down'", ""), "decide outside", "tensor"),
+        (GuardChange("value", "mode", "global", "'a'", "'b'", ""), "Leave mode as it is", "argument"),
+        (GuardChange("type", "k", "input", "int", "2.5", ""), "int(k)", "tensor"),
+        (GuardChange("type", "k", "input", "my.Own", "2.5", ""), "same type", "("),
+        (GuardChange("dtype", "x", "input", "float32", "float64", ""), "x.to(torch.float32)", "int"),
     ],
 )
-def test_a_remedy_fits_what_changed(change: Change, said: str, not_said: str) -> None:
+def test_a_remedy_fits_what_changed(change: GuardChange, said: str, not_said: str) -> None:
     told = remedy(change)
     assert said in told
     assert not_said not in told
 
 
 def test_a_remedy_of_torchs_for_numbers_of_a_module_is_told_where_torch_tells_it() -> None:
-    change = Change("number", "self.power", "attribute", "2", "3", "")
+    change = GuardChange("number", "self.power", "attribute", "2", "3", "")
     assert "allow_unspec_int_on_nn_module" in remedy(change, "0/0: self.power == 2 (HINT: allow_unspec_int_on_nn_module)")
     assert "allow_unspec_int_on_nn_module" not in remedy(change)

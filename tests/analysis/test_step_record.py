@@ -11,7 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.step_record import (
     Move,
     StepRecord,
-    Value,
+    StepValue,
     ending,
     happening,
     locals_of,
@@ -113,9 +113,9 @@ def test_what_a_step_calls_is_said_in_plain_words(record: StepRecord) -> None:
 
 
 def test_values_say_what_they_were_and_what_is_gone(reader: SessionReader, record: StepRecord) -> None:
-    assert stack_of(record, 1) == [Value("[1]", "1", False, was="0"), Value("[0]", "NULL", False)]
-    assert locals_of(reader, record, 2) == [Value("x", "f32[3] cpu", False), Value("i", "1", True, was="0")]
-    assert locals_of(reader, record, 3)[-1] == Value("i", "1", True, is_gone=True)
+    assert stack_of(record, 1) == [StepValue("[1]", "1", False, was="0"), StepValue("[0]", "NULL", False)]
+    assert locals_of(reader, record, 2) == [StepValue("x", "f32[3] cpu", False), StepValue("i", "1", True, was="0")]
+    assert locals_of(reader, record, 3)[-1] == StepValue("i", "1", True, is_gone=True)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,16 @@ def test_aborted_at_any_gate_the_same_variant_can_be_compiled_again(
 @pytest.mark.parametrize("kind", ["abort", "skip"])
 def test_a_variant_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(tmp_path: Path, kind: Any) -> None:
     again = Command("again", gate="dynamo")
-    result = driven(tmp_path, Command("abort"), again, Command("step"), Command(kind), again, Command("go"), pause="step")
+    result = driven(
+        tmp_path,
+        Command("abort"),
+        again,
+        Command("step"),
+        Command(kind),
+        again,
+        Command("go"),
+        pause="step",
+    )
     assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["left", "left", "ok"]
     assert result.paused_at()[-1] == (None, "")
 

@@ -9,7 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.model import GATES, Changes, Command, Compilation, Gate, Graph, Intervention, Mark, PassFile, RegionLowering
+from fx_explorer.model import (
+    GATES,
+    Changes,
+    Command,
+    Compilation,
+    Gate,
+    Graph,
+    Intervention,
+    Mark,
+    PassFile,
+    RegionLowering,
+)
 from tests.capture.driving import STEPS, Broken, Driven, Net, drive
 
 

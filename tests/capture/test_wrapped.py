@@ -11,7 +11,7 @@ from torch import nn
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import SHARED, recompiles
-from fx_explorer.capture.recording.rows.callers import Caller
+from fx_explorer.capture.recording.rows.callers import CallSite
 from fx_explorer.capture.recording.wrapped import GivenCallables, name_of, own_name
 from fx_explorer.model import Compilation
 from tests.capture.recorded import Compile, failures, record
@@ -84,7 +84,7 @@ def test_a_function_around_each_is_counted_by_itself() -> None:
 def test_the_variable_is_read_off_the_line(tmp_path: Path, line: str, name: str) -> None:
     file = tmp_path / "m.py"
     file.write_text(line + "\n")
-    assert name_of(nn.ReLU(), Caller(str(file), 1)) == name
+    assert name_of(nn.ReLU(), CallSite(str(file), 1)) == name
 
 
 class Thing:
@@ -96,7 +96,7 @@ class Thing:
 
 def test_an_object_that_cannot_be_noted_has_its_own_name() -> None:
     known, thing = GivenCallables(), Thing()
-    known.note(thing, Caller(__file__, 3))
+    known.note(thing, CallSite(__file__, 3))
     assert known.of(thing) == ("Thing", "", 0)
     assert known.of(None)[0] == "NoneType"
     assert own_name(nn.ReLU()._call_impl) == "ReLU"
@@ -106,7 +106,7 @@ def test_nothing_is_kept_alive() -> None:
     import weakref
 
     known, model = GivenCallables(), nn.ReLU()
-    known.note(model, Caller(__file__, 3))
+    known.note(model, CallSite(__file__, 3))
     gone = weakref.ref(model)
     del model
     assert gone() is None

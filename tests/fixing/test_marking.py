@@ -14,9 +14,9 @@ from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.fixing import offer, try_any
-from fx_explorer.fixing.marking import Mark, instruction, marks
+from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.marks import MarkTrial, try_marks
+from fx_explorer.trials.dynamic_marks import DynamicMarkTrial, try_marks
 
 Captured = Callable[..., Path]
 
@@ -44,7 +44,7 @@ def varying(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def tried(session: Path, wanted: Callable[[list[Mark]], list[Mark]]) -> MarkTrial:
+def tried(session: Path, wanted: Callable[[list[DynamicMark]], list[DynamicMark]]) -> DynamicMarkTrial:
     with SessionReader(session) as reader:
         request = reader.request()
         found, before = marks(reader), totals(reader).compilations

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers import Runners
+from fx_explorer.tui.controllers import TrialRunners
 from fx_explorer.tui.faults import faults_of
 from tests.sessions import Hand, write_training_step
 
@@ -91,9 +91,9 @@ def open_app() -> OpenApp:
     async def opened(session: Path | None = None, size: tuple[int, int] = WIDE, **options: object) -> AsyncIterator[Driver]:
         config = options.pop("config", Config())
         options.setdefault("trusts_sessions", True)
-        runs = {field.name: options.pop(field.name) for field in fields(Runners) if field.name in options}
+        runs = {field.name: options.pop(field.name) for field in fields(TrialRunners) if field.name in options}
         ends_with = options.pop("ends_with", 0)
-        runners = Runners(**runs)  # type: ignore[arg-type]
+        runners = TrialRunners(**runs)  # type: ignore[arg-type]
         app = ExplorerApp(session=session, config=config, runners=runners, **options)  # type: ignore[arg-type]
         async with app.run_test(size=size, notifications=True) as pilot:
             driver = Driver(app, pilot)

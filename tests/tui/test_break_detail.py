@@ -9,7 +9,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.call_tree import Called, tree_lines
+from fx_explorer.analysis.call_tree import FunctionCall, tree_lines
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.views.break_detail import CODE_WIDTH, break_text, marked_code
 from fx_explorer.tui.views.breaks import breaks_table
@@ -82,9 +82,9 @@ def test_a_line_without_carets_stands_alone() -> None:
 
 
 def test_a_called_function_stands_further_in_and_a_rest_does_not() -> None:
-    def called(name: str, *calls: Called) -> Called:
+    def called(name: str, *calls: FunctionCall) -> FunctionCall:
         row = model.Compilation(1, "0/0", 0, 0, name, "/p.py", 1, status="broke")
-        return Called("0", name, "/p.py", 1, 0, (row,), (), (), calls)
+        return FunctionCall("0", name, "/p.py", 1, 0, (row,), (), (), calls)
 
     tree = called("f", called("g"), called("torch_dynamo_resume_in_f_at_3"))
     assert [line.partition("[")[0].rstrip() for line in tree_lines(tree)] == ["f", "  g", "rest of f after line 3"]

@@ -11,7 +11,7 @@ import pytest
 from fx_explorer.commands import keys
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.bindings import clashes, first_key
-from fx_explorer.tui.commands import COMMANDS, GROUPS, ON_TOP, Command, by_id, key_label
+from fx_explorer.tui.commands import COMMANDS, GROUPS, ON_TOP, AppCommand, by_id, key_label
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
@@ -56,7 +56,7 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
-def test_every_command_is_carried_out_by_its_scope(command: Command) -> None:
+def test_every_command_is_carried_out_by_its_scope(command: AppCommand) -> None:
     owner, name = CLASSES[command.scope], f"action_{command.action.partition('(')[0]}"
     if command.is_of_controller:
         controller, _, name = command.action.partition(".")

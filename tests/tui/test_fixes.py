@@ -18,7 +18,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.screens.fixes import FixScreen
 from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
-from fx_explorer.tui.terminal.clipboard import Copied
+from fx_explorer.tui.terminal.clipboard import CopyDestination
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.figures import figures
 from tests.fixing.test_marking import VARYING
@@ -280,7 +280,9 @@ async def test_options_are_shown_and_copied_as_lines_and_change_no_file(
     copied: list[str] = []
     session = write_session(tmp_path, SOURCE.replace("print(x)", "s = x.sum().item()"), registry_id="GB0124")
     async with open_app(session, try_fix=ends_as("good", "fewer")) as driver:
-        monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or Copied("tool", "test"))
+        monkeypatch.setattr(
+            "fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test")
+        )
         screen = await open_fixes(driver, "let the graph hold the number")
         assert "+torch._dynamo.config.capture_scalar_outputs = True" in driver.screen
         await driver.press("y", "t", "a")

@@ -11,7 +11,7 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
-from fx_explorer.tui.terminal.clipboard import Copied
+from fx_explorer.tui.terminal.clipboard import CopyDestination
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -222,7 +222,7 @@ async def test_lines_selected_with_the_mouse_are_copied_together(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied: list[str] = []
-    monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or Copied("tool", "test"))
+    monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test"))
     async with open_app(hand.path) as driver:
         await driver.press("2")
         driver.explorer.linked.active.body.select(range(5, 7))

@@ -14,7 +14,7 @@ from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.saving import suggested_name
 from fx_explorer.tui.selection.history import History
-from fx_explorer.tui.selection.presets import MISSING, PRESETS, Material, document_for
+from fx_explorer.tui.selection.presets import MISSING, PRESETS, ShowableDocuments, document_for
 from fx_explorer.tui.status.header import conditions, ended_state, target_name
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.pipeline import bar_for, pipeline
@@ -29,8 +29,10 @@ def graph(number: int, stage: model.Stage, direction: model.Direction = "") -> D
     return Document("graph", number, f"{stage} {direction}", "graph", 10, 1, "0/0", stage, direction)
 
 
-EAGER = Material((), (graph(1, "dynamo"),))
-AOT = Material((), (graph(1, "dynamo"), graph(2, "joint"), graph(3, "forward", "forward"), graph(4, "backward", "backward")))
+EAGER = ShowableDocuments((), (graph(1, "dynamo"),))
+AOT = ShowableDocuments(
+    (), (graph(1, "dynamo"), graph(2, "joint"), graph(3, "forward", "forward"), graph(4, "backward", "backward"))
+)
 
 
 def test_the_graph_slot_shows_the_stage_nearest_to_the_kernels() -> None:
@@ -47,9 +49,9 @@ def test_a_backend_without_backward_leaves_the_slot_empty_and_there_is_a_reason(
 def test_the_bytecode_slots_show_bytecode_before_and_after_dynamo() -> None:
     before = Document("artifact", 5, "Bytecode as written", "bytecode", 3, 1, "0/0", "dynamo")
     after = Document("artifact", 6, "Bytecode after Dynamo", "bytecode", 3, 1, "0/0", "dynamo")
-    both = Material((), (graph(1, "dynamo"), before, after))
+    both = ShowableDocuments((), (graph(1, "dynamo"), before, after))
     assert [document_for(slot, both) for slot in PRESETS["bytecode"][1:]] == [before, after]
-    assert document_for("bytecode_modified", Material((), (before,))) is None
+    assert document_for("bytecode_modified", ShowableDocuments((), (before,))) is None
 
 
 def test_history_forgets_what_lay_ahead_when_going_somewhere_new() -> None:

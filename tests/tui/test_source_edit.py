@@ -11,7 +11,7 @@ from fx_explorer import model
 from fx_explorer.model import Changes, Mark, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
-from fx_explorer.tui.terminal.clipboard import Copied
+from fx_explorer.tui.terminal.clipboard import CopyDestination
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.sessions import SOURCE, write_training_step
 from tests.tui.conftest import OpenApp
@@ -57,7 +57,9 @@ async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
     session = marked(tmp_path / "s.fxs", Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7))
     copied: list[str] = []
     async with open_app(session) as driver:
-        monkeypatch.setattr("fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or Copied("tool", "test"))
+        monkeypatch.setattr(
+            "fx_explorer.tui.app.copy", lambda text, write: copied.append(text) or CopyDestination("tool", "test")
+        )
         await driver.press("M", "y")
         await driver.press("s", "ctrl+u")
         await driver.paste(str(tmp_path / "marks.diff"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.progress import Progress
+from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.commands import capture, run
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError
@@ -162,7 +162,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_gets_one_live_line_that_the_programs_output_does_not_mix_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    progress = Progress(out, pass_through=False)
+    progress = CaptureNarration(out, pass_through=False)
     progress.show(Notice("worker", text="importing torch"))
     progress.show(Notice("artifact", stage="post_grad", compilation="0/0"))
     progress.program_output("stdout", b"printed\n\x1b[2Jpart")
@@ -176,7 +176,7 @@ def test_a_terminal_gets_one_live_line_that_the_programs_output_does_not_mix_wit
 
 def test_without_a_terminal_there_are_plain_lines_only() -> None:
     out = io.StringIO()
-    progress = Progress(out, pass_through=False)
+    progress = CaptureNarration(out, pass_through=False)
     progress.show(Notice("worker", text="importing torch"))
     progress.show(Notice("artifact", stage="post_grad", compilation="0/0"))
     progress.show(Notice("note", text="graph break \x1b[0m"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.client.console import MAX_LINE, Console, LineSplitter
-from fx_explorer.command_line.progress import Progress
+from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.model import ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -79,7 +79,7 @@ async def test_long_lines_are_kept_to_a_limit_too(tmp_path: Path, monkeypatch: p
 def test_a_line_without_an_end_is_shown_while_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """What is held back is one piece of it: 200 MB on one line were joined anew with every 64 KB."""
     out = io.StringIO()
-    progress = Progress(out, pass_through=False)
+    progress = CaptureNarration(out, pass_through=False)
     for _ in range(10):
         progress.program_output("stdout", b"x" * MAX_LINE)
     assert out.getvalue().count("x") >= 9 * MAX_LINE

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.client.kernels.builder_pool import BuilderPool, rows_of
 from fx_explorer.client.kernels.kernel_builder import Builder, how_it_ended
-from fx_explorer.client.kernels.kernel_builds import KernelBuilds, rows_of
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.errors import SessionError, WorkerError
 from fx_explorer.gpus.reading import find_gpu
@@ -86,7 +86,7 @@ async def _outcomes(folder: Path) -> Outcomes:
     kernels["renamed"] = write_kernel(folder / "renamed.fxs", one, name="add_kernel_0", built=False)
     matmul = kernels["matmul"] = write_kernel(folder / "matmul.fxs", sample("h100_matmul"), built=False)
     rows = {}
-    async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
+    async with BuilderPool(find_gpu("h100"), builders=1) as builds:
         for name in ("good", "refused", "wrong", "no_python", "renamed", *strangers, "crash", "matmul"):
             rows[name] = await builds.build(kernels[name].path, kernels[name].kernel)
         endless = builds.ask("build", kernels["endless"].path, kernels["endless"].kernel)
@@ -184,7 +184,7 @@ def test_all_configurations_have_resources(outcomes: Outcomes) -> None:
 
 
 async def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
-    builds = KernelBuilds(find_gpu("h100"), python="/no/such/python")
+    builds = BuilderPool(find_gpu("h100"), python="/no/such/python")
     with pytest.raises(WorkerError, match="cannot start /no/such/python"):
         await builds.warm_up()
     await builds.close()
@@ -217,7 +217,7 @@ async def test_that_nothing_could_be_built_is_no_table_without_numbers(tmp_path:
         return BuildAnswer(request.number, "candidates" if request.task == "candidates" else "refused", text="no space left")
 
     monkeypatch.setattr(Builder, "ask", refused)
-    async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
+    async with BuilderPool(find_gpu("h100"), builders=1) as builds:
         with pytest.raises(WorkerError, match="no space left"):
             await builds.build_all(written.path, written.kernel)
 

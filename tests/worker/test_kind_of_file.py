@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.place import Place, locate
+from fx_explorer.worker.target.place import TargetPlace, locate
 from tests.worker.capturing import capture
 
 TRACE = b'V1122 07:00:00.000000 1 torch/_logging/structured.py:28] {"str": ["/m.py", 0]}\n'
@@ -39,7 +39,7 @@ NO_PYTHON = {
 }
 
 
-def place(file: Path | str, **request: object) -> Place:
+def place(file: Path | str, **request: object) -> TargetPlace:
     return locate(CaptureRequest(str(file), "", as_script=True, **request))  # type: ignore[arg-type]
 
 

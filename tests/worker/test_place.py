@@ -8,12 +8,12 @@ import pytest
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.place import Place, locate
+from fx_explorer.worker.target.place import TargetPlace, locate
 
 CLASS_WITH_INPUTS = "class Net(torch.nn.Module): pass\nexample_inputs = 1\n"
 
 
-def place_of(target: Path | str, **request: object) -> Place:
+def place_of(target: Path | str, **request: object) -> TargetPlace:
     return locate(CaptureRequest(str(target), "", **request))
 
 

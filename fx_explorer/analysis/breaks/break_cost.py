@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS, CutTensors, Tensors
 from fx_explorer.analysis.breaks.kept_across import KeptAcross, kept_across
-from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.call_tree import FunctionCall
 from fx_explorer.analysis.measured import RunTime
 from fx_explorer.analysis.words import counted
 
@@ -101,27 +101,27 @@ class BreakCost:
 NO_COST = BreakCost()
 
 
-def break_costs(books: CutTensors, roots: Iterable[Called]) -> dict[int, BreakCost]:
+def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, BreakCost]:
     """GraphBreak id → what it adds. Of several breaks in a row at one cut, one has the cost: the one that the function goes on
     behind, else the last that torch reported. The others are not in the answer."""
     return {hit: cost for root in roots for one in root.walk() if one.breaks for hit, cost in _costs_of(books, one)}
 
 
-def _costs_of(books: CutTensors, cut: Called) -> Iterable[tuple[int, BreakCost]]:
+def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, BreakCost]]:
     lines = _lines_of_cuts(books, cut)
     for line, hit in lines.items():
         behind = [one for one in cut.calls if one.called_at == line or (one.called_at not in lines and hit == cut.breaks[-1])]
         yield hit.id, _cost(books, cut, hit, behind)
 
 
-def _lines_of_cuts(books: CutTensors, cut: Called) -> dict[int, model.GraphBreak]:
+def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.GraphBreak]:
     """Line of ``cut`` where it ends → the break that ends it there."""
     found = {books.root_line(hit): hit for hit in cut.breaks}
     resumed = books.resumed_lines(cut)
     return {line: hit for line, hit in found.items() if line in resumed} or {books.root_line(cut.breaks[-1]): cut.breaks[-1]}
 
 
-def _cost(books: CutTensors, cut: Called, hit: model.GraphBreak, behind: Sequence[Called]) -> BreakCost:
+def _cost(books: CutTensors, cut: FunctionCall, hit: model.GraphBreak, behind: Sequence[FunctionCall]) -> BreakCost:
     pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
     handed_over = books.handed_over(cut, hit)
     taken = {source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))}
@@ -142,5 +142,5 @@ def _cost(books: CutTensors, cut: Called, hit: model.GraphBreak, behind: Sequenc
     )
 
 
-def _goes_on(behind: Iterable[Called]) -> bool:
+def _goes_on(behind: Iterable[FunctionCall]) -> bool:
     return any(one.is_resume for one in behind)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.kept_across import KeptValues
-from fx_explorer.analysis.call_tree import Called
+from fx_explorer.analysis.call_tree import FunctionCall
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
@@ -66,11 +66,11 @@ class CutTensors:
         """The compiled function and what was inlined into it, outermost first."""
         return self._chains.get(hit.chain, ())
 
-    def resumed_lines(self, cut: Called) -> set[int]:
+    def resumed_lines(self, cut: FunctionCall) -> set[int]:
         own = {row.id for row in cut.compilations}
         return {row.line for row in self._resumes if row.compilation in own}
 
-    def handed_over(self, cut: Called, hit: model.GraphBreak) -> dict[str, int]:
+    def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[str, int]:
         """Source → node of the graph before. One compilation of the function stands for all."""
         own = [row.id for row in cut.compilations]
         rows = [row for row in self._locals if row.compilation in own and not row.is_input]
@@ -78,7 +78,7 @@ class CutTensors:
         last = max((row.compilation for row in of_hit), default=0)
         return {row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last}
 
-    def takers(self, source: str, cut: Called, hit: model.GraphBreak, behind: Iterable[Called]) -> set[int]:
+    def takers(self, source: str, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]) -> set[int]:
         """Inputs of graphs behind a cut that are the tensor the function knows as ``source`` there.
 
         A rest that does not use it may pass it on to its own rest, as long as it does not give the name to another tensor.
@@ -100,17 +100,17 @@ class CutTensors:
                         pending.append((rest, inner, rest.calls))
         return found
 
-    def inputs_of(self, cut: Called) -> dict[str, int]:
+    def inputs_of(self, cut: FunctionCall) -> dict[str, int]:
         """Source → input of a graph of ``cut``, by the name it came in with; of several compilations the first."""
         return {source: min(nodes) for source, nodes in self._inputs(cut).items()}
 
-    def _is_needed(self, source: str, cut: Called, line: int) -> bool:
+    def _is_needed(self, source: str, cut: FunctionCall, line: int) -> bool:
         local = _LOCAL.match(source)
         own = {row.id for row in cut.compilations}
         resumes = [row for row in self._resumes if row.compilation in own and row.line == line]
         return local is not None and any(local["name"].startswith("___stack") or local["name"] in row.locals for row in resumes)
 
-    def _inputs(self, called: Called) -> dict[str, set[int]]:
+    def _inputs(self, called: FunctionCall) -> dict[str, set[int]]:
         own = {row.id for row in called.compilations}
         taken: dict[str, set[int]] = {}
         for row in self._locals:

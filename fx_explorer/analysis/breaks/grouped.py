@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost, break_costs
 from fx_explorer.analysis.breaks.cut_tensors import CutTensors
-from fx_explorer.analysis.breaks.library_breaks import InLibrary, in_library, library_files
-from fx_explorer.analysis.breaks.torch_breaks import TorchsOwn, torchs_own
+from fx_explorer.analysis.breaks.library_breaks import BreakInLibrary, in_library, library_files
+from fx_explorer.analysis.breaks.torch_breaks import BreakInTorch, torchs_own
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured import break_times
@@ -69,7 +69,7 @@ class DistinctBreak:
     resume_functions: tuple[str, ...] = ()
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
-    elsewhere: TorchsOwn | InLibrary | None = None
+    elsewhere: BreakInTorch | BreakInLibrary | None = None
     """Set where it is not the user's code that breaks: torch's own, which the line calls, or a library's."""
 
     @property
@@ -81,7 +81,7 @@ class DistinctBreak:
     @property
     def rank(self) -> tuple[object, ...]:
         """By this the costliest comes first, and what breaks in Python's own library after all others."""
-        is_pythons_own = isinstance(self.elsewhere, InLibrary) and self.elsewhere.is_pythons_own
+        is_pythons_own = isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
         return not is_pythons_own, self.cost.rank
 
 

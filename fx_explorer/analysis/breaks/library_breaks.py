@@ -17,7 +17,7 @@ _STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packag
 
 
 @dataclass(frozen=True, slots=True)
-class InLibrary:
+class BreakInLibrary:
     """A break in a file of a library or of Python, and the user's line that led there."""
 
     called_from: model.Frame
@@ -49,7 +49,7 @@ def library_files(reader: SessionReader) -> frozenset[str]:
     return frozenset(file.path for file in reader.rows(model.SourceFile) if not file.is_user)
 
 
-def in_library(file: str, stack: Sequence[model.Frame], libraries: Collection[str]) -> InLibrary | None:
+def in_library(file: str, stack: Sequence[model.Frame], libraries: Collection[str]) -> BreakInLibrary | None:
     """Of a break in ``file``. None for the user's code, or where no line of the user's is known.
 
     ``stack``: who called the compiled function, and what was inlined into it down to the break, outermost first.
@@ -57,4 +57,4 @@ def in_library(file: str, stack: Sequence[model.Frame], libraries: Collection[st
     """
     mine = (frame for frame in reversed(stack) if frame.file not in libraries) if file in libraries else ()
     found = next(iter(mine), None)
-    return InLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None
+    return BreakInLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None

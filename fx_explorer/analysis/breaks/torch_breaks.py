@@ -19,7 +19,7 @@ ASKED_FOR = "GB0025"
 
 
 @dataclass(frozen=True, slots=True)
-class TorchsOwn:
+class BreakInTorch:
     """Where torch's code breaks, or the function of torch's that Dynamo is kept out of."""
 
     what: str
@@ -40,15 +40,15 @@ class TorchsOwn:
         return ("Call it outside of the compiled function, or leave it: the break is made by torch, and not by your line.",)
 
 
-def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]) -> TorchsOwn | None:
+def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]) -> BreakInTorch | None:
     """None for a break in the user's code, or in that of another library."""
     inner = chain[-1] if chain else None
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)
-        return TorchsOwn(f"{inner.function} ({part}:{inner.line})", True) if part else None
+        return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True) if part else None
     skipped = _SKIPPED.search(reader.text(hit.text)) if hit.text else None
     part = _part(reader, skipped["file"]) if skipped else ""
-    return TorchsOwn(f"{skipped['name']} of torch", False) if skipped and part else None
+    return BreakInTorch(f"{skipped['name']} of torch", False) if skipped and part else None
 
 
 def _part(reader: SessionReader, path: str) -> str:

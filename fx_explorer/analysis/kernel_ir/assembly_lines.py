@@ -46,7 +46,7 @@ def assembly_lines(text: str, file: KernelFile) -> LineMap:
     mapped: LineMap = {}
     lines = text.split("\n")
     current: tuple[int, ...] = ()
-    places = _Places(lines, file)
+    places = _LocDirectives(lines, file)
     wanted = set(instruction_lines(text))
     for number, line in enumerate(lines, 1):
         if found := _LOC.match(line):
@@ -59,7 +59,7 @@ def assembly_lines(text: str, file: KernelFile) -> LineMap:
 def callers(assembly: str, file: KernelFile) -> Callers:
     """Who called which line of a helper, from the PTX of the same build."""
     lines = assembly.split("\n")
-    places = _Places(lines, file)
+    places = _LocDirectives(lines, file)
     found: dict[tuple[str, int], set[int]] = {}
     for line in lines:
         if place := _LOC.match(line):
@@ -93,7 +93,7 @@ def _sass_places(chain: list[tuple[str, int]], file: KernelFile, called_from: Ca
     return tuple(sorted({*own, *called_from.get((PurePath(path).name, line), ())}))
 
 
-class _Places:
+class _LocDirectives:
     """Reads the ``.loc`` directives of one text."""
 
     def __init__(self, lines: list[str], file: KernelFile) -> None:

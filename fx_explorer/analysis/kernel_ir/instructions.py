@@ -15,7 +15,7 @@ from fx_explorer.model import Level
 COUNTED_ONCE = "Counted as written: an instruction in a loop counts once, however often it runs."
 
 
-class Instruction(NamedTuple):
+class GpuInstruction(NamedTuple):
     line: int
     """Of the text, from 1."""
     name: str
@@ -26,7 +26,7 @@ class Instruction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class InstructionMix:
     total: int
     by_kind: dict[Kind, int]
     """Most frequent first; kinds that do not occur are left out."""
@@ -45,16 +45,16 @@ _MEMORY = ("global load", "global store", "shared load", "shared store", "spill"
 _SASS_WIDTHS = {"128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16, "256": 256}
 
 
-def instructions(level: Level, text: str) -> list[Instruction]:
+def instructions(level: Level, text: str) -> list[GpuInstruction]:
     """Of PTX, SASS or AMDGCN; empty for other levels."""
     if level not in _BITS:
         return []
     return [_instruction(level, line, name, whole) for line, name, whole in _named(level, text)]
 
 
-def _instruction(level: Level, line: int, name: str, whole: str) -> Instruction:
+def _instruction(level: Level, line: int, name: str, whole: str) -> GpuInstruction:
     kind = kind_of(level, name, whole)
-    return Instruction(line, name, kind, _BITS[level](name, whole) if kind in _MEMORY else 0)
+    return GpuInstruction(line, name, kind, _BITS[level](name, whole) if kind in _MEMORY else 0)
 
 
 def _named(level: Level, text: str) -> Iterator[tuple[int, str, str]]:
@@ -103,12 +103,12 @@ def _amd_bits(name: str, _: str) -> int:
 _BITS: dict[Level, Callable[[str, str], int]] = {"ptx": _ptx_bits, "sass": _sass_bits, "amdgcn": _amd_bits}
 
 
-def mix(found: Iterable[Instruction]) -> Mix:
+def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
     every = list(found)
     kinds = Counter(one.kind for one in every)
     widths = Counter((one.kind, one.bits) for one in every if one.bits)
     names = {kind: Counter(one.name for one in every if one.kind == kind) for kind in kinds}
-    return Mix(
+    return InstructionMix(
         len(every),
         dict(kinds.most_common()),
         dict(sorted(widths.items(), key=lambda item: (KINDS.index(item[0][0]), -item[0][1]))),
@@ -116,7 +116,7 @@ def mix(found: Iterable[Instruction]) -> Mix:
     )
 
 
-def mix_in_words(found: Mix) -> str:
+def mix_in_words(found: InstructionMix) -> str:
     """``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX knows nothing of spills yet."""
     notable = [f"{found.by_kind[kind]} {kind}" for kind in ("tensor core", "async copy") if kind in found.by_kind]
     loads = [bits for kind, bits in found.by_width if kind == "global load"]

@@ -20,7 +20,7 @@ _FUSED = re.compile(r"^fused(?:<.*?>)?\[(.*)\]$")
 def mlir_lines(text: str, file: KernelFile) -> LineMap:
     """An operation with a region (a loop, a reduction) says where it is from behind the region; its first line is too."""
     lines = text.split("\n")
-    places = _Places({found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}, file)
+    places = _MlirLocations({found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}, file)
     mapped: LineMap = {}
     open_at: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -39,7 +39,7 @@ def mlir_lines(text: str, file: KernelFile) -> LineMap:
     return mapped
 
 
-class _Places:
+class _MlirLocations:
     """Resolves locations to lines of the kernel; remembers those that have a name."""
 
     def __init__(self, defined: dict[str, str], file: KernelFile) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
-from fx_explorer.analysis.kernel_ir.instructions import Mix, instructions, mix
+from fx_explorer.analysis.kernel_ir.instructions import InstructionMix, instructions, mix
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.kernels.occupancy import Occupancy, occupancy
@@ -123,7 +123,7 @@ def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
     return next(filter(None, types), "fp32")
 
 
-def instruction_mix(reader: SessionReader, build: KernelBuild) -> Mix | None:
+def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix | None:
     """Of the machine's code: SASS or AMDGCN; None for what is not built."""
     for level in ("sass", "amdgcn", "ptx"):
         if text := text_of_level(reader, build, level):

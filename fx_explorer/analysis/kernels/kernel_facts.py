@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE, Mix, mix_in_words
+from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE, InstructionMix, mix_in_words
 from fx_explorer.analysis.kernels.candidates import estimate, instruction_mix, occupancy_of
 from fx_explorer.analysis.kernels.occupancy import occupancy_in_words
 from fx_explorer.analysis.kernels.roofline import Roofline, microseconds
@@ -109,7 +109,7 @@ def _spills(build: KernelBuild) -> str:
     return f"{size(build.spill_bytes)} of registers spilled" if build.spill_bytes else "no spills"
 
 
-def _instructions(found: Mix) -> Iterator[KernelFact]:
+def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
     yield KernelFact("instructions", mix_in_words(found), COUNTED_ONCE)
     kinds = [f"{count} {kind} ({listed(found.names[kind], 2)})" for kind, count in found.by_kind.items()]
     yield KernelFact("kinds", ", ".join(kinds))

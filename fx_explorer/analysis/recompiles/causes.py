@@ -12,9 +12,9 @@ from fx_explorer import model
 from fx_explorer.analysis.comparing.graph_changes import graphs_in_words
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.recompiles.changes import Change, change_of
+from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_then
+from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.remedies import NO_REMEDY, remedy
-from fx_explorer.analysis.recompiles.sizes_then import local_source, sizes_then
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -38,7 +38,7 @@ class ExplainedRecompile:
     line: int
     place: Place | None
     """The line that needed the guard, or the function when torch does not tell."""
-    change: Change
+    change: GuardChange
     called_from: tuple[str, int]
     """File and line of the call that did not fit; empty and 0 when it is not known."""
     graphs: str
@@ -228,7 +228,7 @@ _SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")
 
 
 def _line_of_guard(
-    reader: SessionReader, before: model.Compilation | None, row: model.Recompile, change: Change
+    reader: SessionReader, before: model.Compilation | None, row: model.Recompile, change: GuardChange
 ) -> tuple[str, int]:
     """torch's reports on tensors have no line; the guards of the compilation do, by what they guard."""
     if before is None or not change.name:

@@ -21,7 +21,7 @@ Where = Literal["", "input", "attribute", "global"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GuardChange:
     kind: ChangeKind
     name: str
     """As the user's code has it: ``x``, ``self.drop.training``, ``batch['ids']``; empty for a global setting of torch's."""
@@ -39,14 +39,14 @@ class Change:
     """``y, 0`` of two sizes that were taken for one."""
 
 
-def change_of(guard: str, source: str = "", old: str = "", new: str = "") -> Change:
+def change_of(guard: str, source: str = "", old: str = "", new: str = "") -> GuardChange:
     """``guard`` as torch reports it; the rest as the session has it (model.Recompile), empty in sessions of old."""
     guard = _FROM_NUMPY.sub(r"\1", guard)
     for kind, pattern, words in _KINDS:
         found = re.search(pattern, guard)
         if found:
             return _change(kind, words, found.groupdict(), source, old, new)
-    return Change("other", plain_name(source), _where(source), old, new, guard.strip())
+    return GuardChange("other", plain_name(source), _where(source), old, new, guard.strip())
 
 
 _SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
@@ -232,7 +232,7 @@ _WITHOUT_VALUES = {
 """For sessions that lack the new value."""
 
 
-def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str) -> Change:
+def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str) -> GuardChange:
     reported = {key: text or "" for key, text in found.items()}
     reported["source"] = reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
     if kind == "keys":
@@ -262,22 +262,22 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
     )
     index = int(reported["index"]) if reported.get("index") else None
     other = f"{plain_name(reported['other'])}, {reported['other_index']}" if reported.get("other_index") else ""
-    return Change(kind, named, where, was, is_now, told, index, source or reported["source"], other)
+    return GuardChange(kind, named, where, was, is_now, told, index, source or reported["source"], other)
 
 
-def _keys_change(reported: str, source: str, old: str, new: str) -> Change:
+def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     """``old`` and ``new``: the keys that only one side has, or all where their order differs (dynamo/guards/dict_keys.py)."""
     name, where = plain_name(source or reported), _where(source or reported)
     told = f"the global {name}" if where == "global" else name
     if source.startswith("len("):  # no dict: a length, or a session of old
         name = plain_name(source.removeprefix("len(").removesuffix(")"))
-        return Change("length", name, where, old, new, f"the length of {name} is another now: {new or 'not known'}")
+        return GuardChange("length", name, where, old, new, f"the length of {name} is another now: {new or 'not known'}")
     if old and new and sorted(old.split(", ")) == sorted(new.split(", ")):
-        return Change("keys", name, where, old, new, f"the keys of {told} are in another order: {old} before, {new} now")
+        return GuardChange("keys", name, where, old, new, f"the keys of {told} are in another order: {old} before, {new} now")
     gone = f"{old} {_is_gone(old)}" if old else ""
     added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new" if new else ""
     what = " and ".join(part for part in (gone, added) if part) or "which ones is not known"
-    return Change("keys", name, where, old, new, f"{told} has other keys: {what}")
+    return GuardChange("keys", name, where, old, new, f"{told} has other keys: {what}")
 
 
 def _is_gone(keys: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fx_explorer.analysis.recompiles.changes import Change
+from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.words import listed
 
 NO_MORE = "torch made it variable in this compilation, so other values need no more."
@@ -24,7 +24,7 @@ Dimension = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class SizesThen:
+class CallSizes:
     """What a session tells of the sizes of the two calls."""
 
     became_dynamic: bool = False
@@ -37,9 +37,9 @@ class SizesThen:
     """Sizes that were equal to that one in the compiled call, and differ from it now."""
 
 
-def remedy(change: Change, reason: str = "", sizes: SizesThen | None = None) -> str:
+def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None) -> str:
     """One to three sentences. ``reason``: torch's own words."""
-    sizes = sizes or SizesThen()
+    sizes = sizes or CallSizes()
     if change.kind in ("size", "range") and change.index is not None:
         return _of_size(change, reason, sizes)
     if change.kind == "number":
@@ -48,7 +48,7 @@ def remedy(change: Change, reason: str = "", sizes: SizesThen | None = None) -> 
     return found(change) if found else ""
 
 
-def _of_size(change: Change, reason: str, sizes: SizesThen) -> str:
+def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     where = f"{change.name}, {change.index}"
     if {change.old, change.new} & {"0", "1"}:
         return (
@@ -72,7 +72,7 @@ def _of_size(change: Change, reason: str, sizes: SizesThen) -> str:
     return _marks(change, sizes)
 
 
-def _is_parameter(change: Change, reason: str) -> bool:
+def _is_parameter(change: GuardChange, reason: str) -> bool:
     """A session of old does not tell which attribute is one."""
     is_unknown = change.where == "attribute" and not change.source
     return (
@@ -82,7 +82,7 @@ def _is_parameter(change: Change, reason: str) -> bool:
     )
 
 
-def _marks(change: Change, sizes: SizesThen) -> str:
+def _marks(change: GuardChange, sizes: CallSizes) -> str:
     here = (change.name, change.index or 0)
     every = (here, *(one for one in sizes.varied if one != here))
     marks = listed((f"torch._dynamo.mark_dynamic({name}, {index})" for name, index in every), 8)
@@ -99,7 +99,7 @@ def _marks(change: Change, sizes: SizesThen) -> str:
     return f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), {spares} {spared}."
 
 
-def _of_number(change: Change, reason: str, sizes: SizesThen) -> str:
+def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (
@@ -117,7 +117,7 @@ def _of_number(change: Change, reason: str, sizes: SizesThen) -> str:
     )
 
 
-def _of_value(change: Change) -> str:
+def _of_value(change: GuardChange) -> str:
     if change.where == "attribute":
         return f"Set {change.name} before the first call and leave it, or compile one function for each value."
     if change.where == "global":
@@ -126,11 +126,11 @@ def _of_value(change: Change) -> str:
     return f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function." if is_text else BOTH_STAY
 
 
-def _of_dtype(change: Change) -> str:
+def _of_dtype(change: GuardChange) -> str:
     return f"{BOTH_STAY} Otherwise convert before the call: {change.name}.to(torch.{change.old})."
 
 
-def _of_type(change: Change) -> str:
+def _of_type(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
         return f"Set {change.name} before the first call and leave it: each class is compiled apart."
     kind = change.old if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old) else ""
@@ -138,19 +138,19 @@ def _of_type(change: Change) -> str:
     return f"Pass {change.name} always as the same type{example}."
 
 
-def _of_object(change: Change) -> str:
+def _of_object(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
         return f"Set {change.name} before the first call and leave it: each object is compiled apart."
     return f"{BOTH_STAY} With many: pass the same object as {change.name} each time."
 
 
-def _of_requires_grad(change: Change) -> str:
+def _of_requires_grad(change: GuardChange) -> str:
     if change.where == "attribute":
         return f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
     return f"{BOTH_STAY} Otherwise pass {change.name}.detach(), which never requires a gradient."
 
 
-def _of_keys(change: Change) -> str:
+def _of_keys(change: GuardChange) -> str:
     if change.where == "attribute":
         return f"Let {change.name} have the same keys in each call: they are compiled in, in their order."
     return (
@@ -159,7 +159,7 @@ def _of_keys(change: Change) -> str:
     )
 
 
-_REMEDIES: dict[str, Callable[[Change], str]] = {
+_REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "rank": lambda change: f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, before the call.",
     "stride": lambda change: f"Call {change.name}.contiguous() before the call.",
     "dtype": _of_dtype,
@@ -194,7 +194,7 @@ _REMEDIES: dict[str, Callable[[Change], str]] = {
 }
 
 
-def _of_relation(change: Change) -> str:
+def _of_relation(change: GuardChange) -> str:
     if change.index is None or not change.other:
         return f"The code decides by these sizes, and each way is compiled. {BOTH_STAY}"
     marks = f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and torch._dynamo.mark_dynamic({change.other})"

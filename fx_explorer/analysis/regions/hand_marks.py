@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.regions.annotated_regions import REGIONAL_KEY, region_value
-from fx_explorer.analysis.regions.marking_export import Block, marking_diff, whole_statements
+from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_diff, whole_statements
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
@@ -68,7 +68,7 @@ def _is_marked(node: model.Node) -> bool:
 
 def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: PurePath) -> SourceEdit:
     """The edit that makes these marks; paths in the diff are relative to ``folder`` where the files are below it."""
-    blocks: dict[str, list[Block]] = {}
+    blocks: dict[str, list[StatementBlock]] = {}
     remarks: list[str] = []
     for mark in marks:
         placed = _placed_or_why(reader, mark)
@@ -83,7 +83,7 @@ def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: Pure
     return SourceEdit("".join(diff for diff, _ in diffs), tuple(blocks), tuple(remarks))
 
 
-def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, Block, list[str]] | str:
+def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBlock, list[str]] | str:
     """Where a mark goes; or why there is no edit for it."""
     try:
         path, block, more = _placed(reader, mark)
@@ -93,7 +93,7 @@ def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, Block,
     return path, block, more
 
 
-def _diff_or_why(reader: SessionReader, path: str, shown: str, blocks: Sequence[Block]) -> tuple[str, str]:
+def _diff_or_why(reader: SessionReader, path: str, shown: str, blocks: Sequence[StatementBlock]) -> tuple[str, str]:
     try:
         return marking_diff(_text(reader, path), shown, *blocks), ""
     except UsageError as error:
@@ -114,14 +114,18 @@ def _text(reader: SessionReader, path: str) -> str:
     return text
 
 
-def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, Block, list[str]]:
+def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBlock, list[str]]:
     """File and lines for a mark, and what there is to say about it."""
     if mark.file:
-        return mark.file, Block(mark.name, mark.first_line, mark.last_line, mark.configs), []
+        return mark.file, StatementBlock(mark.name, mark.first_line, mark.last_line, mark.configs), []
     nodes = _nodes(reader, mark)
     path, first, last = _common_lines(reader, nodes)
     first, last = whole_statements(_text(reader, path), path, first, last)
-    return path, Block(mark.name, first, last, mark.configs), list(_beyond(reader, mark, nodes, path, range(first, last + 1)))
+    return (
+        path,
+        StatementBlock(mark.name, first, last, mark.configs),
+        list(_beyond(reader, mark, nodes, path, range(first, last + 1))),
+    )
 
 
 def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:

@@ -25,7 +25,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class StatementBlock:
     """A region and the lines (from 1, both included) whose statements are to be in it."""
 
     name: str
@@ -41,7 +41,7 @@ class Block:
         return f'{{"compile_with_inductor": {{"inductor_region": {_quoted(self.name)}{configs}}}}}'
 
 
-def marking_diff(source: str, path: str, *blocks: Block) -> str:
+def marking_diff(source: str, path: str, *blocks: StatementBlock) -> str:
     """The diff that puts ``with fx_traceback.annotate(…)`` around the statements of each block.
 
     Line ends and the indentation of the file are kept. Raises UsageError when the lines of a block cut through a statement, are
@@ -68,7 +68,7 @@ def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int
     return (_begin(touched[0]), _end(touched[-1])) if touched else (first, last)
 
 
-def _check_nesting(blocks: Sequence[Block], path: str) -> None:
+def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
     """One ``with`` can hold another, but not a part of it."""
     for one in blocks:
         for other in blocks:

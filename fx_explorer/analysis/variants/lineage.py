@@ -159,7 +159,7 @@ def _in_order(kernels: list[model.Kernel]) -> list[model.Kernel]:
 
 
 @dataclass(frozen=True, slots=True)
-class InUse:
+class RowsInUse:
     """Ids of what belongs to the variants that the program runs: a compilation that was lowered three times counts once."""
 
     graphs: frozenset[int]
@@ -169,7 +169,7 @@ class InUse:
     """Compilations whose saved tensors count."""
 
 
-def in_use(reader: SessionReader) -> InUse | None:
+def in_use(reader: SessionReader) -> RowsInUse | None:
     """None: everything is, since no compilation has a second variant and no graph was edited."""
     edited = edited_graphs(reader)
     if not edited and not other_variants(reader):
@@ -184,7 +184,7 @@ def in_use(reader: SessionReader) -> InUse | None:
         kernels.update(kernel.id for kernel in kernels_of_variant(reader, variant))
         saving.add(saving_variant(reader, variant).id)
     graphs -= {before for before, after in edited if after in graphs}  # the edit may be another variant's
-    return InUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
+    return RowsInUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
 
 
 def graphs_in_use(reader: SessionReader) -> frozenset[int] | None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.options.catalogue import as_json
-from fx_explorer.capture.recording.rows.callers import Caller, caller, is_torch_itself
+from fx_explorer.capture.recording.rows.callers import CallSite, caller, is_torch_itself
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unseen import patched_in_programs
 from fx_explorer.capture.torch_compat.versions import compile_parameters
@@ -81,7 +81,7 @@ class _Calls:
                 value = passed.get(name)
                 self._note(name, self._defaults[name] if value is None else value, function_name(model), place)
 
-    def _note(self, name: str, value: object, function: str, place: Caller) -> None:
+    def _note(self, name: str, value: object, function: str, place: CallSite) -> None:
         is_ours = name in self._wanted or not place.file
         if value == self._defaults[name]:
             row = OptionInForce(0, f"compile.{name}", as_json(value), "default", function)

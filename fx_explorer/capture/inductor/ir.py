@@ -104,14 +104,14 @@ class _Printer:
             for variable, size in body.var_ranges.items()
         ]
         yield f"    for {', '.join(ranges) or 'one element'}:", ()
-        yield from _Block(self, body, stored).lines(body.root_block, "        ")
+        yield from _LoopBodyText(self, body, stored).lines(body.root_block, "        ")
 
 
 _bodies: WeakKeyDictionary[Any, list[_Line]] = WeakKeyDictionary()
 """Most loop bodies are the same after fusion as before it."""
 
 
-class _Block:
+class _LoopBodyText:
     """Prints the small FX graph of a loop body; a masked part stands indented under its mask."""
 
     def __init__(self, printer: _Printer, body: Any, stored: str | None) -> None:

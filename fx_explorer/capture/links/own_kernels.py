@@ -31,7 +31,7 @@ class CopiedLines:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedKernel:
     lines: tuple[CopiedLines, ...] = ()
     """In the order of the kernel's source, which begins with the kernel itself."""
     problems: tuple[str, ...] = ()
@@ -54,18 +54,18 @@ def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     return found
 
 
-def copied_lines(kernel: object, source: str) -> Copied:
+def copied_lines(kernel: object, source: str) -> CopiedKernel:
     """``kernel``: what ``@triton.jit`` made of the user's function; ``source``: what Inductor made of it."""
     lines = source.split("\n")
     found, problems = [], []
     for function in _functions(kernel):
-        written = _Written.of(function)
+        written = _KernelSource.of(function)
         at = written.places_in(lines)
         if len(at) == 1:
             found.append(CopiedLines(at[0] + 1, written.file, written.line, len(written.body)))
         else:
             problems.append(f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its lines are not linked to it")
-    return Copied(tuple(sorted(found, key=lambda one: one.line)), tuple(problems))
+    return CopiedKernel(tuple(sorted(found, key=lambda one: one.line)), tuple(problems))
 
 
 _WHY = {False: "is not in the generated kernel as it stands there", True: "is more than once in the generated kernel"}
@@ -85,7 +85,7 @@ def _functions(kernel: object) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _KernelSource:
     """A function as it stands in its file, without decorators and indentation."""
 
     name: str
@@ -94,13 +94,13 @@ class _Written:
     body: tuple[str, ...]
 
     @staticmethod
-    def of(function: Any) -> _Written:
+    def of(function: Any) -> _KernelSource:
         file, first = function.fn.__code__.co_filename, function.starting_line_number
         block = "".join(linecache.getlines(file)[first - 1 : first - 1 + len(function.raw_src)])
         lines = textwrap.dedent(block).rstrip().split("\n")
         begins = next((i for i, line in enumerate(lines) if _NAME.match(line)), 0)
         body = tuple(line if line.strip() else "" for line in lines[begins:])
-        return _Written(function.fn.__name__, file, first + begins, body)
+        return _KernelSource(function.fn.__name__, file, first + begins, body)
 
     def places_in(self, lines: list[str]) -> list[int]:
         """Where in ``lines`` (from 0) the function stands; under another name only if it does not under its own."""

@@ -42,13 +42,13 @@ def entries_of(module_name: str) -> dict[str, SettingHelp]:
         return {}
     try:
         text = Path(spec.origin).read_text(encoding="utf-8")
-        return _Source(text).entries()
+        return _ConfigSource(text).entries()
     except (OSError, SyntaxError, ValueError):
         # A torch that comes without sources: options without help.
         return {}
 
 
-class _Source:
+class _ConfigSource:
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
         self._body = ast.parse(text).body

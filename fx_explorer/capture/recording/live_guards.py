@@ -22,7 +22,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and by name."""
 
 
-class Program(Protocol):
+class CalledProgram(Protocol):
     """What was called with the inputs."""
 
     @property
@@ -80,7 +80,7 @@ class LiveTree:
 
 @dataclass
 class LiveGuards:
-    program: Program | None = None
+    program: CalledProgram | None = None
     questions: int = 0
     """How many were asked."""
     late: dict[int, list[GuardCheck]] = field(default_factory=dict)

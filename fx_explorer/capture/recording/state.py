@@ -27,7 +27,7 @@ from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.this_thread import ThisThread
-from fx_explorer.capture.recording.unseen import Uncompiled, Unseen
+from fx_explorer.capture.recording.unseen import DynamoAndOverridesOff, DynamoOff
 from fx_explorer.capture.recording.wrapped import GivenCallables
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
@@ -294,11 +294,11 @@ class Recording:
 
     def noting(self, what: str, stage: Stage | None = None) -> _Noting:
         """Recording ``what`` may fail without harm to the compile: the fault is stored and shown as such."""
-        return _Noting(self, what, stage, Unseen())
+        return _Noting(self, what, stage, DynamoAndOverridesOff())
 
     def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
         """As ``noting``, where guards are evaluated: they look at whether ``__torch_function__`` is on."""
-        return _Noting(self, what, stage, Uncompiled())
+        return _Noting(self, what, stage, DynamoOff())
 
     def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:
         """Recording ``what`` failed: no fault of the program's."""
@@ -333,7 +333,7 @@ class _Noting:
 
     __slots__ = ("_recording", "_stage", "_unseen", "_what")
 
-    def __init__(self, recording: Recording, what: str, stage: Stage | None, unseen: Uncompiled) -> None:
+    def __init__(self, recording: Recording, what: str, stage: Stage | None, unseen: DynamoOff) -> None:
         self._recording = recording
         self._what = what
         self._stage = stage

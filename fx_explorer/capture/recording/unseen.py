@@ -21,7 +21,7 @@ from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 _OURS = Path(__file__).parents[2]
 
 
-class Uncompiled:
+class DynamoOff:
     """Inside the block Dynamo looks at no frame.
 
     No generator: the frames of ``contextlib`` would be looked at before it holds.
@@ -36,7 +36,7 @@ class Uncompiled:
         set_eval_frame(self._looking)
 
 
-class Unseen(Uncompiled):
+class DynamoAndOverridesOff(DynamoOff):
     """The same, and ``__torch_function__`` of no class or mode is called."""
 
     def __enter__(self) -> None:

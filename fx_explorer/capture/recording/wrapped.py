@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fx_explorer.capture.recording.rows.callers import Caller
+from fx_explorer.capture.recording.rows.callers import CallSite
 
 WRAPPER = "wrap_inline.<locals>.inner"
 
@@ -26,7 +26,7 @@ def is_wrapper(file: str, function: str) -> bool:
     return file.endswith("external_utils.py") and function in ("inner", WRAPPER)
 
 
-class Given(NamedTuple):
+class CompiledCallable(NamedTuple):
     """A callable as the user knows it, and the line that gave it to torch.compile."""
 
     name: str
@@ -38,20 +38,20 @@ class GivenCallables:
     """The callables that torch.compile was called with. None of them is kept alive."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Given]] = {}
+        self._known: dict[int, tuple[Any, CompiledCallable]] = {}
 
-    def note(self, given: object, place: Caller) -> None:
+    def note(self, given: object, place: CallSite) -> None:
         try:
             reference = weakref.ref(given)
         except TypeError:  # an object without room for one; it is called by its own name
             return
-        self._known[id(given)] = reference, Given(name_of(given, place), place.file, place.line)
+        self._known[id(given)] = reference, CompiledCallable(name_of(given, place), place.file, place.line)
 
-    def of(self, given: object) -> Given:
+    def of(self, given: object) -> CompiledCallable:
         reference, found = self._known.get(id(given), (None, None))
         if found is not None and reference is not None and reference() is given:
             return found
-        return Given(own_name(given), "", 0)
+        return CompiledCallable(own_name(given), "", 0)
 
 
 def being_compiled() -> object | None:
@@ -65,7 +65,7 @@ def being_compiled() -> object | None:
     return None
 
 
-def name_of(given: object, place: Caller) -> str:
+def name_of(given: object, place: CallSite) -> str:
     """``net (Sequential)`` where a variable was given, else ``Sequential``."""
     own, variable = own_name(given), _variable(linecache.getline(place.file, place.line)) if place.file else ""
     return f"{variable} ({own})" if variable and variable != own else own

@@ -27,7 +27,12 @@ QUESTIONS = ("what_if", "steps")
 
 
 def obey_at_gate(
-    stepper: Stepper, variant: Variant, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None, command: Command
+    stepper: Stepper,
+    variant: Variant,
+    gate: Gate,
+    direction: Direction,
+    module: torch.fx.GraphModule | None,
+    command: Command,
 ) -> str:
     """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
     if stepper.is_outside:

@@ -20,7 +20,7 @@ from fx_explorer.capture.stepping.variants.variant import CompiledRegion
 from fx_explorer.model import Direction, Gate, RegionLowering
 
 
-class Stepped:
+class SteppedBoundary:
     """A ``Boundary`` (recording/boundary.py)."""
 
     def __init__(self, stepper: Stepper) -> None:
@@ -110,4 +110,4 @@ class Stepped:
 
 def stepper_of(recording: Recording) -> Stepper | None:
     """None for a capture that nobody steps through."""
-    return recording.boundary.stepper if isinstance(recording.boundary, Stepped) else None
+    return recording.boundary.stepper if isinstance(recording.boundary, SteppedBoundary) else None

@@ -18,7 +18,7 @@ from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.edits.editing import Edits
+from fx_explorer.capture.stepping.edits.editing import GraphEdits
 from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
 from fx_explorer.capture.stepping.variant_settings import VariantSettings
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
@@ -38,7 +38,7 @@ class Stepper:
         """The graphs that Dynamo captured, by compilation."""
         self.current: dict[str, Variant] = {}
         """By compilation: the variant that torch compiles now."""
-        self.edits = Edits(recording)
+        self.edits = GraphEdits(recording)
         self.settings = VariantSettings(recording)
         self.rows = VariantRows(recording)
         self.carried: dict[str, Changes] = {}

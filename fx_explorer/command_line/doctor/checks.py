@@ -51,7 +51,7 @@ sys.__stdout__.write("\\n" + json.dumps(found) + "\\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     name: str
     state: State
     found: str
@@ -62,11 +62,13 @@ class Check:
 # the interpreter with torch
 
 
-def torch_checks(python: str) -> list[Check]:
+def torch_checks(python: str) -> list[DoctorCheck]:
     """What the interpreter that will run the user's program has."""
     found = probe(python)
     if isinstance(found, str):
-        return [Check("python", "problem", f"{python}: {found}", "Choose a Python interpreter that has torch with --python.")]
+        return [
+            DoctorCheck("python", "problem", f"{python}: {found}", "Choose a Python interpreter that has torch with --python.")
+        ]
     return list(judge_torch(python, found))
 
 
@@ -90,9 +92,9 @@ def probe(python: str) -> dict[str, Any] | str:
     return answer
 
 
-def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[Check]:
+def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
     old_python = tuple(found["version_info"]) < OLDEST_PYTHON
-    yield Check(
+    yield DoctorCheck(
         "python",
         "problem" if old_python else "ok",
         f"{found['python']} ({python})",
@@ -103,42 +105,44 @@ def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[Check]:
         return
     yield _gpu_check(found)
     if found["triton"]:
-        yield Check("triton", "ok", found["triton"])
+        yield DoctorCheck("triton", "ok", found["triton"])
     else:
-        yield Check("triton", "ok", "not installed (only GPU kernels need it)")
+        yield DoctorCheck("triton", "ok", "not installed (only GPU kernels need it)")
     if "cache_dir" in found:
         yield _writable("torch cache", found["cache_dir"], "Set TORCHINDUCTOR_CACHE_DIR to a directory you can write.")
     else:
-        yield Check("torch cache", "warning", f"torch does not say where it is: {found.get('cache_error', '')}")
+        yield DoctorCheck("torch cache", "warning", f"torch does not say where it is: {found.get('cache_error', '')}")
 
 
-def _torch_check(python: str, found: Mapping[str, Any]) -> Check:
+def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
     supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
     if "error" in found:
         install = (
             f"Install it: {shlex.quote(python)} -m pip install torch (supported: {supported}), or choose another --python."
         )
-        return Check("torch", "problem", f"cannot be imported: {found['error']}", install)
+        return DoctorCheck("torch", "problem", f"cannot be imported: {found['error']}", install)
     built = (
         f"CUDA {found['torch_cuda']}" if found["torch_cuda"] else f"ROCm {found['torch_hip']}" if found["torch_hip"] else "CPU"
     )
     told = f"{found['torch']} ({built} build)"
     version = tuple(int(part) for part in found["torch"].split(".")[:2])
     if version < OLDEST_TORCH:
-        return Check("torch", "problem", told, f"Supported are {supported}; older releases lack what fx-explorer listens to.")
+        return DoctorCheck(
+            "torch", "problem", told, f"Supported are {supported}; older releases lack what fx-explorer listens to."
+        )
     if version > NEWEST_TORCH:
-        return Check(
+        return DoctorCheck(
             "torch", "warning", told, f"Tested are {supported}; with newer ones some views may stay empty, and say so."
         )
-    return Check("torch", "ok", told)
+    return DoctorCheck("torch", "ok", told)
 
 
-def _gpu_check(found: Mapping[str, Any]) -> Check:
+def _gpu_check(found: Mapping[str, Any]) -> DoctorCheck:
     if found["gpu"]:
-        return Check("gpu", "ok", found["gpu"])
+        return DoctorCheck("gpu", "ok", found["gpu"])
     if found["torch_cuda"] or found["torch_hip"]:
-        return Check("gpu", "ok", "none, though this torch is built for one; models compile for the CPU")
-    return Check("gpu", "ok", "none (this torch is a CPU build); models compile for the CPU")
+        return DoctorCheck("gpu", "ok", "none, though this torch is built for one; models compile for the CPU")
+    return DoctorCheck("gpu", "ok", "none (this torch is a CPU build); models compile for the CPU")
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -148,7 +152,7 @@ def _dotted(version: tuple[int, int]) -> str:
 # the machine and the terminal
 
 
-def machine_checks(environ: Mapping[str, str] = os.environ) -> list[Check]:
+def machine_checks(environ: Mapping[str, str] = os.environ) -> list[DoctorCheck]:
     return [
         _compiler(environ),
         _sqlite(),
@@ -160,35 +164,37 @@ def machine_checks(environ: Mapping[str, str] = os.environ) -> list[Check]:
     ]
 
 
-def _compiler(environ: Mapping[str, str]) -> Check:
+def _compiler(environ: Mapping[str, str]) -> DoctorCheck:
     wanted = environ.get("CXX")
     compiler = shutil.which(wanted) if wanted else shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
     if compiler:
-        return Check("c++ compiler", "ok", compiler)
+        return DoctorCheck("c++ compiler", "ok", compiler)
     missing = f"CXX is {wanted}, which is not there" if wanted else "none found"
-    return Check("c++ compiler", "warning", missing, "Inspecting needs none; --build does: install g++ or clang++, or set CXX.")
+    return DoctorCheck(
+        "c++ compiler", "warning", missing, "Inspecting needs none; --build does: install g++ or clang++, or set CXX."
+    )
 
 
-def _sqlite() -> Check:
+def _sqlite() -> DoctorCheck:
     try:
         sqlite3.connect(":memory:").execute("SELECT count(*) FROM json_each('[1]')").fetchone()
     except sqlite3.Error as error:
-        return Check(
+        return DoctorCheck(
             "sqlite", "problem", f"{sqlite3.sqlite_version}: {error}", "Use a Python whose SQLite has the JSON functions."
         )
-    return Check("sqlite", "ok", sqlite3.sqlite_version)
+    return DoctorCheck("sqlite", "ok", sqlite3.sqlite_version)
 
 
-def _temporary_directory() -> Check:
+def _temporary_directory() -> DoctorCheck:
     """Sessions are written here while they are live."""
     try:
         directory = tempfile.gettempdir()
     except OSError as error:
-        return Check("temporary", "problem", str(error), "Set TMPDIR to a directory you can write.")
+        return DoctorCheck("temporary", "problem", str(error), "Set TMPDIR to a directory you can write.")
     return _writable("temporary", directory, "Set TMPDIR to a directory you can write, on a local disk.")
 
 
-def _writable(name: str, directory: str, advice: str) -> Check:
+def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
     """Whether files can be made in ``directory`` (or it can be made), and whether there is room."""
     existing = directory
     while not os.path.isdir(existing) and existing != os.path.dirname(existing):
@@ -198,51 +204,51 @@ def _writable(name: str, directory: str, advice: str) -> Check:
             file.write(b"x")
         free = shutil.disk_usage(existing).free
     except OSError as error:
-        return Check(name, "problem", f"{directory}: {error.strerror or error}", advice)
+        return DoctorCheck(name, "problem", f"{directory}: {error.strerror or error}", advice)
     told = f"{directory} ({free / 1e9:.1f} GB free)"
     if free < FREE_BYTES_WANTED:
-        return Check(name, "warning", told, "A large capture may not fit: free some space. " + advice)
-    return Check(name, "ok", told)
+        return DoctorCheck(name, "warning", told, "A large capture may not fit: free some space. " + advice)
+    return DoctorCheck(name, "ok", told)
 
 
-def _terminal(environ: Mapping[str, str]) -> Check:
+def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
     if not sys.stdout.isatty():
-        return Check("terminal", "ok", "output is not a terminal: TARGET prints the overview as text")
+        return DoctorCheck("terminal", "ok", "output is not a terminal: TARGET prints the overview as text")
     if environ.get("TERM", "dumb") == "dumb":
-        return Check(
+        return DoctorCheck(
             "terminal", "warning", f"TERM={environ.get('TERM', '')}", "Use a terminal that can move its cursor, or report."
         )
     size = shutil.get_terminal_size()
     told = f"{size.columns}×{size.lines}, TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
     if size.columns < SMALLEST_TERMINAL[0] or size.lines < SMALLEST_TERMINAL[1]:
-        return Check("terminal", "warning", told, "Make it at least 80×24.")
-    return Check("terminal", "ok", told)
+        return DoctorCheck("terminal", "warning", told, "Make it at least 80×24.")
+    return DoctorCheck("terminal", "ok", told)
 
 
-def _colour(environ: Mapping[str, str]) -> Check:
+def _colour(environ: Mapping[str, str]) -> DoctorCheck:
     if "NO_COLOR" in environ:
-        return Check("colour", "ok", "off (NO_COLOR is set); state is told by signs and words")
+        return DoctorCheck("colour", "ok", "off (NO_COLOR is set); state is told by signs and words")
     if environ.get("COLORTERM") in ("truecolor", "24bit"):
-        return Check("colour", "ok", "16 million colours")
+        return DoctorCheck("colour", "ok", "16 million colours")
     if "256color" in environ.get("TERM", ""):
-        return Check("colour", "ok", "256 colours (set COLORTERM=truecolor if your terminal has more)")
-    return Check("colour", "ok", "16 colours")
+        return DoctorCheck("colour", "ok", "256 colours (set COLORTERM=truecolor if your terminal has more)")
+    return DoctorCheck("colour", "ok", "16 colours")
 
 
-def _clipboard(environ: Mapping[str, str]) -> Check:
+def _clipboard(environ: Mapping[str, str]) -> DoctorCheck:
     """The same choice as the app makes when something is copied."""
     tool = native_tool(environ)
     if tool and not (environ.get("SSH_TTY") or environ.get("SSH_CONNECTION")):
-        return Check("clipboard", "ok", f"through {tool[0]}")
+        return DoctorCheck("clipboard", "ok", f"through {tool[0]}")
     told = "through the terminal (OSC 52), if it allows it; otherwise into a file"
     if "TMUX" in environ:
-        return Check("clipboard", "warning", told, "tmux passes it on only with: tmux set -g set-clipboard on")
-    return Check("clipboard", "ok", told)
+        return DoctorCheck("clipboard", "warning", told, "tmux passes it on only with: tmux set -g set-clipboard on")
+    return DoctorCheck("clipboard", "ok", told)
 
 
-def _editor(environ: Mapping[str, str]) -> Check:
+def _editor(environ: Mapping[str, str]) -> DoctorCheck:
     try:
         command = editor_command("model.py", 1, environ)
     except UsageError as error:
-        return Check("editor", "warning", str(error), "It is what the key e opens your lines in.")
-    return Check("editor", "ok", command[0])
+        return DoctorCheck("editor", "warning", str(error), "It is what the key e opens your lines in.")
+    return DoctorCheck("editor", "ok", command[0])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fx_explorer
-from fx_explorer.command_line.doctor.checks import Check
+from fx_explorer.command_line.doctor.checks import DoctorCheck
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
@@ -46,26 +46,28 @@ def gpus_as_json() -> str:
     return json.dumps({"schema": "fx-explorer/gpus/1", "gpus": listed}, indent=2)
 
 
-def gpu_checks(python: str, gpu: Gpu) -> list[Check]:
+def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     """What this interpreter can do for ``gpu``; a check that did not pass is the last one."""
     command = [python, str(CHECK), json.dumps(gpu.to_json())]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)
     except OSError as error:
         return [
-            Check("python", "problem", f"{python} cannot be started ({error.strerror or error})", "Choose another --python.")
+            DoctorCheck(
+                "python", "problem", f"{python} cannot be started ({error.strerror or error})", "Choose another --python."
+            )
         ]
     except subprocess.TimeoutExpired:
-        return [Check("python", "problem", f"{python} did not answer within {TIMEOUT_S} s")]
+        return [DoctorCheck("python", "problem", f"{python} did not answer within {TIMEOUT_S} s")]
     checks = [_check(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
         last = ended.stderr.strip().rpartition("\n")[2][:200]
-        checks.append(Check("python", "problem", f"{python} ended with status {ended.returncode}: {last}", ADVICE))
+        checks.append(DoctorCheck("python", "problem", f"{python} ended with status {ended.returncode}: {last}", ADVICE))
     return checks
 
 
-def _check(told: dict[str, object]) -> Check:
+def _check(told: dict[str, object]) -> DoctorCheck:
     if not told["passed"]:
-        return Check(str(told["name"]), "problem", str(told["found"]), ADVICE)
+        return DoctorCheck(str(told["name"]), "problem", str(told["found"]), ADVICE)
     advice = str(told["advice"])
-    return Check(str(told["name"]), "warning" if advice else "ok", str(told["found"]), advice)
+    return DoctorCheck(str(told["name"]), "warning" if advice else "ok", str(told["found"]), advice)

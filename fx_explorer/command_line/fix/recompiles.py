@@ -10,11 +10,11 @@ from fx_explorer.analysis.overview.checks import relative_path
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.totals import totals
 from fx_explorer.command_line.trusting import check_program
-from fx_explorer.fixing.marking import Mark, instruction, marks
+from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.marks import try_marks
+from fx_explorer.trials.dynamic_marks import try_marks
 from fx_explorer.trials.recapture import TrialWorker
 
 
@@ -23,7 +23,7 @@ class Recompiles:
     """What a session offers, kept when it is closed."""
 
     causes: list[ExplainedRecompile]
-    marks: list[Mark]
+    marks: list[DynamicMark]
     compilations: int
 
 
@@ -46,7 +46,9 @@ async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arg
         await _try(found.marks, instruction(found.marks), found.compilations, request, arguments)
 
 
-async def _try(wanted: list[Mark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace) -> None:
+async def _try(
+    wanted: list[DynamicMark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace
+) -> None:
     check_program(arguments)
     sources = [mark.source for mark in wanted]
     trial = await try_marks(request, sources, compilations, TrialWorker(arguments.python, arguments.timeout))

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fx_explorer.command_line.fix.trying import Found, apply, told, trial, written
+from fx_explorer.command_line.fix.trying import SessionFixes, apply, told, trial, written
 from fx_explorer.highlight import printable, printable_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ ALL = 0
 TOO_FEW = "there are no two good fixes, of different breaks, that go with each other: nothing to do together"
 
 
-async def list_together(found: Found, arguments: argparse.Namespace) -> None:
+async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> None:
     """After each has been tried."""
     whole = _together(found)
     print("all good fixes together")
@@ -30,7 +30,7 @@ async def list_together(found: Found, arguments: argparse.Namespace) -> None:
     print("       write them: --apply all")
 
 
-async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
+async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> int:
     """Tries what decides which of them are good, then all of these; a single good one is written alone.
 
     1 when nothing is written.
@@ -54,7 +54,7 @@ async def apply_together(found: Found, arguments: argparse.Namespace) -> int:
     return await apply(found, whole.fix, arguments)
 
 
-def _together(found: Found) -> Together | None:
+def _together(found: SessionFixes) -> Together | None:
     from fx_explorer.fixing import together
 
     return together([fixes for _, fixes, _ in found.breaks], found.trials)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Found:
+class SessionFixes:
     """What a session offers, kept when it is closed."""
 
     request: CaptureRequest | None = None
@@ -44,7 +44,7 @@ class Found:
         return fixes[number - 1]
 
 
-async def trial(found: Found, fix: Fix, arguments: argparse.Namespace) -> Trial:
+async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
     from fx_explorer.fixing import try_fix
     from fx_explorer.trials.recapture import TrialWorker
 
@@ -63,7 +63,7 @@ def told(trial: Trial) -> str:
     return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
 
 
-async def apply(found: Found, fix: Fix, arguments: argparse.Namespace) -> int:
+async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:
     """1 when it is not written."""
     if not fix.path:
         return _set_by_hand(fix)

@@ -11,7 +11,7 @@ from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.names import new_name, walk
 from fx_explorer.fixing.sites import Site
-from fx_explorer.fixing.splitting import RISK, Parts, body_lines, function_to_split, given_on, split, texts
+from fx_explorer.fixing.splitting import RISK, SplitLines, body_lines, function_to_split, given_on, split, texts
 from fx_explorer.session import SessionReader
 
 
@@ -54,7 +54,7 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
         results = [*given_on(code, lines[:at], [*call.args, *lines[at + 1 :]]), name]
     if not inner or not results:
         return []
-    return split(site, function, Parts([*inner, f"return {', '.join(results)}"], outer, results))
+    return split(site, function, SplitLines([*inner, f"return {', '.join(results)}"], outer, results))
 
 
 def _renamed(lines: list[str], loss: str, name: str) -> list[str]:

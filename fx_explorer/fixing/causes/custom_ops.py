@@ -12,7 +12,7 @@ from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import after_imports, at_module_level, imports, replaced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.names import annotation_of, new_name
-from fx_explorer.fixing.opaque import REACH, Isolated, OpaqueCall, isolated, opaque_calls, tensor_around
+from fx_explorer.fixing.opaque import REACH, IsolatedExpression, OpaqueCall, isolated, opaque_calls, tensor_around
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 
@@ -48,7 +48,7 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
         )
 
 
-def _operator(unit: str, name: str, parts: Isolated, types: list[str], like: str, dtype: str) -> str:
+def _operator(unit: str, name: str, parts: IsolatedExpression, types: list[str], like: str, dtype: str) -> str:
     """What it computes is copied into a tensor of the promised shape and dtype, so the promise is kept."""
     signature = ", ".join(f"{parameter}: {kind}" for parameter, kind in zip(parts.parameters, types, strict=True))
     empty = f"torch.empty_like({like}{f', dtype={dtype}' if dtype else ''})"

@@ -162,7 +162,7 @@ class Helpers:
 
 
 @dataclass
-class Source:
+class TritonSource:
     """A source while it is read: its text, and what its names stand for."""
 
     text: str

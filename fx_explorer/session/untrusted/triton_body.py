@@ -12,7 +12,7 @@ from fx_explorer.session.untrusted.triton_allowed import (
     METHODS,
     MODULES,
     RESERVED,
-    Source,
+    TritonSource,
     dotted,
     is_public,
 )
@@ -27,7 +27,7 @@ MOST_SHIFTED = 64
 """Bits."""
 
 
-def check_body(source: Source, function: ast.FunctionDef) -> None:
+def check_body(source: TritonSource, function: ast.FunctionDef) -> None:
     """Raises UntrustedSourceError for the first thing that is not on the list."""
     _Body(source, function).check()
 
@@ -35,7 +35,7 @@ def check_body(source: Source, function: ast.FunctionDef) -> None:
 class _Body:
     """The body of one ``@triton.jit`` function: Triton evaluates it while it compiles."""
 
-    def __init__(self, source: Source, function: ast.FunctionDef) -> None:
+    def __init__(self, source: TritonSource, function: ast.FunctionDef) -> None:
         self._source = source
         self._function = function
         self._refuse = source.refuse

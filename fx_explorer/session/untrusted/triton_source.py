@@ -27,7 +27,7 @@ from fx_explorer.session.untrusted.triton_allowed import (
     REACHES_OUT,
     RESERVED,
     Helpers,
-    Source,
+    TritonSource,
     UntrustedSourceError,
     is_public,
     kind_of,
@@ -46,7 +46,7 @@ def check_source(source: str, helpers: Helpers) -> None:
         raise UntrustedSourceError(
             f"the kernel's source is no Python{f' (line {line})' if line else ''}: {_first(error)}"
         ) from error
-    _TopLevel(Source(source, helpers)).check(tree)
+    _TopLevel(TritonSource(source, helpers)).check(tree)
 
 
 def _first(error: BaseException) -> str:
@@ -56,7 +56,7 @@ def _first(error: BaseException) -> str:
 class _TopLevel:
     """What Python runs when the source is loaded."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TritonSource) -> None:
         self._source = source
         self._refuse = source.refuse
 

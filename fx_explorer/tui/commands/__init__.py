@@ -6,7 +6,7 @@ Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
 from __future__ import annotations
 
 from fx_explorer.tui.commands.application import APPLICATION_COMMANDS, CAPTURE_COMMANDS
-from fx_explorer.tui.commands.command import GROUPS, ON_TOP, Command, Group, Keymap, Scope, keys_of
+from fx_explorer.tui.commands.command import GROUPS, ON_TOP, AppCommand, Group, Keymap, Scope, keys_of
 from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS
 from fx_explorer.tui.commands.key_names import key_label
 from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
@@ -21,7 +21,7 @@ __all__ = [
     "GROUPS",
     "ON_TOP",
     "VIEWS",
-    "Command",
+    "AppCommand",
     "Group",
     "Keymap",
     "Scope",
@@ -32,7 +32,7 @@ __all__ = [
     "sentence_of",
 ]
 
-COMMANDS: tuple[Command, ...] = (
+COMMANDS: tuple[AppCommand, ...] = (
     *VIEW_COMMANDS,
     *PANE_COMMANDS,
     *MOVING_COMMANDS,
@@ -45,7 +45,7 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
-def by_id(command_id: str) -> Command:
+def by_id(command_id: str) -> AppCommand:
     """The command with this id. Raises KeyError when there is none."""
     for command in COMMANDS:
         if command.id == command_id:
@@ -53,5 +53,5 @@ def by_id(command_id: str) -> Command:
     raise KeyError(command_id)
 
 
-def of_scope(*scopes: Scope) -> list[Command]:
+def of_scope(*scopes: Scope) -> list[AppCommand]:
     return [command for command in COMMANDS if command.scope in scopes]

@@ -36,7 +36,7 @@ HelpEntry = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class AppCommand:
     """One thing the user can ask for."""
 
     id: str
@@ -60,14 +60,14 @@ class Command:
         return "." in self.action.partition("(")[0]
 
 
-def declared(scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()) -> tuple[Command, ...]:
+def declared(scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()) -> tuple[AppCommand, ...]:
     """The commands of a table; those named in ``footer`` have a place there."""
     return tuple(
-        Command(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)
+        AppCommand(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)
         for id, keys, action, title, sentence in entries
     )
 
 
-def keys_of(command: Command, keymap: Keymap) -> tuple[str, ...]:
+def keys_of(command: AppCommand, keymap: Keymap) -> tuple[str, ...]:
     """The keys of a command once the user's config file has had its say."""
     return tuple(keymap.get(command.id, command.keys))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import Command, declared
+from fx_explorer.tui.commands.command import AppCommand, declared
 
 VIEWS: tuple[tuple[str, str, str], ...] = (
     ("overview", "overview", "What happened, in plain words, and what to look at first."),
@@ -45,10 +45,10 @@ def sentence_of(view: str) -> str:
     return next((sentence for name, _, sentence in (*VIEWS, *more) if name == view), "")
 
 
-def _of_views() -> tuple[Command, ...]:
+def _of_views() -> tuple[AppCommand, ...]:
     numbered = [(name, str(i), label, sentence) for i, (name, label, sentence) in enumerate(VIEWS, start=1)]
     return tuple(
-        Command(f"view.{name}", (key,), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=key.isdecimal())
+        AppCommand(f"view.{name}", (key,), f"show_view('{name}')", label, sentence, "explorer", "Views", footer=key.isdecimal())
         for name, key, label, sentence in (*numbered, *MORE_VIEWS)
     )
 

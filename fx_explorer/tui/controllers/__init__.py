@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
 
-__all__ = ["Controllers", "Runners", "Services"]
+__all__ = ["Controllers", "Services", "TrialRunners"]
 
 
 @dataclass(frozen=True, slots=True)
-class Runners:
+class TrialRunners:
     """What stands in for a worker that runs the program again for a trial; None: such a worker."""
 
     try_fix: TryFix | None = None
@@ -40,7 +40,7 @@ class Runners:
 class Controllers:
     """One of each."""
 
-    def __init__(self, services: Services, runners: Runners, show: Callable[[SessionReader], None], target: str) -> None:
+    def __init__(self, services: Services, runners: TrialRunners, show: Callable[[SessionReader], None], target: str) -> None:
         """``show`` puts a session on screen; ``target`` is what the user typed."""
         self.stepping = Stepping(services)
         self.capturing = Capturing(services, self.stepping, show)

@@ -30,8 +30,8 @@ STARTS = "start a process that builds kernels"
 CANCELLED = "Cancelled. Press {key} to compile it."
 
 
-class Builds(Protocol):
-    """What the app needs of ``client.kernel_builds.KernelBuilds``; tests inject their own."""
+class BuilderPoolLike(Protocol):
+    """What the app needs of ``client.kernels.builder_pool.BuilderPool``; tests inject their own."""
 
     async def warm_up(self) -> BuildAnswer: ...
 
@@ -40,20 +40,20 @@ class Builds(Protocol):
     async def close(self) -> None: ...
 
 
-def real_builds(gpu: Gpu, python: str) -> Builds:
-    from fx_explorer.client.kernels.kernel_builds import KernelBuilds  # not needed for the first paint
+def real_builds(gpu: Gpu, python: str) -> BuilderPoolLike:
+    from fx_explorer.client.kernels.builder_pool import BuilderPool  # not needed for the first paint
 
-    return KernelBuilds(gpu, python)
+    return BuilderPool(gpu, python)
 
 
 class KernelBuilds:
     """Has builders for the virtual GPU of the session on screen, started as soon as it has a kernel to build."""
 
-    make_builds: Callable[[Gpu, str], Builds] = staticmethod(real_builds)
+    make_builds: Callable[[Gpu, str], BuilderPoolLike] = staticmethod(real_builds)
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._builds: Builds | None = None
+        self._builds: BuilderPoolLike | None = None
         self._gpu = ""
         """The one that ``_builds`` are for."""
         self._asked: asyncio.Task[BuildAnswer] | None = None
@@ -75,14 +75,14 @@ class KernelBuilds:
         if may_build and reader is self._services.explorer.reader:
             self._builds_for(reader)
 
-    async def _warm_up(self, builds: Builds) -> None:
+    async def _warm_up(self, builds: BuilderPoolLike) -> None:
         try:
             with contextlib.suppress(FxExplorerError):  # whoever asks for a kernel is told
                 await builds.warm_up()
         finally:
             self._is_warm.set()
 
-    def _builds_for(self, reader: SessionReader) -> Builds:
+    def _builds_for(self, reader: SessionReader) -> BuilderPoolLike:
         gpu = gpu_of(reader)
         assert gpu is not None
         if self._builds is None or gpu.name != self._gpu:

@@ -26,7 +26,7 @@ from fx_explorer.tui.selection.following import (
     why_missing,
     with_region,
 )
-from fx_explorer.tui.selection.presets import PRESETS, Material, Slot, bytecode_slot, document_for
+from fx_explorer.tui.selection.presets import PRESETS, ShowableDocuments, Slot, bytecode_slot, document_for
 from fx_explorer.tui.selection.relocate import relocated
 
 
@@ -37,7 +37,7 @@ class LinkedSelection:
         self._linked = linked
         self._reader: SessionReader | None = None
         self._compilation = 0
-        self._material = Material((), ())
+        self._material = ShowableDocuments((), ())
         self._was_touched = False
         self.selection: Place | None = None
         """What is lit everywhere."""

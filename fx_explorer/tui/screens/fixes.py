@@ -17,7 +17,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.fixing import (
     Fix,
-    Offer,
+    FixOffer,
     Trial,
     TryFix,
     accept_all,
@@ -69,7 +69,7 @@ class FixScreen(TellsUnreadable, Dialog[None]):
         *reused_bindings("place.copy"),
     ]
 
-    def __init__(self, offer: Offer, try_fix: TryFix, trials: list[Trial], keymap: Keymap) -> None:
+    def __init__(self, offer: FixOffer, try_fix: TryFix, trials: list[Trial], keymap: Keymap) -> None:
         """``trials``: what was tried before; the screen adds to it, so that a verdict outlives it."""
         super().__init__()
         self._offer = offer

@@ -37,7 +37,7 @@ from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.status.waiting_fact import waiting_fact
-from fx_explorer.tui.turns import Turn, in_turn
+from fx_explorer.tui.turns import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.widgets.cached import Cached
@@ -81,7 +81,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.reader: SessionReader | None = None
         self.view = ""
         self.history: History[Stop] = History()
-        self.turn = Turn()
+        self.turn = TurnLock()
         self._header = OneLine(id="header")
         self._pipeline = PipelineBar()
         self.outline = Outline()
@@ -149,7 +149,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._refresh_view()
         self.show_inspector()
 
-    def show_header(self, left: str, conditions: str, state: header.State) -> None:
+    def show_header(self, left: str, conditions: str, state: header.CaptureState) -> None:
         name = Content.styled("fx-explorer", "bold $primary") + Content.styled(f"  {left}", "bold")
         colour = header.COLOURS[state.tone]
         self._header.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))

@@ -10,20 +10,20 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
-from fx_explorer.tui.selection.presets import Material, Slot, document_for
+from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for
 
 
-def material_of(reader: SessionReader, compilation_id: int) -> Material:
+def material_of(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
     """Everything of one compilation that a pane can show; its own file is the first of the sources."""
     found = reader.by_ids(model.Compilation, [compilation_id])
     sources = source_documents(reader)
     if not found:
-        return Material(sources, (), compilation_id)
+        return ShowableDocuments(sources, (), compilation_id)
     own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
-    return Material(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
+    return ShowableDocuments(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
 
 
-def with_region(reader: SessionReader, material: Material, region: RegionKey | None) -> Material:
+def with_region(reader: SessionReader, material: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
     """The same without the graphs that have no node in the region."""
     documents = [d for d in material.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
     return replace(material, documents=documents)
@@ -56,7 +56,7 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
 
 
-def turned(selection: Selection, slot: Slot, shown: Document | None, material: Material) -> Document | None:
+def turned(selection: Selection, slot: Slot, shown: Document | None, material: ShowableDocuments) -> Document | None:
     """What a pane in ``slot`` that shows ``shown`` should show now that this is selected; ``shown`` itself to stay."""
     if slot == "source":
         return _source(selection, shown)
@@ -69,7 +69,7 @@ def turned(selection: Selection, slot: Slot, shown: Document | None, material: M
     return shown
 
 
-def kernel_following(selection: Selection, kernel: model.Kernel | None, material: Material) -> Document | None:
+def kernel_following(selection: Selection, kernel: model.Kernel | None, material: ShowableDocuments) -> Document | None:
     """The code of the kernel that belongs to the selection: of the one that is looked at already, if it does."""
     document = selection.place.document
     if document.kind == "artifact" and document.stage == "kernel":
@@ -99,7 +99,7 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
     return next((document for document in source_documents(selection.reader) if document.id == file), shown)
 
 
-def _kernel(selection: Selection, shown: Document | None, material: Material) -> Document | None:
+def _kernel(selection: Selection, shown: Document | None, material: ShowableDocuments) -> Document | None:
     """The kernel that computes the selection; the one that is shown already, when it does."""
     computing = selection.computing
     if shown and shown.id in computing:

@@ -46,7 +46,7 @@ _GRAPH_STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward", "j
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class ShowableDocuments:
     """What there is to choose from."""
 
     sources: Sequence[Document]
@@ -57,7 +57,7 @@ class Material:
     """Its id."""
 
 
-def document_for(slot: Slot, material: Material, direction: model.Direction = "") -> Document | None:
+def document_for(slot: Slot, material: ShowableDocuments, direction: model.Direction = "") -> Document | None:
     """What a pane in ``slot`` shows first; ``direction`` is that of the selection, empty when it has none."""
     if slot == "source":
         return next(iter(material.sources), None)

@@ -24,7 +24,7 @@ COLOURS: dict[Tone, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CaptureState:
     """How the capture stands: glyph + words + colour."""
 
     glyph: str
@@ -62,35 +62,35 @@ def conditions(reader: SessionReader) -> str:
     return printable(" · ".join(part for part in parts if part))
 
 
-def running_state(doing: str, elapsed_s: float) -> State:
-    return State("▷", f"{printable(doing)} · {elapsed_s:.0f} s", "running")
+def running_state(doing: str, elapsed_s: float) -> CaptureState:
+    return CaptureState("▷", f"{printable(doing)} · {elapsed_s:.0f} s", "running")
 
 
-def paused_state(waiting: Waiting) -> State:
+def paused_state(waiting: Waiting) -> CaptureState:
     """``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
     after = f"paused after {GATE_WORDS[waiting.gate]}" if waiting.gate else "every stage is at hand"
-    return State("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
+    return CaptureState("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
 
 
-def ended_state(reader: SessionReader) -> State:
+def ended_state(reader: SessionReader) -> CaptureState:
     """How the capture in this session ended, or that somebody is still writing it."""
     outcome = reader.meta("outcome")
     if outcome is None:
-        return State("▷", "being written", "running")
+        return CaptureState("▷", "being written", "running")
     took = float(reader.meta("finished") or 0)
     return _ended(Outcome.from_json(outcome), f" in {seconds(took)}" if took else "")
 
 
-def _ended(outcome: Outcome, took: str) -> State:
+def _ended(outcome: Outcome, took: str) -> CaptureState:
     if outcome.kind == "finished":
-        return State("✓", f"captured{took}", "good")
+        return CaptureState("✓", f"captured{took}", "good")
     if outcome.kind == "exited":
         tone: Tone = "good" if outcome.exit_code == 0 else "problem"
-        return State("✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone)
+        return CaptureState("✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone)
     if outcome.kind == "cancelled":
-        return State("–", "cancelled; what was found is kept", "notice")
-    return State("✗", _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(), "problem")
+        return CaptureState("–", "cancelled; what was found is kept", "notice")
+    return CaptureState("✗", _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(), "problem")
 
 
 _FAILED: dict[str, str] = {

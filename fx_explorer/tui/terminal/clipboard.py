@@ -24,7 +24,7 @@ TOOL_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyDestination:
     """Where a copied text went."""
 
     way: Literal["tool", "terminal", "file"]
@@ -44,7 +44,7 @@ class Copied:
 
 def copy(
     text: str, write_to_terminal: Callable[[str], object] | None = None, environ: Mapping[str, str] = os.environ
-) -> Copied:
+) -> CopyDestination:
     """Copy ``text``. ``write_to_terminal`` sends bytes past the application's screen; without it OSC 52 is not tried.
 
     Raises OSError when not even a file can be written.
@@ -56,11 +56,11 @@ def copy(
         if tool:
             problem = _run(tool, text)
             if not problem:
-                return Copied("tool", tool[0])
+                return CopyDestination("tool", tool[0])
     if write_to_terminal is not None and len(text.encode("utf-8", "replace")) <= OSC52_LIMIT_BYTES:
         write_to_terminal(osc52(text, in_tmux="TMUX" in environ))
-        return Copied("terminal", "OSC 52", problem)
-    return Copied("file", str(_write_file(text)), problem)
+        return CopyDestination("terminal", "OSC 52", problem)
+    return CopyDestination("file", str(_write_file(text)), problem)
 
 
 def native_tool(environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Sequence[str]:

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.style import Style
 
 from fx_explorer.tui.bindings import first_key
-from fx_explorer.tui.commands import VIEWS, Command, Keymap, by_id, of_scope
+from fx_explorer.tui.commands import VIEWS, AppCommand, Keymap, by_id, of_scope
 from fx_explorer.tui.widgets.cached import Cached
 
 TAIL = ("app.help",)
@@ -65,7 +65,7 @@ class FooterLine(Cached):
         return [tabs.truncate(width), Content("  ").join(fitting(keys, width))]
 
 
-def footer_commands(first: Sequence[str] = ()) -> list[Command]:
+def footer_commands(first: Sequence[str] = ()) -> list[AppCommand]:
     """Commands that have a place in the footer, the views aside: these first, help last."""
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
@@ -83,7 +83,7 @@ def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:
     return Content(" ").join(parts)
 
 
-def key_content(command: Command, keymap: Keymap) -> Content:
+def key_content(command: AppCommand, keymap: Keymap) -> Content:
     key = Content.styled(first_key(command, keymap), "bold $accent")
     return _clickable(key + Content(f" {command.title}"), command)
 
@@ -100,5 +100,5 @@ def fitting(parts: Sequence[Content], width: int) -> list[Content]:
     return [*kept, parts[-1]]
 
 
-def _clickable(content: Content, command: Command) -> Content:
+def _clickable(content: Content, command: AppCommand) -> Content:
     return content.stylize(Style.from_meta({"command": command.id}))

@@ -17,7 +17,7 @@ from fx_explorer.worker.target.stances import in_stance, stances_of_calls
 from fx_explorer.worker.target.target import Target
 
 
-class Caller(Protocol):
+class CallingJob(Protocol):
     """The job this is done for."""
 
     request: CaptureRequest
@@ -30,7 +30,7 @@ class Caller(Protocol):
 
 
 @dataclass
-class Silent:
+class SilentJob:
     """What torch.compile is called for; nothing of it is to be told again."""
 
     request: CaptureRequest
@@ -42,7 +42,7 @@ class Silent:
     def describe(self, target: Target, train: bool) -> None: ...
 
 
-def call_target(target: Target, job: Caller, before: Callable[[Target], object] = lambda target: None) -> None:
+def call_target(target: Target, job: CallingJob, before: Callable[[Target], object] = lambda target: None) -> None:
     """Raises whatever the target raises, and TargetError when the request asks for what it cannot do.
 
     ``before`` is given the target as it is called.
@@ -104,7 +104,7 @@ def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]
     return target, can_train and wanted is not False
 
 
-def compile_target(target: Target, job: Caller) -> Callable[..., Any]:
+def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
     """torch.compile as the request says; what the user's own code has compiled already stays as it is."""
     if is_compiled(target.callable):
         job.note(f"{target.name} was compiled by the target itself; --backend, --mode and --dynamic do not change it")
@@ -130,7 +130,7 @@ def check_backend(name: str) -> None:
         raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with --backend.")
 
 
-def go_backward(target: Target, output: object, job: Caller) -> None:
+def go_backward(target: Target, output: object, job: CallingJob) -> None:
     loss = find_loss(output)
     if loss is None:
         text = f"nothing that {target.name} returned has a gradient, so there is no backward"

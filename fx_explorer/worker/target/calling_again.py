@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.calling import Silent, compile_target
+from fx_explorer.worker.target.calling import SilentJob, compile_target
 from fx_explorer.worker.target.fresh_inputs import copied
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.target import Target
@@ -39,7 +39,7 @@ class CalledOnce:
     def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
         arguments = copied(self._arguments)
         remarks = _written(self._arguments, self._versions)
-        compiled = compile_target(self._target, Silent(self._request))
+        compiled = compile_target(self._target, SilentJob(self._request))
         with contextlib.ExitStack() as stack:
             stack.enter_context(_random_numbers_kept())
             stack.enter_context(_plain_values_kept(self._namespaces()))

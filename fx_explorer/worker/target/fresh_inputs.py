@@ -21,7 +21,7 @@ SEEDS = (1, 2, 3)
 
 
 @dataclass(frozen=True)
-class Call:
+class PlannedCall:
     """One call that both programs make."""
 
     words: str
@@ -108,13 +108,13 @@ _OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
 """For Python's numbers and flags among the arguments."""
 
 
-def calls(arguments: Arguments) -> Iterator[Call]:
+def calls(arguments: Arguments) -> Iterator[PlannedCall]:
     """The same ones in every process. The first has the example inputs themselves; those with other sizes come last."""
-    yield Call("the example inputs", copied(arguments))
-    yield from (Call(words, given) for words, given in _other_content(arguments))
-    yield Call("the example inputs once more, from what the call before has left", copied(arguments), goes_on=True)
-    yield Call("the example inputs a third time, likewise", copied(arguments), goes_on=True)
-    yield from (Call(words, given, has_other_sizes=True) for words, given in _other_sizes(arguments))
+    yield PlannedCall("the example inputs", copied(arguments))
+    yield from (PlannedCall(words, given) for words, given in _other_content(arguments))
+    yield PlannedCall("the example inputs once more, from what the call before has left", copied(arguments), goes_on=True)
+    yield PlannedCall("the example inputs a third time, likewise", copied(arguments), goes_on=True)
+    yield from (PlannedCall(words, given, has_other_sizes=True) for words, given in _other_sizes(arguments))
 
 
 def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:

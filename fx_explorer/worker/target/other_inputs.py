@@ -14,8 +14,8 @@ from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.worker.target.calling import prepared
 from fx_explorer.worker.target.inputs import Arguments, as_arguments
 from fx_explorer.worker.target.other_sizes import with_twice_the_batch
-from fx_explorer.worker.target.place import Place
-from fx_explorer.worker.target.target import Offer, Target
+from fx_explorer.worker.target.place import TargetPlace
+from fx_explorer.worker.target.target import OfferingModule, Target
 
 THESE = "the other inputs"
 
@@ -25,7 +25,7 @@ class CalledTarget:
     """What ``capture/recording/live_guards.py`` asks for (Program)."""
 
     target: Target
-    place: Place
+    place: TargetPlace
     request: CaptureRequest
 
     @property
@@ -41,7 +41,9 @@ class CalledTarget:
     def _arguments(self, expression: str) -> Arguments:
         if not expression.strip():
             return with_twice_the_batch(self.target.arguments)
-        offer = Offer(str(self.target.scope.get("__name__", "")), dict(self.target.scope), self.place, self.request, _silent)
+        offer = OfferingModule(
+            str(self.target.scope.get("__name__", "")), dict(self.target.scope), self.place, self.request, _silent
+        )
         return as_arguments(offer.evaluate(expression, THESE), THESE)
 
     def mark(self, target: Target) -> None:
@@ -55,7 +57,7 @@ class CalledTarget:
 class Script:
     """The same of a script that has run: which inputs it gave to what is not known."""
 
-    place: Place
+    place: TargetPlace
     request: CaptureRequest
 
     @property
@@ -66,7 +68,7 @@ class Script:
         """Raises as CalledTarget's."""
         if not expression.strip():
             raise TargetError("A script has no example inputs to double. Give inputs as an expression, in the script's names.")
-        offer = Offer("__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent)
+        offer = OfferingModule("__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent)
         arguments = as_arguments(offer.evaluate(expression, THESE), THESE)
         return arguments.args, arguments.keywords
 

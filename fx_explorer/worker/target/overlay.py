@@ -26,7 +26,7 @@ def install(texts: Mapping[str, str]) -> None:
         _texts[os.path.realpath(path)] = text
         # Without a time of change linecache.checkcache leaves the entry alone.
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _OverlayFinder())
 
 
 def text_of(path: str) -> str | None:
@@ -34,7 +34,7 @@ def text_of(path: str) -> str | None:
     return _texts.get(os.path.realpath(path)) if _texts else None
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _OverlayFinder(importlib.abc.MetaPathFinder):
     """Finds what the others find, and replaces the loader of a file that has another text."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -43,11 +43,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec and isinstance(spec.loader, SourceFileLoader):
             text = text_of(spec.loader.path)
             if text is not None:
-                spec.loader = _Loader(fullname, spec.loader.path, text)
+                spec.loader = _OverlayLoader(fullname, spec.loader.path, text)
         return spec
 
 
-class _Loader(SourceFileLoader):
+class _OverlayLoader(SourceFileLoader):
     def __init__(self, fullname: str, path: str, text: str) -> None:
         super().__init__(fullname, path)
         self._text = text

@@ -19,7 +19,7 @@ OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetPlace:
     """An absolute file or a module name, and perhaps an object in it."""
 
     shown: str
@@ -31,7 +31,7 @@ class Place:
     """The file is to be run as ``__main__``."""
 
 
-def locate(request: CaptureRequest) -> Place:
+def locate(request: CaptureRequest) -> TargetPlace:
     """Raises TargetError when there is no such file, or the words cannot be a target."""
     file, name = split_target(request.target)
     if file is None:
@@ -42,14 +42,14 @@ def locate(request: CaptureRequest) -> Place:
             )
         if request.as_script:
             raise TargetError(f"{request.target!r} is not a file; fx-explorer run takes the path of a script")
-        return Place(found["module"], module=found["module"], object=found["object"] or "")
+        return TargetPlace(found["module"], module=found["module"], object=found["object"] or "")
     if (file / "__main__.py").is_file():
-        return Place(str(file), (file / "__main__.py").absolute(), is_script=True)
+        return TargetPlace(str(file), (file / "__main__.py").absolute(), is_script=True)
     check_file(file)
     if not request.as_python:
         check_is_python(file)
     is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
-    return Place(str(file), file.absolute(), object=name, is_script=is_script)
+    return TargetPlace(str(file), file.absolute(), object=name, is_script=is_script)
 
 
 def split_target(target: str) -> tuple[Path | None, str]:
@@ -87,7 +87,7 @@ def offers_target(file: Path) -> bool:
     return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
 
 
-def nothing_compiled(place: Place, ended: Outcome, known: str) -> str:
+def nothing_compiled(place: TargetPlace, ended: Outcome, known: str) -> str:
     """What to say when all went well and nothing was compiled, and what could be. ``known``: the reason, if there is one."""
     shown = place.shown
     if place.file is None or not place.is_script:

@@ -19,7 +19,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target import loading
 from fx_explorer.worker.target.inputs import Arguments, as_arguments
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 
 Say = Callable[[str], None]
 
@@ -51,19 +51,19 @@ class Target:
         return replace(self, arguments=arguments)
 
 
-def find_target(place: Place, request: CaptureRequest, say: Say) -> Target:
+def find_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target:
     """Import what the place says and resolve it. Raises TargetError, and whatever the user's code raises."""
     if place.file:
         module = loading.load_file(place.file, request.arguments)
     else:
         module = loading.load_module(place.module, request.arguments)
-    return replace(Offer(module.__name__, vars(module), place, request, say).target(), scope=vars(module))
+    return replace(OfferingModule(module.__name__, vars(module), place, request, say).target(), scope=vars(module))
 
 
-class Offer:
+class OfferingModule:
     """What one module offers."""
 
-    def __init__(self, module: str, names: dict[str, Any], place: Place, request: CaptureRequest, say: Say) -> None:
+    def __init__(self, module: str, names: dict[str, Any], place: TargetPlace, request: CaptureRequest, say: Say) -> None:
         self.module = module
         self.names = names
         self.place = place

@@ -16,7 +16,7 @@ from statistics import median, quantiles
 import torch
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.dynamo.breaks.break_times import Spent, spent
+from fx_explorer.capture.dynamo.breaks.break_times import CallSeconds, spent
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
@@ -37,10 +37,10 @@ MAX_CALLS = 1000
 @dataclass(frozen=True, slots=True)
 class TimedCall:
     took_s: float
-    spent: Spent
+    spent: CallSeconds
 
 
-def call_and_time(target: Target, job: calling.Caller, recording: Recording, stop_recording: Callable[[], None]) -> None:
+def call_and_time(target: Target, job: calling.CallingJob, recording: Recording, stop_recording: Callable[[], None]) -> None:
     """What was measured stands in the session. Raises whatever the target raises, and TargetError when it is compiled anew at
     every call."""
     target, train = calling.prepared(target, job.request)
@@ -60,7 +60,7 @@ def call_and_time(target: Target, job: calling.Caller, recording: Recording, sto
         recording.writer.add_all(replace(row, call=number) for row in at_breaks)
 
 
-def _call_of(target: Target, job: calling.Caller) -> Callable[[], object]:
+def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
     compiled, arguments = calling.compile_target(target, job), target.arguments
 
     def call() -> object:
@@ -105,7 +105,7 @@ def _rows(calls: list[TimedCall], hits: dict[int, int], device: str) -> tuple[Ca
     return whole, [BreakTime(0, 0, hit, median(times), spread(times)) for hit, times in each.items()]
 
 
-def _by_break(found: Spent, hits: dict[int, int]) -> dict[int, float]:
+def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
     """Seconds by GraphBreak; a break that cuts its callers too has a frame of each."""
     seconds: dict[int, float] = {}
     for frame, passed_s in found.at_cuts_s.items():

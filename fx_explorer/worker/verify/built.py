@@ -12,13 +12,13 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
 from fx_explorer.worker.target.fresh_inputs import calls
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
 from fx_explorer.worker.verify.observed.observing import Observer, seed
-from fx_explorer.worker.verify.uncompiled import Original, read_result
+from fx_explorer.worker.verify.uncompiled import OriginalProgram, read_result
 
 LONGEST_S = 200.0
 """What building may take, C++ compiler and all."""
@@ -36,7 +36,7 @@ def as_on_disk(request: CaptureRequest) -> CaptureRequest:
 class BuiltProgram(ChildProgram):
     """Begins when the original has ended, beside the capture of the changed program."""
 
-    def __init__(self, place: Place, request: CaptureRequest, original: Original) -> None:
+    def __init__(self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram) -> None:
         self._why_not = why_not_built(request)
         self._is_begun = False
         super().__init__(request, lambda: _built_result(place, request, read_result(original, "the original")), waits=True)
@@ -70,7 +70,7 @@ def why_not_built(request: CaptureRequest) -> str:
     return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
 
 
-def _built_result(place: Place, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+def _built_result(place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
     if "problem" in before:
         return before
     overlay.install(request.overlay)
@@ -87,10 +87,10 @@ def _built_result(place: Place, request: CaptureRequest, before: dict[str, Any])
             return {"failed": f"it raises {one_line(error)}"}
 
 
-def _calls(target: Target, train: bool, place: Place, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
     observer = Observer(target, train, request.train is not False, users_code(place, request))
     observer.set_state(before["state"])
-    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, calling.Silent(request))
+    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, calling.SilentJob(request))
     first, *others = calls(target.arguments)
     seen: list[dict[str, Any] | None] = [observer.first(compiled, first.words, first.arguments).plain()]
     for call, one in zip(others, before["seen"][1:], strict=True):

@@ -39,7 +39,7 @@ def compared(
 
 
 def add_uncompiled(comparison: Comparison, before: Mapping[str, Any], result: Mapping[str, Any], words: Sequence[str]) -> None:
-    """``result``: of the changed program without torch.compile (``Uncompiled.result``)."""
+    """``result``: of the changed program without torch.compile (``UncompiledProgram.result``)."""
     if "problem" in result:
         comparison.not_compared.append(f"what the changed program does without torch.compile: {result['problem']}")
     elif "failed" in result:

@@ -6,9 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
-from fx_explorer.worker.verify.uncompiled import Original, Uncompiled
+from fx_explorer.worker.verify.uncompiled import OriginalProgram, UncompiledProgram
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class OtherPrograms:
     """A context manager: none of them outlives it."""
 
-    def __init__(self, place: Place, request: CaptureRequest) -> None:
-        self.original = Original(place, request)
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
+        self.original = OriginalProgram(place, request)
         """Runs at once; the others when they are told to (``begin``)."""
-        self.uncompiled = Uncompiled(place, request, self.original)
+        self.uncompiled = UncompiledProgram(place, request, self.original)
         """The changed program without torch.compile."""
         self.built = BuiltProgram(place, request, self.original)
         """The changed program with its code built."""

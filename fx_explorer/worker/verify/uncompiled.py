@@ -15,8 +15,8 @@ import torch
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.target import calling, overlay
-from fx_explorer.worker.target.fresh_inputs import Call, calls
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.fresh_inputs import PlannedCall, calls
+from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.stances import without_compiling
 from fx_explorer.worker.target.target import Target, find_target
 from fx_explorer.worker.users_code import users_code
@@ -33,10 +33,10 @@ LONGEST_S = 200.0
 """What the calls of the changed program may take together."""
 
 
-class Original(ChildProgram):
+class OriginalProgram(ChildProgram):
     """The target as its files have it."""
 
-    def __init__(self, place: Place, request: CaptureRequest) -> None:
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         super().__init__(request, lambda: _original_result(place, request))
 
     def seed(self) -> None:
@@ -51,10 +51,10 @@ class Original(ChildProgram):
         return read_result(self, "what the original program gave")
 
 
-class Uncompiled(ChildProgram):
+class UncompiledProgram(ChildProgram):
     """The changed program. Begins when the original has ended, beside the capture of the changed program."""
 
-    def __init__(self, place: Place, request: CaptureRequest, original: Original) -> None:
+    def __init__(self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram) -> None:
         self._is_needed = bool(request.overlay)
         super().__init__(request, lambda: _changed_result(place, request, read_result(original, "the original")), waits=True)
 
@@ -82,7 +82,7 @@ def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
     return result
 
 
-def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
     hidden, coverage, lookups = HiddenCalls(), BranchCoverage(request.overlay), Lookups()
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
     }
 
 
-def _changed_result(place: Place, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+def _changed_result(place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
     if "problem" in before:
         return before
     overlay.install(request.overlay)
@@ -122,7 +122,7 @@ def _changed_result(place: Place, request: CaptureRequest, before: dict[str, Any
 
 
 def _found(
-    place: Place, request: CaptureRequest, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+    place: TargetPlace, request: CaptureRequest, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 ) -> tuple[Target, Observer]:
     """``watch``: entered around each call."""
     without_compiling()
@@ -147,7 +147,7 @@ def _called(target: Target, observer: Observer, before: list[Any] | None = None)
     return seen
 
 
-def _unless_endless(observer: Observer, target: Target, call: Call, limit_s: float) -> Observation | None:
+def _unless_endless(observer: Observer, target: Target, call: PlannedCall, limit_s: float) -> Observation | None:
     """None when it takes much longer than the example inputs did: a loop that waits for a value may wait for ever."""
     with _stopped_after(limit_s):
         return observer.again(target.callable, call.words, call.arguments, going_on=call.goes_on)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.fresh_inputs import calls
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import users_code
 from fx_explorer.worker.verify.built import BuiltProgram, recompiling_often
@@ -31,13 +31,15 @@ COMPILES_LONG_S = 30.0
 """A program that took so long to be compiled is not compiled anew for other sizes."""
 
 
-class Verifier(calling.Caller, Protocol):
+class VerifyingJob(calling.CallingJob, Protocol):
     """The job this is done for."""
 
-    place: Place
+    place: TargetPlace
 
 
-def call_and_verify(target: Target, job: Verifier, programs: OtherPrograms, stop_recording: Callable[[], None]) -> Verification:
+def call_and_verify(
+    target: Target, job: VerifyingJob, programs: OtherPrograms, stop_recording: Callable[[], None]
+) -> Verification:
     """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare each call.
 
     Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any capture.
@@ -79,7 +81,7 @@ def call_and_verify(target: Target, job: Verifier, programs: OtherPrograms, stop
     return comparison.row([one.call for one in seen if one])
 
 
-def _begun(job: Verifier, built_original: BuiltProgram) -> dict[str, Any]:
+def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:
     job.say("comparing: building the original too")
     built_original.begin()
     return built_original.result()
@@ -100,6 +102,6 @@ def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
     return stack
 
 
-def users_modules(place: Place, request: CaptureRequest) -> list[ModuleType]:
+def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleType]:
     """The target's and those that are changed, with what lies beside them, and the user's other ones."""
     return users_code(place, request).modules()

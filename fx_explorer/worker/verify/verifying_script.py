@@ -16,12 +16,12 @@ from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.target import loading, overlay
-from fx_explorer.worker.target.place import Place
+from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.users_code import UsersCode, is_users_file
 from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage, text_on_disk
 from fx_explorer.worker.verify.observed.outside import HiddenCalls, OutsideEffects
-from fx_explorer.worker.verify.observed.printed import Written, printed
+from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
@@ -42,7 +42,7 @@ class ScriptRun:
         self._watch = watch
         self._outside = OutsideEffects()
         self._effects: list[str] = []
-        self._written = Written()
+        self._written = PrintedLines()
         self._status = 0
         self._raised, self._message = "", ""
         self._lookups: Lookups | None = None
@@ -98,7 +98,7 @@ class ScriptRun:
 class OriginalScript(ChildProgram):
     """The script as its file has it. To be waited for: two runs at a time could be in each other's way, in files say."""
 
-    def __init__(self, place: Place, request: CaptureRequest) -> None:
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         super().__init__(request, lambda: _original_result(place, request))
 
@@ -122,7 +122,7 @@ class OriginalScript(ChildProgram):
 class UncompiledScript(ChildProgram):
     """The changed script once more, without torch.compile, when the captured one has ended."""
 
-    def __init__(self, place: Place, request: CaptureRequest) -> None:
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         super().__init__(request, lambda: _uncompiled_result(place, request), waits=True)
 
@@ -152,7 +152,7 @@ class UncompiledScript(ChildProgram):
 class BuiltScript(ChildProgram):
     """The changed script once more, with the code built that is generated for it, when the others have ended."""
 
-    def __init__(self, place: Place, request: CaptureRequest) -> None:
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         self.is_needed = False
         """Whether there is code that has not been run."""
@@ -194,7 +194,7 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
     hidden, coverage = HiddenCalls(), BranchCoverage(request.overlay)
 
     @contextlib.contextmanager
@@ -209,7 +209,7 @@ def _original_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
     return {**seen.plain(), "hidden": list(hidden.found), "not reached": coverage.not_taken()}
 
 
-def _uncompiled_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+def _uncompiled_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
     seen = ScriptRun()
     overlay.install(request.overlay)
     with contextlib.ExitStack() as until:
@@ -218,7 +218,7 @@ def _uncompiled_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
     return {**seen.plain(), "hidden": [], "not reached": []}
 
 
-def _built_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
+def _built_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
     seen, problems = ScriptRun(), []
     overlay.install(request.overlay)
     with contextlib.ExitStack() as until:
@@ -227,7 +227,7 @@ def _built_result(place: Place, request: CaptureRequest) -> dict[str, Any]:
     return {**seen.plain(), "hidden": [], "not reached": [], "unbuilt": "".join(problems)}
 
 
-def _run_to_its_end(seen: ScriptRun, place: Place, request: CaptureRequest) -> None:
+def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest) -> None:
     """What it prints is kept, and what it raises."""
     assert place.file is not None
     with contextlib.suppress(Exception, SystemExit):

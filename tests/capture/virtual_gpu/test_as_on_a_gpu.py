@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.capture.virtual_gpu.emulation.attention import Asked, Backend, chosen
+from fx_explorer.capture.virtual_gpu.emulation.attention import AttentionArguments, Backend, chosen
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
@@ -27,14 +27,14 @@ def asked(
     kv_heads: int = 8,
     mask: str = "",
     **given: object,
-) -> Asked:
+) -> AttentionArguments:
     def made(heads: int, length: int, size: int, requires_grad: bool = True) -> torch.Tensor:
         return torch.empty(2, heads, length, size, dtype=dtype, device="meta", requires_grad=requires_grad)
 
     masks = {"": None, "fixed": made(1, 64, keys, False), "learned": made(8, 64, keys)}
     inputs = made(8, 64, head), made(kv_heads, keys, head), made(kv_heads, keys, value or head)
     values = {"dropout": 0.0, "is_causal": False, "grouped": False, **given}
-    return Asked(*inputs, masks[mask], **values)
+    return AttentionArguments(*inputs, masks[mask], **values)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def asked(
         (asked(DOUBLE), "math"),
     ],
 )
-def test_attention_is_the_kernel_that_an_h200_takes(inputs: Asked, kernel: Backend) -> None:
+def test_attention_is_the_kernel_that_an_h200_takes(inputs: AttentionArguments, kernel: Backend) -> None:
     assert chosen(inputs, find_gpu("h200")) == kernel
 
 
@@ -71,7 +71,7 @@ def test_attention_is_the_kernel_that_an_h200_takes(inputs: Asked, kernel: Backe
         ("mi300x", asked(), "flash"),
     ],
 )
-def test_attention_is_another_kernel_on_other_gpus(gpu: str, inputs: Asked, kernel: Backend) -> None:
+def test_attention_is_another_kernel_on_other_gpus(gpu: str, inputs: AttentionArguments, kernel: Backend) -> None:
     assert chosen(inputs, find_gpu(gpu)) == kernel
 
 

@@ -22,7 +22,7 @@ from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.capture.virtual_gpu.emulation.needs_fake import needs_fake
-from fx_explorer.client.kernels.kernel_builds import KernelBuilds
+from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.gpus import find_gpu
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.kernel_text import kernel_text
@@ -237,7 +237,7 @@ def test_a_report_says_where_a_kernel_is_written(session: SessionReader) -> None
 @pytest.fixture(scope="module")
 def built(session: SessionReader) -> dict[str, model.KernelBuild]:
     async def build() -> dict[str, model.KernelBuild]:
-        async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
+        async with BuilderPool(find_gpu("h100"), builders=1) as builds:
             first = {kernel.name.rpartition("_")[0]: kernel for kernel in reversed(own(session))}
             return {name: await builds.build(session.path, kernel.id) for name, kernel in first.items()}
 
@@ -391,7 +391,7 @@ def test_a_compilers_message_names_the_line_of_the_users_file(
     async def build() -> model.KernelBuild:
         with SessionReader(ended.session) as reader:
             (kernel,) = (kernel for kernel in reader.rows(model.Kernel) if kernel.name == f"{name}_0")
-        async with KernelBuilds(find_gpu("h100"), builders=1) as builds:
+        async with BuilderPool(find_gpu("h100"), builders=1) as builds:
             return await builds.build(ended.session, kernel.id)
 
     row = asyncio.run(build())

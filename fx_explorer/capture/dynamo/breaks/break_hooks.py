@@ -22,7 +22,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
 
-from fx_explorer.capture.dynamo.breaks.reports import Breaking, Extent, breaking, plain_name
+from fx_explorer.capture.dynamo.breaks.reports import BreakContext, Extent, breaking, plain_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Frame, LocalTensor, ResumeFunction
@@ -32,7 +32,7 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
-            found = Breaking()
+            found = BreakContext()
             with recording.noting("where a graph break is", "dynamo"):
                 raised = (value for value in (*args, *kwargs.values(), sys.exc_info()[1]) if isinstance(value, BaseException))
                 found = _found(self, next(raised, None))
@@ -47,7 +47,7 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
     return patched(InstructionTranslatorBase, "log_graph_break", make)
 
 
-def _found(translator: Any, error: BaseException | None) -> Breaking:
+def _found(translator: Any, error: BaseException | None) -> BreakContext:
     extents = {}
     inlined: Any = _innermost(translator, error)
     while inlined is not None:
@@ -56,7 +56,7 @@ def _found(translator: Any, error: BaseException | None) -> Breaking:
             extents[file, positions.lineno] = _extent(file, positions)
         inlined = getattr(inlined, "parent", None)
     stack = getattr(error, "real_stack", None) or ()
-    return Breaking(tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack), extents)
+    return BreakContext(tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack), extents)
 
 
 def _innermost(translator: Any, error: BaseException | None) -> Any:

@@ -38,7 +38,7 @@ class Tick:
 
 
 @dataclass
-class Spent:
+class CallSeconds:
     """Seconds of one call."""
 
     graphs_s: float = 0.0
@@ -54,8 +54,8 @@ class _Running:
     """Whether its rest is being called; open again when that turns out to be compiled."""
 
 
-def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> Spent:
-    found = Spent()
+def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> CallSeconds:
+    found = CallSeconds()
     running: list[_Running] = []
     in_graph, last_s = False, 0.0
     for tick in ticks:

@@ -38,7 +38,7 @@ RawTick = tuple[float, TickKind, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class FrameCut:
     """Where a graph break ends a frame."""
 
     file: str
@@ -46,10 +46,10 @@ class Cut:
 
 
 @dataclass
-class _Compiled:
+class _CompilationSoFar:
     """What is known of one compilation before its bytecode is."""
 
-    cut: Cut | None
+    cut: FrameCut | None
     has_graph: bool = False
     frame: int = -1
     """Position among the frames; -1: it has no bytecode, or none that could be changed."""
@@ -62,10 +62,10 @@ class FrameClock:
         self._recording = recording
         self._wait = wait_for_device
         self.frames: list[TimedFrame] = []
-        self.cuts: dict[int, Cut] = {}
+        self.cuts: dict[int, FrameCut] = {}
         """Frame → what ends it."""
         self._ticks: list[RawTick] = []
-        self._compiled: dict[str, _Compiled] = {}
+        self._compiled: dict[str, _CompilationSoFar] = {}
 
     def take(self) -> list[Tick]:
         """The ticks since this was asked last."""
@@ -85,8 +85,8 @@ class FrameClock:
         @functools.wraps(original)
         def compile_subgraph(output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
             last = reason.user_stack[-1] if reason.graph_break and reason.user_stack else None
-            cut = Cut(last.filename, last.lineno) if last else None
-            self._compiled[self._recording.compilation_name()] = _Compiled(cut)
+            cut = FrameCut(last.filename, last.lineno) if last else None
+            self._compiled[self._recording.compilation_name()] = _CompilationSoFar(cut)
             return original(output_graph, tx, reason, *args, **kwargs)
 
         return compile_subgraph
@@ -103,7 +103,7 @@ class FrameClock:
 
         return call_user_compiler
 
-    def _timed(self, compiled: Callable[..., Any], owner: _Compiled) -> Callable[..., Any]:
+    def _timed(self, compiled: Callable[..., Any], owner: _CompilationSoFar) -> Callable[..., Any]:
         @functools.wraps(compiled, updated=())
         def graph(*args: Any, **kwargs: Any) -> Any:
             if owner.frame < 0:

@@ -118,7 +118,7 @@ class Extent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Breaking:
+class BreakContext:
     """What Dynamo knows while it writes a graph break record."""
 
     chain: tuple[Frame, ...] = ()
@@ -130,9 +130,9 @@ class Breaking:
         return self.extents.get((file, line), Extent())
 
 
-breaking: ContextVar[Breaking] = ContextVar("breaking", default=Breaking())  # noqa: B039 - frozen
+breaking: ContextVar[BreakContext] = ContextVar("breaking", default=BreakContext())  # noqa: B039 - frozen
 
 
-def breaking_now() -> Breaking:
+def breaking_now() -> BreakContext:
     """For whoever hears the record; empty outside of it, and in a torch release that does not tell."""
     return breaking.get()

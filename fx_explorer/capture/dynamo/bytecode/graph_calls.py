@@ -9,7 +9,7 @@ import itertools
 import types
 from collections.abc import Iterable, Iterator, Sequence
 
-from fx_explorer.capture.dynamo.bytecode.instructions import Instruction, instructions
+from fx_explorer.capture.dynamo.bytecode.instructions import BytecodeInstruction, instructions
 from fx_explorer.capture.dynamo.bytecode.stack_depths import stack_depths
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
@@ -42,11 +42,11 @@ def call_offsets(code: types.CodeType) -> list[int]:
     return offsets
 
 
-def _loads_graph(one: Instruction) -> bool:
+def _loads_graph(one: BytecodeInstruction) -> bool:
     return one.opname.startswith("LOAD_") and one.argument.startswith(COMPILED_GRAPH)
 
 
-def _calls_after(found: Sequence[Instruction], loaded: int, depths: dict[int, int]) -> Iterator[int]:
+def _calls_after(found: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]) -> Iterator[int]:
     """The call that takes what was loaded off the stack comes first."""
     for one, after in zip(found[loaded + 1 :], found[loaded + 2 :], strict=False):
         lowest = depths.get(found[loaded].offset)

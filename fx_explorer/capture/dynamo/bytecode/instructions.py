@@ -16,7 +16,7 @@ JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class BytecodeInstruction:
     """One instruction; inline caches are no instructions."""
 
     offset: int
@@ -29,13 +29,13 @@ class Instruction:
     """The offset it jumps to, when it does."""
 
 
-def instructions(code: types.CodeType) -> Iterator[Instruction]:
+def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:
     """In the order of their offsets."""
     line = 0
     for instruction in dis.get_instructions(code):
         line = _own_line(instruction) or line
         target = int(instruction.argval) if instruction.opcode in JUMPS else None
-        yield Instruction(instruction.offset, instruction.opname, _argument(instruction, target), line, target)
+        yield BytecodeInstruction(instruction.offset, instruction.opname, _argument(instruction, target), line, target)
 
 
 def handled(code: types.CodeType) -> dict[int, list[tuple[int, int]]]:

@@ -20,7 +20,7 @@ from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.dynamo.breaks.reports import RESUME
 from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_of, in_words, link_calls, source_lines
-from fx_explorer.capture.dynamo.bytecode.instructions import Instruction, handled, instructions
+from fx_explorer.capture.dynamo.bytecode.instructions import BytecodeInstruction, handled, instructions
 from fx_explorer.capture.dynamo.bytecode.jumps import gutter
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
 from fx_explorer.capture.recording.state import Recording
@@ -125,9 +125,15 @@ def listing(
     for, in words.
     """
     shown = list(_with_lines(instructions(code)))
-    row_of = {one.offset: row for row, one in enumerate(shown) if isinstance(one, Instruction)}
-    jumps = [(row_of[one.offset], row_of[one.target]) for one in shown if isinstance(one, Instruction) and one.target in row_of]
-    widths = _Widths(len(str(max(row_of))), min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, Instruction))))
+    row_of = {one.offset: row for row, one in enumerate(shown) if isinstance(one, BytecodeInstruction)}
+    jumps = [
+        (row_of[one.offset], row_of[one.target])
+        for one in shown
+        if isinstance(one, BytecodeInstruction) and one.target in row_of
+    ]
+    widths = _Widths(
+        len(str(max(row_of))), min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, BytecodeInstruction)))
+    )
     handlers = handled(code)
     rows = _heading(code)
     explained = _Explained(compilation, resume_names or {}, graph_lines)
@@ -149,7 +155,7 @@ class _Widths:
     opname: int
 
 
-def _with_lines(found: Iterator[Instruction]) -> Iterator[Instruction | int]:
+def _with_lines(found: Iterator[BytecodeInstruction]) -> Iterator[BytecodeInstruction | int]:
     """The instructions, and before each that begins another source line the number of that."""
     line = 0
     for instruction in found:
@@ -163,7 +169,7 @@ def _heading(code: types.CodeType) -> list[ListingRow]:
     return [ListingRow(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)] if RESUME.match(code.co_name) else []
 
 
-def _instruction_text(one: Instruction, drawn: str, widths: _Widths, remarks: str) -> str:
+def _instruction_text(one: BytecodeInstruction, drawn: str, widths: _Widths, remarks: str) -> str:
     argument = without_uuid(one.argument)
     text = f"{one.offset:>{widths.offset}} {drawn} {one.opname:<{widths.opname}} {argument}".rstrip()
     return f"{text}  # {remarks}" if remarks else text

@@ -42,7 +42,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass
-class _Call:
+class _StepFrame:
     """A function call that goes on."""
 
     number: int
@@ -69,7 +69,7 @@ class StepRecorder:
         self._run = run
         self._limit = limit
         self._rows: list[BytecodeStep] = []
-        self._calls: dict[types.FrameType, _Call] = {}
+        self._calls: dict[types.FrameType, _StepFrame] = {}
         self._calls_begun = 0
         self._read_stack = require("torch._C._dynamo.eval_frame", "_get_frame_value_stack_with_depth")
         self._null = require("torch._C._dynamo.eval_frame", "NULL_STACK_VALUE")
@@ -124,7 +124,7 @@ class StepRecorder:
     def is_full(self) -> bool:
         return self.count >= self._limit
 
-    def _error(self, frame: types.FrameType, call: _Call, offset: int, error: BaseException) -> BytecodeStep:
+    def _error(self, frame: types.FrameType, call: _StepFrame, offset: int, error: BaseException) -> BytecodeStep:
         text = without_uuid(one_line(f"{type(error).__name__}: {error}"))
         return self._row(frame, call, offset, kind="raised", is_stack_known=False, error=text)
 
@@ -148,21 +148,21 @@ class StepRecorder:
             calls=_callee(call, offset, stack),
         )
 
-    def _row(self, frame: types.FrameType, call: _Call, offset: int, **values: object) -> BytecodeStep:
+    def _row(self, frame: types.FrameType, call: _StepFrame, offset: int, **values: object) -> BytecodeStep:
         line = call.code.line_of.get(offset, 0)
         return BytecodeStep(
             0, self._run, call.number, call.parent, frame.f_code.co_name, call.code.artifact, line, offset,
             **values,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def _seen(self, value: object, call: _Call, name: str) -> _Seen:
+    def _seen(self, value: object, call: _StepFrame, name: str) -> _Seen:
         text = "NULL" if value is self._null else in_short(value, call.names)
         return _Seen(value, version_of(value), text)
 
-    def _begin(self, frame: types.FrameType) -> _Call:
+    def _begin(self, frame: types.FrameType) -> _StepFrame:
         self._calls_begun += 1
         parent, code = self._caller(frame), frame.f_code
-        self._calls[frame] = _Call(
+        self._calls[frame] = _StepFrame(
             self._calls_begun,
             parent.number if parent else 0,
             self._recording.dynamo_bytecode.modified.get(code, NOT_RECORDED),
@@ -172,7 +172,7 @@ class StepRecorder:
         )
         return self._calls[frame]
 
-    def _caller(self, frame: types.FrameType) -> _Call | None:
+    def _caller(self, frame: types.FrameType) -> _StepFrame | None:
         outer = frame.f_back
         while outer is not None and outer not in self._calls:
             outer = outer.f_back
@@ -189,7 +189,7 @@ def _differ(one: _Seen, other: _Seen) -> bool:
     return not is_same or one.version != other.version or one.text != other.text
 
 
-def _callee(call: _Call, offset: int, stack: Sequence[object]) -> str:
+def _callee(call: _StepFrame, offset: int, stack: Sequence[object]) -> str:
     """The compiled graph or resume function that the instruction calls; it lies lowest of what a call takes off the stack."""
     one = call.instructions.get(offset)
     if one is None or not one.opname.startswith("CALL"):
@@ -199,7 +199,7 @@ def _callee(call: _Call, offset: int, stack: Sequence[object]) -> str:
     return next(filter(None, names), "")
 
 
-def _called_name(call: _Call, value: object) -> str:
+def _called_name(call: _StepFrame, value: object) -> str:
     if type(value) is types.FunctionType and RESUME.match(value.__code__.co_name):
         return value.__code__.co_name
     name = call.names.get(id(value), "")
@@ -213,7 +213,7 @@ def _made_up_names(globals_: Mapping[str, object], resume_names: Mapping[str, st
     return {**resumes, **graphs}
 
 
-def _ends_a_loop(call: _Call, offset: int, error: BaseException) -> bool:
+def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
     """An iterator that says by an error that it is through raises nothing in the program."""
     one = call.instructions.get(offset)
     return isinstance(error, StopIteration) and one is not None and one.opname in ("FOR_ITER", "SEND")

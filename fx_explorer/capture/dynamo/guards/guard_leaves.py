@@ -70,7 +70,7 @@ class Unreachable:
     """In place of a value that its source does not lead to from Python: what only C++ can reach."""
 
 
-class Values:
+class ExampleValues:
     """The example values that guards look at, by their source."""
 
     def __init__(self, manager: Any, f_locals: dict[str, Any]) -> None:

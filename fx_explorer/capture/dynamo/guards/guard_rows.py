@@ -20,9 +20,9 @@ import torch
 from torch._dynamo.guards import CheckFunctionManager
 
 from fx_explorer.capture.dynamo.guards.guard_leaves import (
+    ExampleValues,
     Leaf,
     Unreachable,
-    Values,
     cost_ns,
     leaves,
     less_the_call,
@@ -211,7 +211,7 @@ class _Checks:
         self._compilation = recording.compilation_id()
         self._closure = frozenset(code.co_freevars)
         self._locals = f_locals
-        self._values = Values(manager, f_locals)
+        self._values = ExampleValues(manager, f_locals)
 
     def row(self, position: int, part: _Part, guard: Any) -> GuardCheck:
         leaf = part.leaf

@@ -81,7 +81,7 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     """Evaluates what torch's own check evaluates; everything is empty when no guard of this code fails."""
     if isinstance(manager, guards.DeletedGuardManagerWrapper):
         return GuardedValue()
-    scope = Scope(manager, f_locals)
+    scope = GuardScope(manager, f_locals)
     parts = manager.check_verbose(f_locals).verbose_code_parts
     failed = parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
     if failed.startswith("GLOBAL_STATE"):
@@ -106,7 +106,7 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _GuardedNow:
     value: Any = None
     is_known: bool = True
 
@@ -115,22 +115,22 @@ class _Value:
         return described(self.value) if self.is_known else ""
 
 
-_UNKNOWN = _Value(is_known=False)
+_UNKNOWN = _GuardedNow(is_known=False)
 
 _GONE = (AttributeError, LookupError, TypeError, ValueError, NameError, SyntaxError, RuntimeError)
 """What evaluating a guard raises when what it looks at is no longer there, which may be why it fails."""
 
 
-class Scope:
+class GuardScope:
     """The names a guard of ``manager`` is evaluated with: as ``get_guard_fail_reason_helper`` makes them."""
 
     def __init__(self, manager: Any, f_locals: dict[str, Any]) -> None:
         self._globals = dict(manager.global_scope)
         self._locals = {"L": f_locals, "G": manager.global_scope["G"], **manager.closure_vars}
 
-    def value(self, expression: str) -> _Value:
+    def value(self, expression: str) -> _GuardedNow:
         try:
-            return _Value(eval(expression, self._globals, self._locals))
+            return _GuardedNow(eval(expression, self._globals, self._locals))
         except _GONE:
             return _UNKNOWN
 
@@ -144,7 +144,7 @@ _GONE_ATTRIBUTE = re.compile(r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on so
 """``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind."""
 
 
-def _owner(scope: Scope, source: str) -> str:
+def _owner(scope: GuardScope, source: str) -> str:
     """The object that lacks an attribute. torch 2.11 names the attribute, ``L['thing'].flag``, and later releases its owner."""
     owner, dot, _ = source.rpartition(".")
     return owner if dot and not scope.value(source).is_known and scope.value(owner).is_known else source
@@ -163,7 +163,7 @@ def tensor_source(part: str) -> str:
     return found["source"] if found else ""
 
 
-def _tensor_value(part: str, found: _Value) -> str:
+def _tensor_value(part: str, found: _GuardedNow) -> str:
     if "dispatch key" in part and isinstance(found.value, torch.Tensor):
         return str(found.value.device)
     return found.described

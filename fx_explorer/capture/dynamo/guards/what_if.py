@@ -20,7 +20,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list as compiled_cod
 from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import strip_local_scope
 
-from fx_explorer.capture.dynamo.guards.recompiles import Scope, tensor_source
+from fx_explorer.capture.dynamo.guards.recompiles import GuardScope, tensor_source
 from fx_explorer.capture.recording.live_guards import LiveTree
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
@@ -62,22 +62,22 @@ def _inputs(program: Any, expression: str) -> tuple[tuple[Any, ...], dict[str, A
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _CalledFrame:
     code: types.CodeType
     f_locals: dict[str, Any]
 
 
-def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
+def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _CalledFrame:
     """The first call that was compiled, with the locals it would have. Raises UsageError when there is none."""
     known = recording.live_guards.codes()
     if called is None:
         return _first_frame(recording, args, kwargs)
     for function, leading in _functions(called):
         if function.__code__ in known:
-            return _Frame(function.__code__, {**_closure(function), **_bound(function, (*leading, *args), kwargs)})
+            return _CalledFrame(function.__code__, {**_closure(function), **_bound(function, (*leading, *args), kwargs)})
     wrapped = _wrapped(recording, called)
     if wrapped is not None:
-        return _Frame(wrapped.code, {**wrapped.still_there(), "args": args, "kwargs": kwargs})
+        return _CalledFrame(wrapped.code, {**wrapped.still_there(), "args": args, "kwargs": kwargs})
     if not known:
         raise UsageError(NOTHING_COMPILED)
     raise UsageError(
@@ -92,7 +92,7 @@ def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
     return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
 
 
-def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Frame:
+def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _CalledFrame:
     """The frame of a script's first compiled function. Its defaults are not known, so every argument has to be given."""
     trees = recording.live_guards.all()
     if not trees:
@@ -100,7 +100,7 @@ def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, 
     code, kept = trees[0].code, trees[0].still_there()
     function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
     leading = tuple(kept[name] for name in code.co_varnames[:1] if name in kept)
-    return _Frame(code, {**kept, **_bound(function, (*leading, *args), kwargs)})
+    return _CalledFrame(code, {**kept, **_bound(function, (*leading, *args), kwargs)})
 
 
 def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...]]]:
@@ -146,7 +146,7 @@ def _bound(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str
 # the answers
 
 
-def _answers(recording: Recording, frame: _Frame) -> Iterator[GuardAnswer]:
+def _answers(recording: Recording, frame: _CalledFrame) -> Iterator[GuardAnswer]:
     """One answer for each compilation; those of the called function come first, in the order in which torch tries them."""
     asked = set()
     for entry in compiled_codes(frame.code):
@@ -170,7 +170,7 @@ def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[G
     except Exception as error:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
         return replace(answer, answer="not_asked", reason=one_line(f"its guards raise {type(error).__name__}: {error}"))
     if found.result:
-        scope = Scope(manager, f_locals)
+        scope = GuardScope(manager, f_locals)
         check = next((one for one in late if scope.fails(one.code)), None)
         if check is None:
             return answer
@@ -185,7 +185,7 @@ def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) 
     """Relations between sizes are checked together: which one it was is found as torch does, by evaluating each."""
     if len(parts) == 1:
         return parts[0]
-    scope = Scope(manager, f_locals)
+    scope = GuardScope(manager, f_locals)
     return next((part for part in parts if scope.fails(part)), " or ".join(parts))
 
 
@@ -208,7 +208,7 @@ def check_keys(check: GuardCheck) -> tuple[str, ...]:
     return (check.code, *check.code.split(" and "))
 
 
-def _summary(recording: Recording, frame: _Frame, answers: list[GuardAnswer]) -> str:
+def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswer]) -> str:
     names = {tree.compilation: tree.name for tree in recording.live_guards.all()}
     taken = next((one for one in answers if one.answer == "accepted"), None)
     rejected = [f"[{names[one.compilation]}] fails at {_short(one.reason)}" for one in answers if one.answer == "rejected"]

@@ -24,7 +24,7 @@ from fx_explorer.capture.inductor.kernels.without_kernel import without_kernel
 from fx_explorer.capture.inductor.lines.code_marks import CallInProgress, CodeMark, LineNodes, marked_lines
 from fx_explorer.capture.inductor.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.inductor.origins import buffers, extern_name, extern_origins, origins, runs_of
-from fx_explorer.capture.links.own_kernels import Copied, calling_nodes, copied_lines, is_own_kernel
+from fx_explorer.capture.links.own_kernels import CopiedKernel, calling_nodes, copied_lines, is_own_kernel
 
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
@@ -186,7 +186,7 @@ class LoweringInProgress:
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
         """A kernel of the user's, with the lines it was copied from; of one that was not written there is nothing to say."""
         is_own = kernel.name in self._own and kernel.source
-        copied = copied_lines(self._own[kernel.name], kernel.source) if is_own else Copied()
+        copied = copied_lines(self._own[kernel.name], kernel.source) if is_own else CopiedKernel()
         self.problems += [f"{kernel.name}: {problem}" for problem in copied.problems]
         return replace(kernel, copied=copied.lines)
 

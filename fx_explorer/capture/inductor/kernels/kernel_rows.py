@@ -37,7 +37,7 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     graph = _graph(recording, lowered, direction)
     with recording.writer.transaction():
         output_code = _output_code(recording, lowered, direction)
-        rows = _Rows(recording, graph, direction, output_code, lowered.subgraph)
+        rows = _KernelRows(recording, graph, direction, output_code, lowered.subgraph)
         for kernel in lowered.kernels:
             if kernel.language == "extern":
                 for call in kernel.calls:
@@ -80,7 +80,7 @@ def _output_code(recording: Recording, lowered: LoweredKernels, direction: Direc
     return artifact
 
 
-class _Rows:
+class _KernelRows:
     """Adds the kernels of one graph, in order."""
 
     def __init__(

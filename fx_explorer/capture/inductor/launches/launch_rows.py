@@ -24,7 +24,7 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     with SessionReader(recording.writer.path) as reader:
         found = _KernelFinder(reader)
     launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]
-    rows = _Rows(recording.writer, found.choices)
+    rows = _LaunchRows(recording.writer, found.choices)
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
             rows.add(noted, kernel)
@@ -38,7 +38,7 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _TunedCandidate:
     """A candidate that was timed (tuned_choices.py), as its row is so far."""
 
     row: KernelBuild
@@ -51,8 +51,8 @@ class _Choice:
         return {"num_warps", "num_stages"} < shared and all(str(self.row.options[one]) == str(options[one]) for one in shared)
 
 
-def _choice(reader: SessionReader, row: KernelBuild) -> _Choice:
-    return _Choice(row, reader.get(Kernel, row.kernel), _bare(reader.text(row.source)) if row.source else "")
+def _choice(reader: SessionReader, row: KernelBuild) -> _TunedCandidate:
+    return _TunedCandidate(row, reader.get(Kernel, row.kernel), _bare(reader.text(row.source)) if row.source else "")
 
 
 def _bare(source: str) -> str:
@@ -83,8 +83,8 @@ class _KernelFinder:
         return 2 * is_same + ((kernel.direction == "backward") == noted.is_backward)
 
 
-class _Rows:
-    def __init__(self, writer: SessionWriter, choices: list[_Choice]) -> None:
+class _LaunchRows:
+    def __init__(self, writer: SessionWriter, choices: list[_TunedCandidate]) -> None:
         self._writer = writer
         self._choices = choices
         self._launched: set[int] = set()
@@ -113,14 +113,16 @@ class _Rows:
                 if source and source in one.source and one.row.id not in self._launched and one.is_like(options):
                     self._update_lost(noted, build, one)
 
-    def _update_lost(self, noted: NotedKernel, build: NotedBuild, choice: _Choice) -> None:
+    def _update_lost(self, noted: NotedKernel, build: NotedBuild, choice: _TunedCandidate) -> None:
         with self._writer.transaction():
             row = self._build(noted, choice.kernel, build)
             if row.state == "built":
                 # Its source is the whole text of its module.
                 self._writer.update(replace(_of_choice(row, choice.row), lines_before=0))
 
-    def _add_launched(self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_Choice], position: int) -> int:
+    def _add_launched(
+        self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_TunedCandidate], position: int
+    ) -> int:
         """In place of the candidate that it was timed as, where there is one: that was without what is fused into it."""
         row = replace(self._build(noted, kernel, noted.builds[key]), is_picked=key == noted.picked, position=position)
         choice = next((one for one in timed if one.is_like(row.options)), None)

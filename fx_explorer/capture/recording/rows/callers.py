@@ -18,20 +18,20 @@ _PASSING_ON = (_TORCH + "__init__.py", _TORCH + os.path.join("nn", "modules", "m
 """Where torch calls its own ``compile`` for the user: the decorator, and ``nn.Module.compile``."""
 
 
-class Caller(NamedTuple):
+class CallSite(NamedTuple):
     """``file`` is empty where fx-explorer called."""
 
     file: str
     line: int
 
 
-def caller() -> Caller:
+def caller() -> CallSite:
     """The innermost frame outside of torch, and of the function of ours that it called."""
     frame = _first_outside_capture()
     while frame.f_back and frame.f_code.co_filename.startswith((_TORCH, _OURS + "capture")):
         frame = frame.f_back
     file = frame.f_code.co_filename
-    return Caller("", 0) if file.startswith(_OURS) else Caller(file, frame.f_lineno)
+    return CallSite("", 0) if file.startswith(_OURS) else CallSite(file, frame.f_lineno)
 
 
 def is_torch_itself() -> bool:

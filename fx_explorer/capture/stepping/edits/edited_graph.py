@@ -36,7 +36,7 @@ def check_edited(module: GraphModule, edited: GraphModule) -> None:
     if len(before) != len(after):
         raise BrokenGraphError(f"it returned {len(before)} values and now returns {len(after)}")
     copy_attributes(module, edited)
-    _Values(module, edited).bring_up_to_date()
+    _NodeValues(module, edited).bring_up_to_date()
     if _is_after_autograd(module):
         _same_outputs(before, after)
     edited.recompile()
@@ -81,7 +81,7 @@ def _fake_mode(module: GraphModule) -> Any:
     return next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
 
 
-class _Values:
+class _NodeValues:
     """The fake values of an edited graph's nodes."""
 
     def __init__(self, module: GraphModule, edited: GraphModule) -> None:

@@ -16,7 +16,7 @@ from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Interventio
 from fx_explorer.model.rows.stepping import stage_at
 
 
-class Edits:
+class GraphEdits:
     """What the user changes of the graphs of one capture."""
 
     def __init__(self, recording: Recording) -> None:

@@ -24,7 +24,7 @@ SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class RegionCut:
     """How torch cuts a region out of the graph."""
 
     pieces: tuple[tuple[str, ...], ...]
@@ -61,7 +61,7 @@ def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
     return found
 
 
-def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> Cut:
+def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
     """How torch would cut ``nodes`` out of this graph: it splits where one piece would depend on its own result.
 
     Answered by the partitioner that regional Inductor asks (torch/fx/passes/infra/partitioner.py). The forward and backward
@@ -73,7 +73,7 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> Cut:
     order = {node: position for position, node in enumerate(gm.graph.nodes)}
     pieces = sorted((sorted(one.nodes, key=order.__getitem__) for one in partitions), key=lambda piece: order[piece[0]])
     names = tuple(tuple(node.name for node in piece) for piece in pieces)
-    return Cut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
+    return RegionCut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
 
 
 def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
@@ -82,7 +82,7 @@ def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[st
     return [cut_in_words(name, cut(gm, nodes)) for name, nodes in found.items()]
 
 
-def cut_in_words(region: str, made: Cut) -> str:
+def cut_in_words(region: str, made: RegionCut) -> str:
     """``region "mlp" is one piece of 5 nodes``, or into how many it falls and why."""
     total = sum(map(len, made.pieces))
     if not total:

@@ -45,7 +45,7 @@ class Attention:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        asked = Asked(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        asked = AttentionArguments(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         backend = chosen(asked, self._gpu)
         mask = _additive(attn_mask, query.dtype, LOWEST.get(backend, float("-inf")))
         if backend == "flash":
@@ -63,7 +63,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AttentionArguments:
     """The arguments that the choice depends on."""
 
     query: torch.Tensor
@@ -87,7 +87,7 @@ class Asked:
         return self.query.dtype in (torch.float16, torch.bfloat16)
 
 
-def chosen(asked: Asked, gpu: Gpu) -> Backend:
+def chosen(asked: AttentionArguments, gpu: Gpu) -> Backend:
     """What ``_fused_sdp_choice`` of a build with CUDA would answer there."""
     if any(one.dim() != 4 for one in asked.inputs) or any(one.shape[2] == 0 for one in asked.inputs):
         return "math"
@@ -98,7 +98,7 @@ def chosen(asked: Asked, gpu: Gpu) -> Backend:
     return "efficient" if _efficient_takes(asked, gpu) else "math"
 
 
-def _cudnn(asked: Asked, gpu: Gpu) -> bool:
+def _cudnn(asked: AttentionArguments, gpu: Gpu) -> bool:
     """Whether cuDNN is preferred and takes them (``check_prefer_cudnn_attention``, ``can_use_cudnn_attention``)."""
     if gpu.vendor != "nvidia" or gpu.capability not in ((9, 0), (10, 0)) or not torch._C._get_cudnn_sdp_enabled():
         return False
@@ -116,7 +116,7 @@ def _cudnn(asked: Asked, gpu: Gpu) -> bool:
     )
 
 
-def _flash_takes(asked: Asked, gpu: Gpu) -> bool:
+def _flash_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
     """``can_use_flash_attention``."""
     head = asked.query.shape[-1]
     same_heads = all(one.shape[-1] == head for one in asked.inputs)
@@ -135,7 +135,7 @@ def _flash_takes(asked: Asked, gpu: Gpu) -> bool:
     )
 
 
-def _efficient_takes(asked: Asked, gpu: Gpu) -> bool:
+def _efficient_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
     """``can_use_mem_efficient_attention``."""
     dtypes = [torch.float16, torch.float32] + [torch.bfloat16] * (gpu.vendor != "nvidia" or gpu.capability >= (8, 0))
     alignment = 1 if gpu.vendor != "nvidia" else 8 if asked.is_half else 4
@@ -150,14 +150,14 @@ def _efficient_takes(asked: Asked, gpu: Gpu) -> bool:
     )
 
 
-def _too_wide_for_backward(asked: Asked, gpu: Gpu) -> bool:
+def _too_wide_for_backward(asked: AttentionArguments, gpu: Gpu) -> bool:
     """``check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120``."""
     small = gpu.vendor == "nvidia" and ((8, 6) <= gpu.capability <= (8, 9) or gpu.capability[0] == 12)
     head = asked.query.shape[-1]
     return small and asked.needs_gradient and bool(192 < head <= 224 or (head > 224 and asked.dropout))
 
 
-def _mask_can_be_spread(asked: Asked) -> bool:
+def _mask_can_be_spread(asked: AttentionArguments) -> bool:
     """``check_attn_mask_shape``; a mask with a gradient is for others."""
     mask = asked.mask
     if mask is None:
@@ -167,7 +167,7 @@ def _mask_can_be_spread(asked: Asked) -> bool:
     return not mask.requires_grad and mask.dim() in (2, 4) and fits
 
 
-def _heads_match(asked: Asked, *, may_be_grouped: bool) -> bool:
+def _heads_match(asked: AttentionArguments, *, may_be_grouped: bool) -> bool:
     """``check_batch_size_and_num_heads_dense``."""
     (batch, heads), *others = [one.shape[:2] for one in asked.inputs]
     if asked.grouped and may_be_grouped:
@@ -175,7 +175,7 @@ def _heads_match(asked: Asked, *, may_be_grouped: bool) -> bool:
     return all(other[0] == batch and other[1] == heads for other in others)
 
 
-def _rows_are_dense(asked: Asked) -> bool:
+def _rows_are_dense(asked: AttentionArguments) -> bool:
     """``check_last_dim_stride_equals_1_dense``."""
     return all(one is None or one.stride(-1) == 1 for one in (*asked.inputs, asked.mask))
 
@@ -195,7 +195,7 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
     return padded if padded is mask else torch.ops.aten.slice.Tensor(padded, -1, 0, size)
 
 
-def _flash(asked: Asked, scale: float | None) -> torch.Tensor:
+def _flash(asked: AttentionArguments, scale: float | None) -> torch.Tensor:
     """Heads are padded to a multiple of eight."""
     head = asked.query.shape[-1]
     scale = 1.0 / head**0.5 if scale is None else scale

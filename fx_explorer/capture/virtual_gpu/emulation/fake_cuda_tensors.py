@@ -33,7 +33,7 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     fake_tensor_mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
-    maker = Maker(emulation, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
+    maker = FakeTensorMaker(emulation, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", maker.empty, "CUDA")
     library.impl("empty_strided", maker.empty_strided, "CUDA")
@@ -83,7 +83,7 @@ def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
     return _maybe_opt_step
 
 
-class Maker:
+class FakeTensorMaker:
     """Makes the fake tensors, all of one mode."""
 
     def __init__(self, emulation: Emulation, mode: Any) -> None:
@@ -119,7 +119,7 @@ class CudaIsFake(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, maker: Maker) -> None:
+    def __init__(self, maker: FakeTensorMaker) -> None:
         super().__init__()
         self._maker = maker
 

@@ -17,7 +17,13 @@ from typing import Any
 from fx_explorer.capture.inductor.launches.built_texts import TEXT_LEVELS, file_named_in
 from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild, why
-from fx_explorer.capture.virtual_gpu.kernels.machine_code import Used, disassembled, ptxas_version, used_on_amd, used_on_nvidia
+from fx_explorer.capture.virtual_gpu.kernels.machine_code import (
+    UsedResources,
+    disassembled,
+    ptxas_version,
+    used_on_amd,
+    used_on_nvidia,
+)
 from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import TritonKernel
 from fx_explorer.model import Gpu, Level
 
@@ -36,7 +42,7 @@ class Built:
     """Base name of the module as the texts have it. From the cache they may be of another module with an equal kernel."""
     threads: int
     shared_bytes: int
-    used: Used
+    used: UsedResources
     """By a thread."""
     duration_s: float
 

@@ -27,24 +27,26 @@ BYTES_OF_A_REGISTER = 4
 
 
 @dataclass(frozen=True)
-class Used:
+class UsedResources:
     registers: int = NOT_KNOWN
     spill_bytes: int = NOT_KNOWN
     stack_bytes: int = NOT_KNOWN
 
 
-def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> Used:
+def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> UsedResources:
     """Registers and stack off the machine code itself. Spills are in ptxas's ``log`` only: from the cache there is none, so it
     is asked again."""
     with _as_file(cubin) as path:
         usage = _run("cuobjdump", "-res-usage", path)
-    return Used(_number(r"REG:(\d+)", usage), spills_told(log) if log else spilled_bytes(ptx), _number(r"STACK:(\d+)", usage))
+    return UsedResources(
+        _number(r"REG:(\d+)", usage), spills_told(log) if log else spilled_bytes(ptx), _number(r"STACK:(\d+)", usage)
+    )
 
 
-def used_on_amd(amdgcn: str) -> Used:
+def used_on_amd(amdgcn: str) -> UsedResources:
     """From the metadata behind the code (LLVM, "User Guide for AMDGPU Backend", code object metadata)."""
     spilled = _number(r"\.vgpr_spill_count: +(\d+)", amdgcn)
-    return Used(
+    return UsedResources(
         _number(r"\.vgpr_count: +(\d+)", amdgcn),
         BYTES_OF_A_REGISTER * spilled if spilled >= 0 else NOT_KNOWN,
         _number(r"\.private_segment_fixed_size: +(\d+)", amdgcn),

@@ -49,7 +49,7 @@ def _is_float(code: Code, call: cst.CSTNode) -> bool:
     return code.source(call.func) == "float" or (isinstance(made, cst.Attribute) and made.attr.value in _FLOATS)
 
 
-class Uses:
+class NumberUses:
     """What the function computes with a number that it takes at ``taken``, or that one of ``names`` holds."""
 
     def __init__(self, code: Code, taken: cst.CSTNode, names: Iterable[str] = ()) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.causes.data_dependent.arithmetic import Uses
+from fx_explorer.fixing.causes.data_dependent.arithmetic import NumberUses
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
@@ -45,11 +45,11 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                     and all(_fits_a_tensor(site.code, side) for side in sides)
                 ):
                     splice = replaced(site.code, choice, _where_text(site.code, choice))
-                    yield _where(site, splice, Uses(site.code, choice), sides)
+                    yield _where(site, splice, NumberUses(site.code, choice), sides)
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _WhereChoice:
     """What stands in place of a statement, and of those up to ``last``."""
 
     text: str
@@ -67,10 +67,10 @@ def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
         indent = site.code.indent(statement)
         splice = Splice(start, stop, "".join(f"{indent}{line}\n" for line in found.text.split("\n")))
         targets = {target for _, body in branches_of(statement) for target in _values(site.code, body) or ()}
-        yield _where(site, splice, Uses(site.code, statement, targets), found.sides)
+        yield _where(site, splice, NumberUses(site.code, statement, targets), found.sides)
 
 
-def _where(site: Site, splice: Splice, uses: Uses, sides: Sequence[str]) -> Fix:
+def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -> Fix:
     """``uses``: of the value that is chosen, which is a tensor from here on. ``sides``: what is computed in any case now."""
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
@@ -104,7 +104,7 @@ def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> F
 # what the branches give
 
 
-def _assigned(code: Code, statement: cst.If) -> _Choice | None:
+def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
     """The statement as assignments; None when a branch does anything else."""
     branches = branches_of(statement)
     values = [_values(code, body) for _, body in branches]
@@ -126,7 +126,7 @@ def _assigned(code: Code, statement: cst.If) -> _Choice | None:
     for target in targets:
         choices = [value.get(target, target) for value in given]
         lines.append(f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}")
-    return _Choice("\n".join(lines), [text for value in given for text in value.values()], statement)
+    return _WhereChoice("\n".join(lines), [text for value in given for text in value.values()], statement)
 
 
 def _nested(conditions: list[str], choices: list[str]) -> str:
@@ -146,7 +146,7 @@ def _depends(targets: list[str], given: list[Values]) -> bool:
     )
 
 
-def _returned(code: Code, statement: cst.If) -> _Choice | None:
+def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
     """One ``return`` for an ``if`` whose branches all return, the last one maybe behind it."""
     branches = branches_of(statement)
     last: cst.CSTNode = statement
@@ -161,7 +161,7 @@ def _returned(code: Code, statement: cst.If) -> _Choice | None:
     if not all(values) or not all(_fits_a_tensor(code, text) for text in values):
         return None
     tests = [condition(code, test) for test, _ in branches if test is not None]
-    return _Choice(f"return {_nested(tests, values)}", values, last)
+    return _WhereChoice(f"return {_nested(tests, values)}", values, last)
 
 
 def _fits_a_tensor(code: Code, text: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.causes.data_dependent.arithmetic import Uses
+from fx_explorer.fixing.causes.data_dependent.arithmetic import NumberUses
 from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.edits import replaced
 from fx_explorer.fixing.fix import Fix
@@ -37,7 +37,7 @@ _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detac
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
-        uses = [Uses(site.code, call) for site, call, _ in taken]
+        uses = [NumberUses(site.code, call) for site, call, _ in taken]
         for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
             fix = _stay(site, [replaced(site.code, call, value)])
             yield replace(fix, untried="; ".join(uses[0].untried_in_a_tensor()))

@@ -13,7 +13,7 @@ from fx_explorer.fixing.code import Code, Splice, spliced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.names import locals_read, new_name, walk
 from fx_explorer.fixing.sites import Site
-from fx_explorer.fixing.splitting import Parts, body_lines, function_to_split, split, texts
+from fx_explorer.fixing.splitting import SplitLines, body_lines, function_to_split, split, texts
 from fx_explorer.session import SessionReader
 
 _RISK = "Where a line behind the print raises, nothing is written."
@@ -34,14 +34,14 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             yield _edit(site, "print at the end of the function", _at_the_end(site.code, moved), moved)
 
 
-def _edit(site: Site, title: str, splices: list[Splice], moved: _Moved) -> Fix:
+def _edit(site: Site, title: str, splices: list[Splice], moved: _MovedPrint) -> Fix:
     if moved.is_last:
         return replace(site.edit(title, _WHY, splices), keeps_prints=True)
     untried = WHERE_A_LINE_BEHIND_RAISES.format("print")
     return replace(site.edit(title, _WHY, splices, _RISK), keeps_prints=True, untried=untried)
 
 
-class _Moved:
+class _MovedPrint:
     """The function with a print at its top level, and what is left of both when what is printed has names."""
 
     def __init__(self, code: Code, function: cst.FunctionDef, lines: list[cst.BaseStatement], at: int, call: cst.Call) -> None:
@@ -61,7 +61,7 @@ class _Moved:
         self.body = [*texts(code, lines[:at]), *computed, *texts(code, behind)]
 
 
-def _moved(site: Site) -> _Moved | None:
+def _moved(site: Site) -> _MovedPrint | None:
     """None when the print is not one of the function's own lines, or the function has another way out than its end: before an
     exception the text would not be written."""
     code = site.code
@@ -71,7 +71,7 @@ def _moved(site: Site) -> _Moved | None:
         lines = body_lines(function) if function and isinstance(function.body, cst.IndentedBlock) else []
         if is_print and function is not None and line in lines and _has_one_end(lines):
             at = lines.index(line)  # type: ignore[arg-type]
-            return None if _raises(lines[at + 1 :]) else _Moved(code, function, lines, at, call)
+            return None if _raises(lines[at + 1 :]) else _MovedPrint(code, function, lines, at, call)
     return None
 
 
@@ -121,15 +121,15 @@ def _without_item(code: Code, value: cst.BaseExpression) -> str:
     return code.source(value.func.value) if _is_item(value) else code.source(value)  # type: ignore[attr-defined]
 
 
-def _apart(moved: _Moved) -> Parts:
+def _apart(moved: _MovedPrint) -> SplitLines:
     name = new_name(moved.code, "result")
     results = [*([name] if moved.result else []), *moved.names]
     given = [*([f"({moved.code.source(moved.result)})"] if moved.result else []), *moved.names]
     back = [f"return {', '.join(given)}"] if given else []
-    return Parts([*moved.body, *back], [moved.writing, *([f"return {name}"] if moved.result else [])], results)
+    return SplitLines([*moved.body, *back], [moved.writing, *([f"return {name}"] if moved.result else [])], results)
 
 
-def _at_the_end(code: Code, moved: _Moved) -> list[Splice]:
+def _at_the_end(code: Code, moved: _MovedPrint) -> list[Splice]:
     name = new_name(code, "result")
     kept = [f"{name} = {code.source(moved.result)}"] if moved.result else []
     lines = [*moved.body, *kept, moved.writing, *([f"return {name}"] if moved.result else [])]

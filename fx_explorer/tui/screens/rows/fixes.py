@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from fx_explorer.fixing import Fix, Offer, Trial, Verdict
+from fx_explorer.fixing import Fix, FixOffer, Trial, Verdict
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 COLUMNS = (
@@ -31,7 +31,7 @@ Told = tuple[str, str]
 """A line and its kind."""
 
 
-def title_of(offer: Offer) -> str:
+def title_of(offer: FixOffer) -> str:
     broken = offer.broken
     return f"Fixes · {PurePath(broken.file).name}:{broken.line} · {broken.in_words}"
 

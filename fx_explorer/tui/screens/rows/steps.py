@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.outline import plain_function
-from fx_explorer.analysis.step_record import StepRecord, Value, ending, happening, locals_of, stack_of
+from fx_explorer.analysis.step_record import StepRecord, StepValue, ending, happening, locals_of, stack_of
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.widgets.row_list import Cell, Column, Row
@@ -37,7 +37,7 @@ def _variables(reader: SessionReader, record: StepRecord, at: int) -> Iterator[R
     yield from map(_row, locals_of(reader, record, at))
 
 
-def _row(value: Value) -> Row:
+def _row(value: StepValue) -> Row:
     text: Cell = value.text
     if value.is_gone:
         text = [("gone", "warning"), (f"  was {value.text}", "muted")]

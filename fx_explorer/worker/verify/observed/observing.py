@@ -18,7 +18,7 @@ from fx_explorer.worker.target.inputs import Arguments, tensors
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users_code import UsersCode
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
-from fx_explorer.worker.verify.observed.printed import Written, printed
+from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 from fx_explorer.worker.verify.observed.process_state import ProcessState
 from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
 from fx_explorer.worker.verify.observed.settings_of_process import settings_of_process
@@ -31,7 +31,7 @@ class Observation:
 
     call: str
     reached: ReachedValues = field(default_factory=ReachedValues)
-    written: Written = field(default_factory=Written)
+    written: PrintedLines = field(default_factory=PrintedLines)
     raised: str = ""
     """Type of the exception; empty when it returned."""
     message: str = ""

@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass
-class Written:
+class PrintedLines:
     lines: list[str] = field(default_factory=list)
     """On stdout, messages of the program's loggers, and what it warns of."""
     errors: list[str] = field(default_factory=list)
@@ -22,7 +22,7 @@ class Written:
 
 
 @contextlib.contextmanager
-def printed(written: Written, is_users: Callable[[str], bool] = lambda path: True) -> Iterator[None]:
+def printed(written: PrintedLines, is_users: Callable[[str], bool] = lambda path: True) -> Iterator[None]:
     """Adds the lines of the block, those that native code and child processes write too. They still go where they would have
     gone, but once the block has ended. ``is_users``: whether a warning in this file is the program's."""
     heard = _Heard(is_users)

@@ -39,7 +39,7 @@ Child = tuple[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ObjectParts:
     facts: dict[str, Any] = field(default_factory=dict)
     """Of itself, to be compared: ``type``, ``length``."""
     children: tuple[Child, ...] = ()
@@ -49,7 +49,7 @@ class Parts:
     """What cannot be seen of it; empty when nothing is hidden."""
 
 
-def take_apart(value: object, is_users: Callable[[str], bool]) -> Parts:
+def take_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     """``is_users``: whether a file is the user's; functions and classes of others are not looked into.
 
     An exception of an object that is only looked at is none of the program's.
@@ -57,13 +57,13 @@ def take_apart(value: object, is_users: Callable[[str], bool]) -> Parts:
     try:
         return _taken_apart(value, is_users)
     except Exception as error:  # noqa: BLE001 - it is told with what was not compared
-        return Parts(
+        return ObjectParts(
             {"type": type_name(value)},
             unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is looked at",
         )
 
 
-def _taken_apart(value: object, is_users: Callable[[str], bool]) -> Parts:
+def _taken_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     if isinstance(value, types.FunctionType):
         return _function(value, is_users)
     if isinstance(value, type):
@@ -98,28 +98,28 @@ def file_of(module_name: str) -> str:
 # one reader a kind of object
 
 
-def _named(value: object) -> Parts:
+def _named(value: object) -> ObjectParts:
     """It has a name, and no state."""
     module = getattr(value, "__module__", None) or ""
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
-    return Parts({"type": type_name(value), "name": f"{module}.{name}" if module else str(name)}, has_identity=False)
+    return ObjectParts({"type": type_name(value), "name": f"{module}.{name}" if module else str(name)}, has_identity=False)
 
 
-def _module(value: types.ModuleType) -> Parts:
+def _module(value: types.ModuleType) -> ObjectParts:
     """By its own name: a module may have a ``__getattr__``."""
-    return Parts({"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False)
+    return ObjectParts({"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False)
 
 
-def _written(value: object) -> Parts:
+def _written(value: object) -> ObjectParts:
     """Its text says all."""
-    return Parts({"type": type_name(value), "value": repr(value)}, has_identity=False)
+    return ObjectParts({"type": type_name(value), "value": repr(value)}, has_identity=False)
 
 
-def _function(value: types.FunctionType, is_users: Callable[[str], bool]) -> Parts:
+def _function(value: types.FunctionType, is_users: Callable[[str], bool]) -> ObjectParts:
     facts = {"type": "function", "name": f"{value.__module__}.{value.__qualname__}"}
     if not is_users(value.__code__.co_filename):
-        return Parts(facts, has_identity=False)
-    return Parts(facts, (*_attributes(vars(value)), *_defaults(value), *_closure(value)), has_identity=False)
+        return ObjectParts(facts, has_identity=False)
+    return ObjectParts(facts, (*_attributes(vars(value)), *_defaults(value), *_closure(value)), has_identity=False)
 
 
 def _defaults(value: types.FunctionType) -> Iterator[Child]:
@@ -135,12 +135,12 @@ def _closure(value: types.FunctionType) -> Iterator[Child]:
             yield f"'s closure variable {name}", cell.cell_contents
 
 
-def _class(value: type, is_users: Callable[[str], bool]) -> Parts:
+def _class(value: type, is_users: Callable[[str], bool]) -> ObjectParts:
     facts = {"type": "class", "name": f"{value.__module__}.{value.__qualname__}"}
     if not is_users(file_of(value.__module__)) and value.__module__ != "__main__":
-        return Parts(facts, has_identity=False)
+        return ObjectParts(facts, has_identity=False)
     held = {name: inner for name, inner in vars(value).items() if name not in _OF_EVERY_CLASS}
-    return Parts(facts, (*_attributes(held), ("'s bases", value.__bases__)), has_identity=False)
+    return ObjectParts(facts, (*_attributes(held), ("'s bases", value.__bases__)), has_identity=False)
 
 
 _OF_EVERY_CLASS = frozenset(
@@ -160,44 +160,44 @@ _OF_EVERY_CLASS = frozenset(
 )
 
 
-def _method(value: Any) -> Parts:
-    return Parts({"type": "method", "name": value.__name__}, ((".__self__", value.__self__),), has_identity=False)
+def _method(value: Any) -> ObjectParts:
+    return ObjectParts({"type": "method", "name": value.__name__}, ((".__self__", value.__self__),), has_identity=False)
 
 
-def _builtin(value: Any) -> Parts:
+def _builtin(value: Any) -> ObjectParts:
     owner = getattr(value, "__self__", None)
     held = () if owner is None or isinstance(owner, types.ModuleType | type) else ((".__self__", owner),)
-    return Parts(_named(value).facts, held, has_identity=False)
+    return ObjectParts(_named(value).facts, held, has_identity=False)
 
 
-def _descriptor(value: Any) -> Parts:
+def _descriptor(value: Any) -> ObjectParts:
     names = ("__func__", "fget", "fset", "fdel", "func")
     held = [(f".{name}", getattr(value, name, None)) for name in names]
-    return Parts({"type": type_name(value)}, tuple(one for one in held if one[1] is not None), has_identity=False)
+    return ObjectParts({"type": type_name(value)}, tuple(one for one in held if one[1] is not None), has_identity=False)
 
 
-def _partial(value: functools.partial[Any]) -> Parts:
+def _partial(value: functools.partial[Any]) -> ObjectParts:
     held = ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
-    return Parts({"type": type_name(value)}, (*held, *_attributes(_namespace(value))))
+    return ObjectParts({"type": type_name(value)}, (*held, *_attributes(_namespace(value))))
 
 
-def _cached(value: Any) -> Parts:
+def _cached(value: Any) -> ObjectParts:
     """What an lru_cache holds is not looked at: Dynamo calls the function itself, whatever is changed."""
-    return Parts({"type": type_name(value)}, (("", value.__wrapped__),), has_identity=False)
+    return ObjectParts({"type": type_name(value)}, (("", value.__wrapped__),), has_identity=False)
 
 
-def _reference(value: Any) -> Parts:
-    return Parts({"type": type_name(value)}, (("()", value()),), has_identity=False)
+def _reference(value: Any) -> ObjectParts:
+    return ObjectParts({"type": type_name(value)}, (("()", value()),), has_identity=False)
 
 
-def _mapping(value: Any) -> Parts:
+def _mapping(value: Any) -> ObjectParts:
     items = list(value.items() if isinstance(value, types.MappingProxyType) else dict.items(value))
     keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
     children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
     children += [(f".key {name}", key) for name, (key, _) in zip(keys, items, strict=True) if not _is_simple(key)]
     factory = value.default_factory if isinstance(value, collections.defaultdict) else None
     facts = {"type": type_name(value), "keys": ", ".join(keys)}
-    return Parts(facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else [])))
+    return ObjectParts(facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else [])))
 
 
 def key_name(key: object, position: int) -> str:
@@ -211,80 +211,82 @@ def _is_simple(key: object) -> bool:
     return type(key) in kinds or (isinstance(key, enum.Enum) and "0x" not in repr(key))
 
 
-def _sequence(value: Any) -> Parts:
+def _sequence(value: Any) -> ObjectParts:
     kind = next(kind for kind in (list, tuple, collections.deque) if isinstance(value, kind))
     elements = list(kind.__iter__(value))
     facts: dict[str, Any] = {"type": type_name(value), "length": len(elements)}
     if isinstance(value, collections.deque):
         facts["maxlen"] = value.maxlen
     children = [(f"[{position}]", inner) for position, inner in enumerate(elements)]
-    return Parts(facts, (*children, *_beside(value)), has_identity=not isinstance(value, tuple))
+    return ObjectParts(facts, (*children, *_beside(value)), has_identity=not isinstance(value, tuple))
 
 
-def _set(value: Any) -> Parts:
+def _set(value: Any) -> ObjectParts:
     kind = set if isinstance(value, set) else frozenset
     elements = list(kind.__iter__(value))
     simple = sorted(repr(one) for one in elements if _is_simple(one))
     hidden = [one for one in elements if not _is_simple(one)]
     facts = {"type": type_name(value), "length": len(elements), "elements": ", ".join(simple)}
     unreadable = f"{len(hidden)} objects in a set, whose order changes" if hidden else ""
-    return Parts(facts, tuple(_beside(value)), has_identity=kind is set, unreadable=unreadable)
+    return ObjectParts(facts, tuple(_beside(value)), has_identity=kind is set, unreadable=unreadable)
 
 
-def _bytes_like(value: Any) -> Parts:
-    return Parts({"type": type_name(value), "content": digest(bytes(value))})
+def _bytes_like(value: Any) -> ObjectParts:
+    return ObjectParts({"type": type_name(value), "content": digest(bytes(value))})
 
 
-def _buffer(value: Any) -> Parts:
+def _buffer(value: Any) -> ObjectParts:
     kind: Any = io.StringIO if isinstance(value, io.StringIO) else io.BytesIO
-    return _closed(value) or Parts(
+    return _closed(value) or ObjectParts(
         {"type": type_name(value), "position": kind.tell(value), "content": digest(kind.getvalue(value))}, tuple(_beside(value))
     )
 
 
-def _closed(value: Any) -> Parts | None:
-    return Parts({"type": type_name(value), "is closed": True}) if value.closed else None
+def _closed(value: Any) -> ObjectParts | None:
+    return ObjectParts({"type": type_name(value), "is closed": True}) if value.closed else None
 
 
-def _file(value: Any) -> Parts:
+def _file(value: Any) -> ObjectParts:
     name = getattr(value, "name", None)
     standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
     if any(value is one for one in standard):
-        return Parts({"type": type_name(value), "name": str(name)})
+        return ObjectParts({"type": type_name(value), "name": str(name)})
     position: object = None
     with contextlib.suppress(OSError, ValueError, AttributeError):
         position = value.tell()
     facts = {"type": type_name(value), "name": str(name), "is closed": value.closed, "position": position}
-    return Parts(facts, unreadable=f"what is written to or read from {'it' if name is None else name}")
+    return ObjectParts(facts, unreadable=f"what is written to or read from {'it' if name is None else name}")
 
 
-def _lock(value: object) -> Parts:
-    return Parts({"type": type_name(value), "state": repr(value).lstrip("<").partition(" ")[0]})
+def _lock(value: object) -> ObjectParts:
+    return ObjectParts({"type": type_name(value), "state": repr(value).lstrip("<").partition(" ")[0]})
 
 
-def _random_numbers(value: Any) -> Parts:
-    return Parts({"type": type_name(value), "state": digest(repr(value.getstate()))}, tuple(_beside(value)))
+def _random_numbers(value: Any) -> ObjectParts:
+    return ObjectParts({"type": type_name(value), "state": digest(repr(value.getstate()))}, tuple(_beside(value)))
 
 
-def _torch_generator(value: torch.Generator) -> Parts:
-    return Parts({"type": type_name(value), "state": digest(value.get_state().numpy().tobytes())})
+def _torch_generator(value: torch.Generator) -> ObjectParts:
+    return ObjectParts({"type": type_name(value), "state": digest(value.get_state().numpy().tobytes())})
 
 
-def _generator(value: Any) -> Parts:
+def _generator(value: Any) -> ObjectParts:
     """Of one that waits in the middle of its function only the variables can be seen."""
     frame = getattr(value, "gi_frame", None) or getattr(value, "cr_frame", None) or getattr(value, "ag_frame", None)
     facts = {"type": type_name(value), "name": value.__qualname__, "is at its end": frame is None}
     if frame is None:
-        return Parts(facts)
-    return Parts(facts, tuple((f"'s variable {name}", held) for name, held in frame.f_locals.items()), unreadable="its place")
+        return ObjectParts(facts)
+    return ObjectParts(
+        facts, tuple((f"'s variable {name}", held) for name, held in frame.f_locals.items()), unreadable="its place"
+    )
 
 
-def _logger(value: logging.Logger) -> Parts:
+def _logger(value: logging.Logger) -> ObjectParts:
     """Its messages are listened to; handlers are the program's way of writing them."""
-    return Parts({"type": type_name(value), "name": value.name, "level": value.level, "disabled": value.disabled})
+    return ObjectParts({"type": type_name(value), "name": value.name, "level": value.level, "disabled": value.disabled})
 
 
-def _network(value: torch.nn.Module) -> Parts:
+def _network(value: torch.nn.Module) -> ObjectParts:
     """Parameters, buffers and modules by their own names; hooks by their position, since their keys count all there are."""
     held = _namespace(value)
     children: list[Child] = []
@@ -295,21 +297,21 @@ def _network(value: torch.nn.Module) -> Parts:
             children += [(f".{key}", list(inner.values()))] if inner else []
         elif key not in _OF_EVERY_NETWORK and not _is_torchs(key):
             children.append((f".{key}", inner))
-    return Parts({"type": type_name(value)}, tuple(children))
+    return ObjectParts({"type": type_name(value)}, tuple(children))
 
 
 _OF_EVERY_NETWORK = frozenset(["_parameters", "_buffers", "_modules", "_compiled_call_impl", "_is_torch_compile"])
 
 
-def _exception(value: BaseException) -> Parts:
-    return Parts({"type": type_name(value)}, ((".args", value.args), *_attributes(_namespace(value))))
+def _exception(value: BaseException) -> ObjectParts:
+    return ObjectParts({"type": type_name(value)}, ((".args", value.args), *_attributes(_namespace(value))))
 
 
-def _object(value: object) -> Parts:
+def _object(value: object) -> ObjectParts:
     kind = type(value)
     module = kind.__module__ or ""
     if module.startswith("torch.jit"):
-        return Parts({"type": type_name(value)}, unreadable="what TorchScript keeps")
+        return ObjectParts({"type": type_name(value)}, unreadable="what TorchScript keeps")
     if module.startswith(_TORCHS_OWN):
         return _named(value)
     if module == "numpy" or module.startswith("numpy."):
@@ -317,7 +319,7 @@ def _object(value: object) -> Parts:
     held = (*_attributes(_namespace(value)), *_slots(value))
     base = next(one for one in kind.__mro__ if not one.__flags__ & _MADE_BY_PYTHON)
     if base is object and (held or kind.__flags__ & _MADE_BY_PYTHON) and _is_python_class(kind):
-        return Parts({"type": type_name(value)}, held)
+        return ObjectParts({"type": type_name(value)}, held)
     return _reduced(value, held)
 
 
@@ -333,46 +335,46 @@ def _is_python_class(kind: type) -> bool:
     return "__dict__" in names or "__slots__" in names or any(_is_python_class(base) for base in kind.__bases__)
 
 
-def _reduced(value: object, held: tuple[Child, ...]) -> Parts:
+def _reduced(value: object, held: tuple[Child, ...]) -> ObjectParts:
     """As ``copy`` and ``pickle`` take it apart: iterators of Python's own, and extensions that can be pickled."""
     facts = {"type": type_name(value)}
     overridden = getattr(type(value), "__reduce_ex__", None) is not object.__reduce_ex__
     if isinstance(type(value).__dict__.get("__reduce__"), types.FunctionType) or overridden:
-        return Parts(facts, held, unreadable="what it keeps inside")
+        return ObjectParts(facts, held, unreadable="what it keeps inside")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of itertools
             reduced = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001 - it cannot be pickled, which is told
-        return Parts(facts, held, unreadable="what it keeps inside")
+        return ObjectParts(facts, held, unreadable="what it keeps inside")
     parts = reduced[1:] if isinstance(reduced, tuple) else ()
-    return Parts(facts, (*held, *((".__reduce__", one) for one in [parts] if parts)))
+    return ObjectParts(facts, (*held, *((".__reduce__", one) for one in [parts] if parts)))
 
 
-def _of_numpy(value: Any) -> Parts:
+def _of_numpy(value: Any) -> ObjectParts:
     numpy = sys.modules["numpy"]
     if isinstance(value, numpy.ndarray):
         return _array(value)
     if isinstance(value, numpy.generic):
         held = () if isinstance(value, ATOMS) else ((".item()", value.item()),)
-        return Parts({"type": type_name(value), "dtype": str(value.dtype)}, held, has_identity=False)
+        return ObjectParts({"type": type_name(value), "dtype": str(value.dtype)}, held, has_identity=False)
     if isinstance(value, numpy.random.Generator):
-        return Parts({"type": type_name(value), "state": digest(repr(value.bit_generator.state))})
+        return ObjectParts({"type": type_name(value), "state": digest(repr(value.bit_generator.state))})
     if isinstance(value, numpy.random.RandomState):
-        return Parts({"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))})
+        return ObjectParts({"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))})
     return _written(value) if isinstance(value, numpy.dtype) else _named(value)
 
 
-def _array(value: Any) -> Parts:
+def _array(value: Any) -> ObjectParts:
     facts = {"type": type_name(value), "dtype": str(value.dtype), "shape": str(value.shape), "writable": value.flags.writeable}
     if value.dtype.hasobject:
-        return Parts(facts, ((".tolist()", value.tolist()),))
+        return ObjectParts(facts, ((".tolist()", value.tolist()),))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it may not be written to, and is not
-            return Parts(facts, ((".content", torch.from_numpy(value)),))
+            return ObjectParts(facts, ((".content", torch.from_numpy(value)),))
     except (TypeError, ValueError):
-        return Parts({**facts, "content": digest(value.tobytes())})
+        return ObjectParts({**facts, "content": digest(value.tobytes())})
 
 
 # attributes
@@ -414,7 +416,7 @@ def _beside(value: object) -> Iterator[Child]:
         yield from _slots(value) if not isinstance(value, functools.partial) else ()
 
 
-_READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], Parts]], ...] = (
+_READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...] = (
     ((types.ModuleType,), _module),
     ((types.MethodType,), _method),
     ((types.BuiltinFunctionType, types.MethodWrapperType), _builtin),

@@ -27,7 +27,7 @@ MOST_BUILDERS = 2
 ToldOf = Callable[[BuildAnswer], None]
 
 
-class KernelBuilds:
+class BuilderPool:
     """Builds kernels for one GPU. All methods are for the thread of the event loop."""
 
     def __init__(self, gpu: Gpu, python: str = sys.executable, builders: int = 0) -> None:
@@ -100,7 +100,7 @@ class KernelBuilds:
         self.cancel()
         await asyncio.gather(*(builder.end() for builder in self._builders))
 
-    async def __aenter__(self) -> KernelBuilds:
+    async def __aenter__(self) -> BuilderPool:
         return self
 
     async def __aexit__(self, *_: object) -> None:

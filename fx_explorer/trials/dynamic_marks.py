@@ -18,7 +18,7 @@ VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
 
 
 @dataclass(frozen=True, slots=True)
-class MarkTrial:
+class DynamicMarkTrial:
     before: int
     """Compilations."""
     after: int | None
@@ -39,13 +39,15 @@ class MarkTrial:
         return f"tried, {counted(self.before, 'compilation')} → {self.after}"
 
 
-async def try_marks(request: CaptureRequest, sources: Sequence[str], before: int, worker: TrialWorker = HERE) -> MarkTrial:
+async def try_marks(
+    request: CaptureRequest, sources: Sequence[str], before: int, worker: TrialWorker = HERE
+) -> DynamicMarkTrial:
     """``sources`` as the variable takes them: ``L['x']:0``. ``request`` is what the session was captured with, ``before`` the
     compilations in it. Raises nothing for what the user's program does."""
     marked = {VARIABLE: ",".join(sources)}
     again = await recapture(straight_through(request), worker, _compilations, environment=marked)
     problem = "" if again.is_whole else again.outcome.message or again.outcome.kind
-    return MarkTrial(before, again.found if again.is_whole else None, problem, again.took_s)
+    return DynamicMarkTrial(before, again.found if again.is_whole else None, problem, again.took_s)
 
 
 def _compilations(reader: SessionReader) -> int:

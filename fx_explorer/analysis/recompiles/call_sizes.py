@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from fx_explorer import model
-from fx_explorer.analysis.recompiles.changes import Change, plain_name
-from fx_explorer.analysis.recompiles.remedies import Dimension, SizesThen
+from fx_explorer.analysis.recompiles.changes import GuardChange, plain_name
+from fx_explorer.analysis.recompiles.remedies import CallSizes, Dimension
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import checked_tensors
 
@@ -14,23 +14,23 @@ _SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
 
 
 def sizes_then(
-    reader: SessionReader, change: Change, before: model.Compilation | None, after: model.Compilation | None
-) -> SizesThen:
+    reader: SessionReader, change: GuardChange, before: model.Compilation | None, after: model.Compilation | None
+) -> CallSizes:
     if before is None or after is None or change.kind not in ("size", "number"):
-        return SizesThen()
+        return CallSizes()
     source = _source(change)
     made = {symbol.source: symbol for symbol in reader.rows(model.Symbol, compilation=after.id)}
     symbol = made.get(source if change.kind == "number" else f"{source}.size()[{change.index}]")
     became, fixed = symbol is not None and not symbol.became, symbol is not None and symbol.became.isdecimal()
     if change.kind == "number":
-        return SizesThen(became, fixed)
+        return CallSizes(became, fixed)
     then, now = _sizes(reader, before.id), _sizes(reader, after.id)
     free = {one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became}
     differing = [one for one in then if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free]
     varied = tuple(
         (plain_name(name), index) for name, index in differing if _can_be_marked(name, then[name, index], now[name, index])
     )
-    return SizesThen(became, fixed, varied, _alike((source, change.index or 0), then, now))
+    return CallSizes(became, fixed, varied, _alike((source, change.index or 0), then, now))
 
 
 def _alike(here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]) -> tuple[Dimension, ...]:
@@ -55,7 +55,7 @@ def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
     return found
 
 
-def _source(change: Change) -> str:
+def _source(change: GuardChange) -> str:
     if change.source.startswith(("L[", "G[")):
         return change.source
     return global_source(change.name) if change.where == "global" else local_source(change.name)

@@ -12,12 +12,12 @@ from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.marks import VARIABLE, try_marks
+from fx_explorer.trials.dynamic_marks import VARIABLE, try_marks
 from fx_explorer.trials.recapture import HERE, TrialWorker
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DynamicMark:
     """One size or number to be taken for variable from the first compilation on."""
 
     source: str
@@ -45,19 +45,19 @@ class Mark:
         return f"{line}{instruction([self])}"
 
 
-def instruction(marks: Sequence[Mark]) -> str:
+def instruction(marks: Sequence[DynamicMark]) -> str:
     """Without an edit."""
     return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'
 
 
-def marks(reader: SessionReader) -> list[Mark]:
+def marks(reader: SessionReader) -> list[DynamicMark]:
     """One for each size or number that made torch compile again, in the order of the recompiles."""
-    found: dict[str, Mark] = {}
+    found: dict[str, DynamicMark] = {}
     one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
     for cause in causes(reader):
         source = _source(cause, one_size=one_size)
         if source:
-            found.setdefault(source, Mark(source, cause))
+            found.setdefault(source, DynamicMark(source, cause))
     return list(found.values())
 
 
@@ -96,7 +96,7 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
     return fixes
 
 
-def _by_hand(wanted: Sequence[Mark]) -> str:
+def _by_hand(wanted: Sequence[DynamicMark]) -> str:
     """Lines of the program, then the way without an edit."""
     changes = [mark.cause.change for mark in wanted]
     lines = [f"torch._dynamo.mark_dynamic({change.name}, {change.index})" for change in changes if change.index is not None]

@@ -1,6 +1,6 @@
 """Which functions Python called, which of them were compiled, and into how many graphs: the program around its graph breaks.
 
-Pure: made of the rows of compilations (each knows where it was called), graphs and breaks.
+It is made of the rows of compilations (each knows where it was called), graphs and breaks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What differs between two graphs, or two texts. Pure; both as rows that stand side by side."""
+"""The difference of two graphs, or of two texts, as rows that stand side by side."""
 
 from __future__ import annotations
 

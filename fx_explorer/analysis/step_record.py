@@ -1,4 +1,4 @@
-"""The recorded steps of Dynamo's bytecode, and where each way of moving among them leads. Pure, but for reading the record."""
+"""The recorded steps of Dynamo's bytecode, and where each way of moving among them leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kinds of text and states of lines look like in the theme at hand. Pure: variables in, rich styles out.
+"""What kinds of text and states of lines look like in the theme at hand. Variables of the theme in, rich styles out.
 
 Textual's component classes could do this, but each is a node that the stylesheet styles for every pane: with 35 of them in ten
 panes that was a third of the time to the first paint.

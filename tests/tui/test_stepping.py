@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
 from fx_explorer.commands import explore
-from fx_explorer.model import GATES, Changes, Command, Mark, Notice, PassFile
-from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.model import Changes, Command, Mark, Notice, PassFile
+from fx_explorer.session import SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.selection.marking import markables
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
@@ -159,37 +157,6 @@ async def test_a_mark_when_all_is_compiled_asks_how_to_compile_again(open_app: O
         capture.end()
 
 
-def test_a_node_of_any_stage_is_marked_by_the_dynamo_nodes_it_comes_from(tmp_path: Path) -> None:
-    write_training_step(tmp_path / "s.fxs")
-    with SessionReader(tmp_path / "s.fxs") as reader:
-        from fx_explorer.analysis.documents import documents
-
-        post = next(d for d in documents(reader) if d.title == "Backward · post-grad")
-        (found,) = markables(reader, post, [1])
-        assert (found.mark.nodes, found.compilation) == (("fc2",), "0/0")
-        assert markables(reader, post, [0]) == []
-
-
-def test_variants_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
-    write_training_step(tmp_path / "s.fxs")
-    with SessionReader(tmp_path / "s.fxs") as reader:
-        gates = [start.gate for start in variant_starts(reader)]
-    assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
-
-
-def test_one_of_several_compiled_regions_can_be_lowered_again_alone(tmp_path: Path) -> None:
-    write_training_step(tmp_path / "s.fxs")
-    with SessionWriter(tmp_path / "s.fxs") as writer:
-        for name, subgraph in (("attention", "sub_0"), ("mlp", "sub_1"), ("head", "")):
-            writer.add(model.RegionLowering(0, 1, "forward", name, subgraph, 3))
-    with SessionReader(tmp_path / "s.fxs") as reader:
-        alone = [start for start in variant_starts(reader) if start.region]
-    assert [start.words for start in alone] == [
-        "[0/0] from the partition · only region attention",
-        "[0/0] from the partition · only region mlp",
-    ]
-
-
 async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(open_app: OpenApp, tmp_path: Path) -> None:
     def two(path: Path) -> None:
         write_training_step(path)
@@ -212,12 +179,6 @@ async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(o
         settings = {"compile.backend": "regional_inductor"}
         assert capture.sent == [Command("again", gate="dynamo", compilation="1/0", changes=Changes(settings))]
         capture.end()
-
-
-def test_the_backend_is_another_one_only_after_dynamo() -> None:
-    offered = [one.settings for one in changes_offered(VariantStart("0/0", "dynamo"))]
-    assert {"compile.backend": "eager"} in offered
-    assert [one.settings for one in changes_offered(VariantStart("0/0", "joint"))] == [{}, None]
 
 
 def test_a_gate_inside_another_variant_leads_back_to_that_variant(tmp_path: Path) -> None:

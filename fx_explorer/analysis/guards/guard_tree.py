@@ -1,5 +1,5 @@
 """The checks that torch runs before it uses compiled code again: grouped by what they look at, in words, and whether they
-can fail at all. Pure functions over a session."""
+can fail at all."""
 
 from __future__ import annotations
 

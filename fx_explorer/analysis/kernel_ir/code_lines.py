@@ -1,4 +1,4 @@
-"""Which lines of a level are its code: the others only say where these are from, or are tables for a debugger. Pure."""
+"""Which lines of a level are its code: the others only say where these are from, or are tables for a debugger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console of options: what each does, the values in force in a session, who set them, and what else it could be. Pure."""
+"""The console of options: what each does, the values in force in a session, who set them, and what else it could be."""
 
 from __future__ import annotations
 

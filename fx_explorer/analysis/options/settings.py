@@ -1,4 +1,4 @@
-"""Options of the compiler by what a person types: words of their names and of torch's help. Pure."""
+"""Options of the compiler by what a person types: words of their names and of torch's help."""
 
 from __future__ import annotations
 

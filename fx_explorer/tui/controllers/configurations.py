@@ -7,12 +7,12 @@ import time
 from functools import partial
 
 from fx_explorer import model
+from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.inspector.kernel_documents import builds_here, gpu_of
 from fx_explorer.tui.inspector.levels import NOT_BUILT, CandidatesWanted
 
 AT_ONCE = 2

@@ -15,8 +15,8 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.regions.markable import Markable
     from fx_explorer.trials.options import OptionTrial
-    from fx_explorer.tui.selection.marking import Markable
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press m: then this shows the marks as a diff."
@@ -178,7 +178,7 @@ class Edits:
             self._compile_variant(start, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
-        from fx_explorer.tui.selection.marking import markables  # not needed for the first paint
+        from fx_explorer.analysis.regions.markable import markables  # not needed for the first paint
 
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from fx_explorer import model
+from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import first_key
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.inspector.kernel_documents import builds_here, gpu_of
 from fx_explorer.tui.inspector.levels import BuildWanted
 
 TELL_S = 0.25

@@ -15,7 +15,8 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.dialogs.choose import Chooser, matching
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
     from fx_explorer.trials.break_times import BreakTimes
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 READ_S = 15
 
 NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
+LATER = "A variant is built and run once the program has ended: go on first, with c."
+NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
 
 
 class Trials:
@@ -49,28 +52,26 @@ class Trials:
 
     @conversation("measure", "choose what to build and run for its time")
     async def measure(self) -> None:
-        from fx_explorer.tui.dialogs.measurable import (  # not for the first paint
-            BREAKS,
-            LATER,
-            NOTHING,
-            breaks_first,
-            measurable_at,
-        )
+        from fx_explorer.analysis.variants.measurable import measurable_breaks, measurable_variants  # not for the first paint
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
         if waiting is None or reader is None:
             return
-        found = measurable_at(reader, waiting)
-        if self._services.explorer.view == "breaks":
-            found = breaks_first(found)
+        # Before anything is compiled, but with Dynamo through all of the program, its breaks are known and can be measured.
+        breaks = measurable_breaks(reader) if not waiting.gate or waiting == Waiting("dynamo") else []
+        variants = [] if waiting.gate else measurable_variants(reader)
+        found = [*breaks, *variants] if self._services.explorer.view == "breaks" else [*variants, *breaks]
         if not found:
-            self._services.notify(LATER if waiting.gate else NOTHING)
+            self._services.notify(LATER if waiting.gate else NOTHING_TO_RUN)
             return
-        names = await ask(self.app, Chooser("Build and run, to see how long it takes", matching(found)))
-        if names == BREAKS:
+        choices = [Choice(one.words, one.detail, one) for one in found]
+        chosen = await ask(self.app, Chooser("Build and run, to see how long it takes", matching(choices)))
+        if chosen is None:
+            return
+        if not chosen.variants:
             await self.measure_breaks()
             return
-        for name in names or ():
+        for name in chosen.variants:
             self._stepping.send(Command("measure", compilation=name), f"building and running [{name}]")
 
     @conversation("measure breaks", "measure graph breaks")

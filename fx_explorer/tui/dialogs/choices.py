@@ -1,4 +1,4 @@
-"""What a chooser lists of a session: documents for a pane, regions for the graphs, variants to compare. Pure."""
+"""What a chooser lists of a session: documents for a pane, regions for the graphs, variants to compare."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, source_documents
+from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.outline import plain_function, variant_title
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
@@ -13,7 +14,6 @@ from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.dialogs.choose import Choice
-from fx_explorer.tui.inspector.kernel_documents import gpu_of
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 
 

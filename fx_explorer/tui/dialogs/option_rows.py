@@ -1,4 +1,4 @@
-"""What the dialog of options says: its rows, the words for one option, and what came of trying another value. Pure."""
+"""What the dialog of options says: its rows, the words for one option, and what came of trying another value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the inspector lists. Pure."""
+"""The entries that the inspector lists."""
 
 from __future__ import annotations
 

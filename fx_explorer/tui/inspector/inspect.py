@@ -1,4 +1,4 @@
-"""What is known about a place, as text: one line for the bottom of the screen, and everything for the inspector. Pure."""
+"""What is known about a place, as text: one line for the bottom of the screen, and everything for the inspector."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
+from fx_explorer.analysis.kernels.kernel_documents import is_level
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import nodes_at
+from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
 from fx_explorer.session import SessionReader
@@ -19,8 +22,7 @@ from fx_explorer.session.queries.kernels import names_of_kernels_of
 from fx_explorer.session.queries.links import ancestors
 from fx_explorer.session.queries.nodes import operation_counts, operation_names
 from fx_explorer.tui.inspector.entry import Entry
-from fx_explorer.tui.inspector.kernel_documents import above, is_level
-from fx_explorer.tui.selection.annotations import remarks
+from fx_explorer.tui.selection.line_glyphs import GLYPHS
 
 MANY_NODES = 400
 """Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""
@@ -39,7 +41,7 @@ def _kernel_summary(selection: Selection) -> list[str]:
         return []
     from fx_explorer.tui.inspector import inspect_kernel  # not needed for the first paint
 
-    here, *computed = _line_summary(Selection(reader, above(reader, place)) if is_level(place.document) else selection)
+    here, *computed = _line_summary(Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection)
     own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
     return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
 
@@ -57,7 +59,7 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
 def _line_summary(selection: Selection) -> list[str]:
     reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
-    happened = [f"{remark.glyph} {remark.text}" for remark in remarks(reader, place.document).get(place.line, ())]
+    happened = [f"{GLYPHS[event.what][0]} {event.text}" for event in line_events(reader, place.document).get(place.line, ())]
     if not nodes:
         why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
         return [here, *(happened or [why])]
@@ -115,7 +117,7 @@ def entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
     """Of a line below a kernel what its Triton line computes; the rest stands in the facts of the kernel."""
-    said = _line_summary(Selection(reader, above(reader, place)))
+    said = _line_summary(Selection(reader, triton_place(reader, place)))
     return said[1:] if is_level(place.document) else said
 
 
@@ -197,9 +199,9 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
     """Path and line (from 1) of the user's source for a place, for the editor; None when no user line is known."""
     if place.document.kind == "source":
         return reader.get(model.SourceFile, place.document.id).path, place.line + 1
-    if written := source_of_own(reader, own_lines_at(reader, above(reader, place))):
+    if written := source_of_own(reader, own_lines_at(reader, triton_place(reader, place))):
         return reader.get(model.SourceFile, written.document.id).path, written.line + 1
-    nodes = nodes_at(reader, above(reader, place))
+    nodes = nodes_at(reader, triton_place(reader, place))
     for group in (nodes, sorted(ancestors(reader, nodes))):
         for node in reader.by_ids(model.Node, islice(group, MANY_NODES)):
             if node.file:

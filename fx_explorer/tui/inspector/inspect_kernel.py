@@ -1,4 +1,4 @@
-"""What is known about a kernel and about the lines of its levels, for the inspector. Pure; imported when it is asked for."""
+"""What is known about a kernel and about the lines of its levels, for the inspector. It is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, lines_of, text_of
 from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.analysis.kernels.card import card, measured_card, not_described
+from fx_explorer.analysis.kernels.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
 from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.links.chain import triton_lines
 from fx_explorer.model import KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.entry import Entry
-from fx_explorer.tui.inspector.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.terminal.wrapping import wrapped
 

@@ -8,10 +8,7 @@ from textual.message import Message
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.words import listed
-from fx_explorer.model import KernelBuild, Level
-from fx_explorer.session import SessionReader
-from fx_explorer.tui.inspector.kernel_documents import (
+from fx_explorer.analysis.kernels.kernel_documents import (
     build_of_document,
     builds_here,
     gpu_of,
@@ -20,6 +17,9 @@ from fx_explorer.tui.inspector.kernel_documents import (
     options_apart,
     source_here,
 )
+from fx_explorer.analysis.words import listed
+from fx_explorer.model import KernelBuild, Level
+from fx_explorer.session import SessionReader
 
 # What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint does not need.
 

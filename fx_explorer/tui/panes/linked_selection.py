@@ -7,13 +7,15 @@ panes moved by it do not answer back, so there is no loop.
 from __future__ import annotations
 
 from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.analysis.links.same_place import same_place
+from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.model import LEVELS, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
 from fx_explorer.session.queries.nodes import first_operation
-from fx_explorer.tui.inspector.kernel_documents import above, is_level, kernel_of
 from fx_explorer.tui.inspector.levels import BuildWanted, Levels
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
@@ -27,7 +29,6 @@ from fx_explorer.tui.selection.following import (
     with_region,
 )
 from fx_explorer.tui.selection.presets import PRESETS, ShowableDocuments, Slot, bytecode_slot, document_for
-from fx_explorer.tui.selection.relocate import relocated
 
 
 class LinkedSelection:
@@ -59,9 +60,9 @@ class LinkedSelection:
             self.region = None
         for pane in self._linked.panes:
             place = pane.place or (Place(pane.document) if pane.document else None)
-            found = relocated(old, place, reader) if old and place else None
+            found = same_place(old, place, reader) if old and place else None
             self._show(pane, found.document if found else None, found.line if found else 0)
-        new_selection = relocated(old, selection, reader) if old and selection else None
+        new_selection = same_place(old, selection, reader) if old and selection else None
         if new_selection:
             self._compilation = new_selection.document.compilation
             self.selection = new_selection  # or else something is selected, and the cursors go there
@@ -302,7 +303,7 @@ class LinkedSelection:
 
 def seen_above(selection: Selection) -> Selection:
     """From a level below a kernel its Triton line, which the other panes follow; any other selection itself."""
-    place = above(selection.reader, selection.place)
+    place = triton_place(selection.reader, selection.place)
     return selection if place == selection.place else Selection(selection.reader, place)
 
 

@@ -8,13 +8,14 @@ from textual.content import Content
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Document, Place, text_of
+from fx_explorer.analysis.kernels.kernel_documents import is_level
+from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.inspector.kernel_documents import is_level
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
-from fx_explorer.tui.selection.annotations import Remark, remarks
 from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows
+from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, code_of, lines_in
 from fx_explorer.tui.terminal.wrapping import wrapped_text
@@ -62,7 +63,7 @@ class Pane(TellsUnreadable, Vertical):
         self._code = CodeView(placeholder=MISSING[slot])
         self._rows = RowList(COLUMNS)
         self._rows.display = False
-        self._remarks: dict[int, list[Remark]] = {}
+        self._events: dict[int, list[LineEvent]] = {}
         self._region: RegionKey | None = None
         self._shown = EVERY_LINE
         self._lit: frozenset[int] = frozenset()
@@ -126,7 +127,7 @@ class Pane(TellsUnreadable, Vertical):
         elif document:
             self._code.placeholder = "The text is empty."
             self._load_text(text_of(reader, document), document.language, line)
-            self._remarks = {}
+            self._events = {}
             self.annotate(reader)
         else:
             self._code.placeholder = f"Nothing to show here: {why}." if why else MISSING[self.slot]
@@ -154,10 +155,10 @@ class Pane(TellsUnreadable, Vertical):
         """Mark the lines where something happened (a break, a recompile), as far as it is known by now."""
         if self.document is None or self.document.kind != "source":
             return
-        now = remarks(reader, self.document)
-        if now != self._remarks:
-            self._remarks = now
-            self._code.annotate({line: (found[0].glyph, found[0].kind) for line, found in now.items()})
+        now = line_events(reader, self.document)
+        if now != self._events:
+            self._events = now
+            self._code.annotate({line: GLYPHS[events[0].what] for line, events in now.items()})
 
     def move_to(self, line: int) -> None:
         self.body.move_to(self._shown.row_of(line), center=True)

@@ -8,6 +8,8 @@ from textual.message import Message
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.find import find
+from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
+from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.bindings import bindings_of
@@ -16,7 +18,6 @@ from fx_explorer.tui.dialogs.choices import document_choices, level_choices, reg
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.inspector.entry import Entry
-from fx_explorer.tui.inspector.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
 from fx_explorer.tui.inspector.levels import (
     FIRST_KERNEL,
     INSIDE_A_LIBRARY,
@@ -25,7 +26,6 @@ from fx_explorer.tui.inspector.levels import (
     OTHER_SOURCE,
     CandidatesWanted,
 )
-from fx_explorer.tui.inspector.library_calls import is_call_of, library_at
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.kernels.kernel_documents import builds_here
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.annotated_regions import regions
@@ -26,7 +27,6 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap, sentence_of
 from fx_explorer.tui.inspector import inspect
-from fx_explorer.tui.inspector.kernel_documents import builds_here
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, leads_to

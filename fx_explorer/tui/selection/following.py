@@ -1,4 +1,4 @@
-"""To which document a pane turns when something is selected elsewhere: the file, graph or kernel that belongs to it. Pure."""
+"""To which document a pane turns when something is selected elsewhere: the file, graph or kernel that belongs to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Back and forward, like a browser: the places the user went to on purpose. Pure; knows nothing of the screen."""
+"""Back and forward, like a browser: the places the user went to on purpose."""
 
 from __future__ import annotations
 

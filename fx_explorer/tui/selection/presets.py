@@ -1,4 +1,4 @@
-"""Which documents the linked panes show: what the presets mean, for one compilation. Pure.
+"""Which documents the linked panes show: what the presets mean, for one compilation.
 
 A *slot* is what a pane is for. A pane in a slot follows the selection: select a node of another file, direction or kernel,
 and the pane turns to it. A pane the user gave a document of their own has no slot and stays.

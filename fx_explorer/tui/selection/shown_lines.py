@@ -1,4 +1,4 @@
-"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a kernel its code. Pure.
+"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a kernel its code.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where the pane shows it.
 """

@@ -1,4 +1,4 @@
-"""The top line's words: the target, what it ran on, and how the capture stands. Pure."""
+"""The top line's words: the target, what it ran on, and how the capture stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it cost. Pure.
+"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it cost.
 
 Several compilations share the bar: counts and seconds add up, and a step is running while any compilation is in it.
 """

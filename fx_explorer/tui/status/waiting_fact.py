@@ -1,4 +1,4 @@
-"""What the first screen says while the compiler waits: what has happened, what waits, and which key goes on. Pure."""
+"""What the first screen says while the compiler waits: what has happened, what waits, and which key goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prose on lines that fit: by cells, not characters. Pure."""
+"""Prose on lines that fit: by cells, not characters."""
 
 from __future__ import annotations
 

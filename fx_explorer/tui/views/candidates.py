@@ -18,6 +18,7 @@ from fx_explorer.analysis.kernels.candidates import (
     what_is_not_known,
 )
 from fx_explorer.analysis.kernels.card import card, not_described
+from fx_explorer.analysis.kernels.kernel_documents import first_statement
 from fx_explorer.analysis.kernels.kernel_facts import kernel_facts
 from fx_explorer.analysis.kernels.launched import real_candidates
 from fx_explorer.analysis.kernels.occupancy import Limit
@@ -26,7 +27,6 @@ from fx_explorer.analysis.kernels.unknown import LIBRARY, NO_GPU
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.inspector.kernel_documents import first_statement
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 LONGEST_SHARED = 40

@@ -7,10 +7,10 @@ from collections import Counter
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses, kind_in_words, run_in_words
+from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.tui.inspector.kernel_documents import gpu_of
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""The slim scroll track in a LineView's last column: which glyph stands in which row. Pure functions."""
+"""The slim scroll track in a LineView's last column: which glyph stands in which row."""
 
 from __future__ import annotations
 

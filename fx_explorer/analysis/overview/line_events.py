@@ -1,8 +1,9 @@
-"""Marks beside the lines of the user's source: where a graph broke, and what made a function be compiled again. Pure."""
+"""Events at lines of the user's source: where a graph broke, and what made a function be compiled again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.documents import Document
@@ -12,26 +13,24 @@ from fx_explorer.session import SessionReader
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """Something that happened on a line."""
+class LineEvent:
+    """One thing that happened at a line."""
 
-    glyph: str
-    kind: str
-    """How the glyph looks: a tone of theme.py."""
+    what: Literal["graph break", "recompile"]
     text: str
 
 
-def remarks(reader: SessionReader, document: Document) -> dict[int, list[Remark]]:
+def line_events(reader: SessionReader, document: Document) -> dict[int, list[LineEvent]]:
     """Line (from 0) of a source file → what happened there, breaks first."""
-    found: dict[int, list[Remark]] = {}
+    found: dict[int, list[LineEvent]] = {}
     if document.kind != "source":
         return found
     for one in distinct_breaks(reader):
         if one.place and one.place.document == document:
-            found.setdefault(one.place.line, []).append(Remark("✗", "bad", f"graph break: {first_line(one.in_words)}"))
+            found.setdefault(one.place.line, []).append(LineEvent("graph break", f"graph break: {first_line(one.in_words)}"))
     for again in recompiles(reader):
         if again.place and again.place.document == document:
-            remark = Remark("↻", "warning", f"compiled again: {first_line(again.in_words)}")
-            if remark not in found.setdefault(again.place.line, []):
-                found[again.place.line].append(remark)
+            event = LineEvent("recompile", f"compiled again: {first_line(again.in_words)}")
+            if event not in found.setdefault(again.place.line, []):
+                found[again.place.line].append(event)
     return found

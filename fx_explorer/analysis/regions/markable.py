@@ -1,4 +1,4 @@
-"""What a mark can be made of: the nodes, the module or the source lines that are selected. Pure: a session in, marks out."""
+"""The ways in which a selection can be marked as a region: by its nodes, by a module, or by source lines."""
 
 from __future__ import annotations
 

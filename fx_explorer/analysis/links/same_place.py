@@ -1,4 +1,4 @@
-"""Finding a place again in a newer session of the same target, so that capturing again keeps what the user looked at. Pure."""
+"""Find a place of one session again in a newer session of the same target."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fx_explorer.analysis.documents import Document, Place, document_of, documen
 from fx_explorer.session import SessionReader
 
 
-def relocated(old: SessionReader, place: Place, new: SessionReader) -> Place | None:
+def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | None:
     """The same place in ``new``: the same file and line, or the graph or text of the same compilation, stage and direction with
     the same node, or the same line where there is no such node. None when the document is gone."""
-    document = relocated_document(old, place.document, new)
+    document = same_document(old, place.document, new)
     if document is None:
         return None
     node = node_at(old, place)
@@ -23,7 +23,7 @@ def relocated(old: SessionReader, place: Place, new: SessionReader) -> Place | N
     return Place(document, max(0, min(place.line, document.line_count - 1)))
 
 
-def relocated_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
+def same_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
     if document.kind == "source":
         path = old.get(model.SourceFile, document.id).path
         found = new.rows(model.SourceFile, path=path, limit=1)

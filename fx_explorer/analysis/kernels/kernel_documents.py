@@ -1,4 +1,4 @@
-"""Which document shows what of a kernel: its Triton source, that of a configuration, its levels; and back. Pure."""
+"""The documents that show a kernel (its Triton source, that of a configuration, its levels), and the kernel of a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import build_with_level, build_with_source
 from fx_explorer.session.queries.lines import linked_lines
 
-# What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint does not need.
+# What reads the levels (candidates.py) is imported where it is used: 20 ms that the first paint does not need.
 
 
 def gpu_of(reader: SessionReader) -> Gpu | None:
@@ -79,20 +79,6 @@ def options_apart(reader: SessionReader, build: KernelBuild) -> str:
     names = options_that_differ(builds_here(reader, reader.get(model.Kernel, build.kernel)))
     options = {name: build.options[name] for name in names if name in build.options}
     return replace(build, options=options or build.options).shown_options
-
-
-def above(reader: SessionReader, place: Place) -> Place:
-    """The line of the Triton source that a line of a level was made from, or its first line; any other place itself."""
-    build = build_of_level(reader, place.document)
-    if build is None:
-        return place
-    from fx_explorer.analysis.links.chain import triton_lines
-
-    document = source_here(reader, build)
-    if document:
-        return Place(document, min(triton_lines(reader, build, place), default=0))
-    kernel = reader.get(model.Kernel, build.kernel)
-    return Place(kernel_document(reader, kernel)) if kernel.artifact else place
 
 
 def first_statement(reader: SessionReader, document: Document) -> Place:

@@ -1,0 +1,37 @@
+"""Where another variant of a compilation can set out from, and which changes it can go on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
+from fx_explorer.model import GATES
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.sessions import write_training_step
+
+
+def test_variants_set_out_from_stages_that_left_something(tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        gates = [start.gate for start in variant_starts(reader)]
+    assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
+
+
+def test_one_of_several_compiled_regions_can_be_lowered_again_alone(tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        for name, subgraph in (("attention", "sub_0"), ("mlp", "sub_1"), ("head", "")):
+            writer.add(model.RegionLowering(0, 1, "forward", name, subgraph, 3))
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        alone = [start for start in variant_starts(reader) if start.region]
+    assert [start.words for start in alone] == [
+        "[0/0] from the partition · only region attention",
+        "[0/0] from the partition · only region mlp",
+    ]
+
+
+def test_the_backend_is_another_one_only_after_dynamo() -> None:
+    offered = [one.settings for one in changes_offered(VariantStart("0/0", "dynamo"))]
+    assert {"compile.backend": "eager"} in offered
+    assert [one.settings for one in changes_offered(VariantStart("0/0", "joint"))] == [{}, None]

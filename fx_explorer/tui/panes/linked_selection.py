@@ -23,7 +23,7 @@ from fx_explorer.tui.selection.following import (
     anchor_of,
     compilation_of,
     kernel_following,
-    material_of,
+    showable_documents,
     turned,
     why_missing,
     with_region,
@@ -38,7 +38,7 @@ class LinkedSelection:
         self._linked = linked
         self._reader: SessionReader | None = None
         self._compilation = 0
-        self._material = ShowableDocuments((), ())
+        self._showable = ShowableDocuments((), ())
         self._was_touched = False
         self.selection: Place | None = None
         """What is lit everywhere."""
@@ -79,10 +79,10 @@ class LinkedSelection:
         self._compilation = self._compilation or first_compilation(self._reader)
         if not self._compilation:
             return
-        self._material = material_of(self._reader, self._compilation)
+        self._showable = showable_documents(self._reader, self._compilation)
         for pane in self._linked.panes:
             if pane.document is None or (pane.slot and not self._was_touched):
-                self._turn(pane, document_for(pane.slot, self._material))
+                self._turn(pane, document_for(pane.slot, self._showable))
             pane.annotate(self._reader)
         if self.selection is None or not self._was_touched:
             self._select_something()
@@ -99,7 +99,7 @@ class LinkedSelection:
         if self._reader is None:
             return
         for pane in panes:
-            document = document_for(pane.slot, self._material, direction)
+            document = document_for(pane.slot, self._showable, direction)
             self._show(pane, document, why=why_missing(self._reader, pane.slot, self._compilation))
         if selection:
             self.select(selection)
@@ -172,7 +172,7 @@ class LinkedSelection:
             if pane.document and pane.document.kind == "graph":
                 self._show(pane, pane.document, pane.place.line if pane.place else 0)
                 if pane.place is None and pane.slot and self._reader:
-                    self._turn(pane, document_for(pane.slot, with_region(self._reader, self._material, region)))
+                    self._turn(pane, document_for(pane.slot, with_region(self._reader, self._showable, region)))
         if self.selection:
             self.select(self.selection)
         self._linked.refresh_tabs()
@@ -194,11 +194,11 @@ class LinkedSelection:
         self._look_at(compilation_of(selected, self._compilation))
         panes = self._linked.panes
         if self._shows_levels:
-            self.levels.follow(self._reader, place, kernel_following(selected, self.levels.kernel, self._material))
+            self.levels.follow(self._reader, place, kernel_following(selected, self.levels.kernel, self._showable))
         seen_from = seen_above(selected)
         for pane in panes:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
-                document = turned(seen_from, pane.slot, pane.document, self._material)
+                document = turned(seen_from, pane.slot, pane.document, self._showable)
                 if document and self._shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
@@ -248,8 +248,8 @@ class LinkedSelection:
         if own:
             return own
         selected = Selection(self._reader, place)
-        material = material_of(self._reader, compilation_of(selected, self._compilation))
-        document = kernel_following(selected, self.levels.kernel, material)
+        showable = showable_documents(self._reader, compilation_of(selected, self._compilation))
+        document = kernel_following(selected, self.levels.kernel, showable)
         return kernel_of(self._reader, document) if document else None
 
     def _turn_levels(self, origin: Pane | None) -> list[Pane]:
@@ -274,7 +274,7 @@ class LinkedSelection:
     def _look_at(self, compilation: int) -> None:
         if self._reader is not None and compilation != self._compilation:
             self._compilation = compilation
-            self._material = material_of(self._reader, compilation)
+            self._showable = showable_documents(self._reader, compilation)
 
     def user_selected(self, place: Place, origin: Pane) -> None:
         self._was_touched = True

@@ -13,7 +13,7 @@ from fx_explorer.session.queries.nodes import compilations_of_nodes, first_opera
 from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_for
 
 
-def material_of(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
+def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
     """Everything of one compilation that a pane can show; its own file is the first of the sources."""
     found = reader.by_ids(model.Compilation, [compilation_id])
     sources = source_documents(reader)
@@ -23,10 +23,10 @@ def material_of(reader: SessionReader, compilation_id: int) -> ShowableDocuments
     return ShowableDocuments(sorted(sources, key=lambda d: d.id not in own), documents_of(reader, found[0]), compilation_id)
 
 
-def with_region(reader: SessionReader, material: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
+def with_region(reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
     """The same without the graphs that have no node in the region."""
-    documents = [d for d in material.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
-    return replace(material, documents=documents)
+    documents = [d for d in showable.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
+    return replace(showable, documents=documents)
 
 
 def compilation_of(selection: Selection, current: int) -> int:
@@ -56,26 +56,26 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
 
 
-def turned(selection: Selection, slot: Slot, shown: Document | None, material: ShowableDocuments) -> Document | None:
+def turned(selection: Selection, slot: Slot, shown: Document | None, showable: ShowableDocuments) -> Document | None:
     """What a pane in ``slot`` that shows ``shown`` should show now that this is selected; ``shown`` itself to stay."""
     if slot == "source":
         return _source(selection, shown)
     if slot == "kernel":
-        return _kernel(selection, shown, material)
+        return _kernel(selection, shown, showable)
     direction = selection.place.document.direction if slot == "graph" else ""
-    is_elsewhere = shown is None or shown.compilation != material.compilation
+    is_elsewhere = shown is None or shown.compilation != showable.compilation
     if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
-        return document_for(slot, material, direction) or shown
+        return document_for(slot, showable, direction) or shown
     return shown
 
 
-def kernel_following(selection: Selection, kernel: model.Kernel | None, material: ShowableDocuments) -> Document | None:
+def kernel_following(selection: Selection, kernel: model.Kernel | None, showable: ShowableDocuments) -> Document | None:
     """The code of the kernel that belongs to the selection: of the one that is looked at already, if it does."""
     document = selection.place.document
     if document.kind == "artifact" and document.stage == "kernel":
         return document
-    shown = next((d for d in material.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
-    return _kernel(selection, shown, material)
+    shown = next((d for d in showable.documents if kernel and d.kind == "artifact" and d.id == kernel.artifact), None)
+    return _kernel(selection, shown, showable)
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
@@ -99,14 +99,14 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
     return next((document for document in source_documents(selection.reader) if document.id == file), shown)
 
 
-def _kernel(selection: Selection, shown: Document | None, material: ShowableDocuments) -> Document | None:
+def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocuments) -> Document | None:
     """The kernel that computes the selection; the one that is shown already, when it does."""
     computing = selection.computing
     if shown and shown.id in computing:
         return shown
-    documents = [d for d in material.documents if d.kind == "artifact" and d.id in computing]
+    documents = [d for d in showable.documents if d.kind == "artifact" and d.id in computing]
     own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
     if own:
         return own[0]
-    is_elsewhere = shown is None or shown.compilation != material.compilation
-    return document_for("kernel", material, selection.place.document.direction) if is_elsewhere else shown
+    is_elsewhere = shown is None or shown.compilation != showable.compilation
+    return document_for("kernel", showable, selection.place.document.direction) if is_elsewhere else shown

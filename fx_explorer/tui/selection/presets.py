@@ -57,22 +57,22 @@ class ShowableDocuments:
     """Its id."""
 
 
-def document_for(slot: Slot, material: ShowableDocuments, direction: model.Direction = "") -> Document | None:
+def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direction = "") -> Document | None:
     """What a pane in ``slot`` shows first; ``direction`` is that of the selection, empty when it has none."""
     if slot == "source":
-        return next(iter(material.sources), None)
+        return next(iter(showable.sources), None)
     if slot == "kernel":
-        return _kernel(material.documents, direction)
+        return _kernel(showable.documents, direction)
     if slot == "joint":
-        return next(_graphs(material.documents, ("joint",)), None)
+        return next(_graphs(showable.documents, ("joint",)), None)
     if slot == "backward":
-        return next(_graphs(material.documents, _GRAPH_STAGES, ("backward",)), None)
+        return next(_graphs(showable.documents, _GRAPH_STAGES, ("backward",)), None)
     if slot == "forward":
-        return next(_graphs(material.documents, _GRAPH_STAGES, ("forward", "inference")), None)
+        return next(_graphs(showable.documents, _GRAPH_STAGES, ("forward", "inference")), None)
     if slot == "graph":
-        return _graph(material.documents, direction)
+        return _graph(showable.documents, direction)
     if slot in ("bytecode_original", "bytecode_modified"):
-        return next((d for d in material.documents if bytecode_slot(d) == slot), None)
+        return next((d for d in showable.documents if bytecode_slot(d) == slot), None)
     return None
 
 

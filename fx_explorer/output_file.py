@@ -98,7 +98,7 @@ class OutputFile:
     # what is in the way
 
     def _status(self) -> os.stat_result | None:
-        """Of the file that a link leads to; None when there is none."""
+        """The status of the file, or of the one that a link leads to; None when there is none."""
         try:
             return os.stat(self.path)
         except FileNotFoundError:

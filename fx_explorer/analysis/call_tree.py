@@ -111,7 +111,7 @@ def frame_of(name: str) -> str:
 
 
 def _whole_name(name: str) -> str:
-    """Of an attempt that was given up, ``0/0_1``: the compilation it was an attempt at."""
+    """The compilation that ``name`` was an attempt at: ``0/0`` for ``0/0_1``, which was given up."""
     return name.rpartition("_")[0] or name
 
 

@@ -197,7 +197,8 @@ class Capture:
     # what it says
 
     async def _read_notices(self, reader: asyncio.StreamReader) -> None:
-        """To the end of the pipe, whatever comes: a worker whose notices nobody takes waits for ever."""
+        """Read to the end of the pipe, whatever comes: a worker whose notices nobody takes waits
+        for ever."""
         while line := await _next_line(reader):
             try:
                 notice = checked(Notice.from_json(line.decode()))

@@ -110,7 +110,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
 
 
 def _the_one(reader: SessionReader, name: str) -> model.Kernel:
-    """Of several with one name (in two compilations) the first; of several names none."""
+    """Return the kernel with this name; the first of several with one name (in two compilations).
+    Raises UsageError for a part of several names."""
     found = named(reader, name)
     names = dict.fromkeys(kernel.name for kernel in found)
     if len(names) > 1:

@@ -75,6 +75,6 @@ class Fix:
 
 
 def relative(path: str) -> Path:
-    """To the working directory, for a file below it."""
+    """The path relative to the working directory when the file lies below it, else as it is."""
     file, here = Path(path), Path.cwd()
     return file.relative_to(here) if file.is_relative_to(here) else file

@@ -169,7 +169,7 @@ def _reads_locals(code: Code, call: cst.Call) -> bool:
 
 
 def _is_method(code: Code, function: cst.FunctionDef) -> bool:
-    """Of a class at the level of the module, called on an instance."""
+    """Whether the function is a method of a class at the level of the module, called on an instance."""
     block = code.parent(function)
     owner = code.parent(block) if isinstance(block, cst.IndentedBlock) else None
     first = parameters(function)[:1]

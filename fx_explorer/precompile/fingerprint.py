@@ -225,7 +225,7 @@ def _described(value: object) -> str:
 
 
 def _line(stack: str) -> str:
-    """Of a stack as FX keeps it: the innermost line."""
+    """The innermost line of a stack as FX keeps it."""
     lines = [line.strip() for line in stack.splitlines() if line.strip() and not set(line.strip()) <= set("^~")]
     places = [(index, line) for index, line in enumerate(lines) if line.startswith('File "')]
     if not places:

@@ -221,7 +221,7 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
 
 
 def _written_at(reader: SessionReader, kernel: model.Kernel) -> Json | None:
-    """Of a Triton kernel of the user's own."""
+    """Where a Triton kernel of the user's own stands in the user's file; None for any other kernel."""
     place = definition(reader, kernel.artifact)
     path = reader.get(model.SourceFile, place.document.id).path if place else ""
     return {"file": path, "line": place.line + 1} if place else None

@@ -20,7 +20,7 @@ PICKED = "picked"
 
 
 def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Of a kernel with ``real_builds``."""
+    """Describe a kernel that has ``real_builds``."""
     rows = real_builds(reader, kernel)
     gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])

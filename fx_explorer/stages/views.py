@@ -53,7 +53,7 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """Of a graph, one node a line: ``gelu = aten.gelu(addmm)  f32[4, 8]``."""
+        """The text itself; for a graph one node per line: ``gelu = aten.gelu(addmm) f32[4, 8]``."""
         lines = list(map(node_words, self.nodes)) or lines_of(self.reader, self.document)
         return "\n".join(lines)
 
@@ -90,7 +90,7 @@ class StageView:
 
     @property
     def graph_breaks(self) -> list[DistinctBreak]:
-        """Of the whole program, each cause once."""
+        """The graph breaks of the whole program, each cause once."""
         return distinct_breaks(self.reader)
 
     @property

@@ -125,6 +125,7 @@ def _found(reader: SessionReader) -> tuple[SessionFigures, list[model.GuardAnswe
 
 
 def _sizes(symbol: model.Symbol) -> list[tuple[str, int]]:
-    """Of which inputs a symbol is a size; a number that is an input by itself is none."""
+    """The inputs whose size the symbol is, with the dimension; a number that is an input by itself
+    is none."""
     found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
     return [(one["source"], int(one["dimension"])) for one in found if one]

@@ -91,7 +91,7 @@ class Palette:
         self._mixes = not (is_ansi or is_colourless)
 
     def style(self, kind: str, state: int = 0, is_match: bool = False) -> Style:
-        """Of text of this kind in a line in this state. An unknown kind looks like text."""
+        """The style of text of this kind in a line in this state. An unknown kind looks like text."""
         background = self._background
         attributes = ""
         for bit, look in _BACKGROUNDS.items():  # later ones lie above

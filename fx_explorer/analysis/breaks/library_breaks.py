@@ -50,10 +50,11 @@ def library_files(reader: SessionReader) -> frozenset[str]:
 
 
 def in_library(file: str, stack: Sequence[model.Frame], libraries: Collection[str]) -> BreakInLibrary | None:
-    """Of a break in ``file``. None for the user's code, or where no line of the user's is known.
+    """Tell whether a break in ``file`` is in a library, and which line of the user's led there.
+    None for the user's own code, and where no line of the user's is known.
 
-    ``stack``: who called the compiled function, and what was inlined into it down to the break, outermost first.
-    ``libraries``: ``library_files``.
+    ``stack``: who called the compiled function, and what was inlined into it down to the break,
+    outermost first. ``libraries``: ``library_files``.
     """
     mine = (frame for frame in reversed(stack) if frame.file not in libraries) if file in libraries else ()
     found = next(iter(mine), None)

@@ -14,7 +14,8 @@ from fx_explorer.session import SessionReader
 
 
 def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
-    """Of the Dynamo graphs of two compilations (row ids); empty when one of them has none."""
+    """Say how the Dynamo graphs of two compilations (row ids) differ; empty when one of them has
+    none."""
     graphs = [reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1) for row in (before, after)]
     if not all(graphs):
         return ""

@@ -44,7 +44,7 @@ class ExplainedSymbol:
 
 
 def symbols(reader: SessionReader, compilation: int | None = None) -> list[ExplainedSymbol]:
-    """Of Dynamo's last attempt at each compilation, in the order they were made."""
+    """List the symbols of Dynamo's last attempt at each compilation, in the order they were made."""
     only = {} if compilation is None else {"compilation": compilation}
     rows = reader.rows(model.Symbol, **only)
     last: dict[int, int] = {}

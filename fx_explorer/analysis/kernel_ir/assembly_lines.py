@@ -26,12 +26,13 @@ _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
 
 
 def is_instruction(line: str) -> bool:
-    """Of PTX and AMDGCN; labels, directives and comments are none."""
+    """Whether a line of PTX or AMDGCN is an instruction; labels, directives and comments are none."""
     return _INSTRUCTION.match(line) is not None
 
 
 def instruction_lines(text: str) -> list[int]:
-    """Of PTX and AMDGCN: only what stands in a function, which ends where AMDGCN's tables begin."""
+    """Find the instructions of a PTX or AMDGCN text. They stand in functions, which end where
+    AMDGCN's tables begin."""
     code = text.split("\n")
     end = next((i for i, line in enumerate(code) if line.startswith(".Lfunc_end")), len(code))
     return [number for number, line in enumerate(code[:end], 1) if is_instruction(line)]
@@ -42,7 +43,7 @@ def sass_instruction_lines(text: str) -> list[int]:
 
 
 def assembly_lines(text: str, file: KernelFile) -> LineMap:
-    """Of PTX and AMDGCN: its instructions, not its directives."""
+    """Map the instructions of a PTX or AMDGCN text to lines of the kernel; directives are left out."""
     mapped: LineMap = {}
     lines = text.split("\n")
     current: tuple[int, ...] = ()

@@ -46,7 +46,7 @@ _SASS_WIDTHS = {"128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16, "2
 
 
 def instructions(level: Level, text: str) -> list[GpuInstruction]:
-    """Of PTX, SASS or AMDGCN; empty for other levels."""
+    """List the instructions of a PTX, SASS or AMDGCN text; empty for other levels."""
     if level not in _BITS:
         return []
     return [_instruction(level, line, name, whole) for line, name, whole in _named(level, text)]

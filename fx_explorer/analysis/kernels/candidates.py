@@ -100,7 +100,8 @@ def _assembly(build: KernelBuild) -> int:
 
 
 def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None) -> Roofline:
-    """Of one call. With a build, its matrix instructions say which of the GPU's peaks counts; without, the nodes' type does."""
+    """Estimate one call of a kernel. With a build, its matrix instructions say which of the GPU's
+    peaks counts; without one, the type of the nodes does."""
     assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
     kind = number_kind(assembly) if assembly else ""
     return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or _kind_of_inputs(reader, kernel))
@@ -124,7 +125,7 @@ def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix | None:
-    """Of the machine's code: SASS or AMDGCN; None for what is not built."""
+    """Count the instructions of the machine's code, SASS or AMDGCN; None for what is not built."""
     for level in ("sass", "amdgcn", "ptx"):
         if text := text_of_level(reader, build, level):
             return mix(instructions(level, text))

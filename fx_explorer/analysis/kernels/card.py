@@ -23,7 +23,7 @@ def card(reader: SessionReader) -> Gpu | None:
 
 
 def device_name(reader: SessionReader) -> str:
-    """Of the real GPU; empty without one."""
+    """The name of the real GPU; empty without one."""
     told = (reader.meta("environment") or {}).get("gpu")
     return str(told or _of_a_build(reader))
 

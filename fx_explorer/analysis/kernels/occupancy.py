@@ -44,7 +44,7 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Of the warps that the multiprocessor can hold, of 1."""
+        """The share of the warps that the multiprocessor can hold, from 0 to 1."""
         return self.warps / self.max_warps
 
 

@@ -66,7 +66,7 @@ class Selection:
 
     @cached_property
     def own_lines(self) -> list[model.LineSource]:
-        """Of a Triton kernel of the user's: the selected line, in the user's file and in the kernels."""
+        """The selected line of a Triton kernel of the user's, in the user's file and in the kernels."""
         return own_lines_at(self.reader, self.place)
 
     @cached_property
@@ -137,7 +137,7 @@ class Selection:
         return [(row.file, row.source_line) for row in rows] + self._innermost(user_stacks(self.reader, called))
 
     def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
-        """Of each stack, the innermost frame in every file."""
+        """Return the innermost frame of each stack in every file."""
         files = self._file_ids
         innermost = ({frame.file: frame.line for frame in stack} for stack in stacks)
         return [(files[file], line) for lines in innermost for file, line in lines.items() if file in files]

@@ -11,8 +11,8 @@ from fx_explorer.session.queries.lines import kernel_around
 
 
 def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
-    """Of a line of the user's file: where it was copied to. Of a line of a kernel, also where that stands in output code: where
-    it was copied from. Empty anywhere else."""
+    """Return where a line of the user's file was copied to, or where a line of a kernel was copied
+    from, also when the kernel stands in output code. Empty anywhere else."""
     document, line = place.document, place.line + 1
     if document.kind == "source":
         return reader.rows(model.LineSource, file=document.id, source_line=line, how="copied")

@@ -106,7 +106,7 @@ def _shown(path: str, folder: PurePath) -> str:
 
 
 def _text(reader: SessionReader, path: str) -> str:
-    """Of a source file as it was captured. Raises UsageError."""
+    """The text of a source file as it was captured. Raises UsageError when it was not kept."""
     found = reader.rows(model.SourceFile, path=path, limit=1)
     text = reader.text(found[0].text) if found else ""
     if not text:

@@ -117,8 +117,11 @@ def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, 
 
 
 def _result_of_region(module: torch.fx.GraphModule, node: torch.fx.Node) -> torch.fx.Node | tuple[object, ...] | None:
-    """Of a value that a nested compile region returns: the operand it is, else what tells its storage apart from those of other
-    calls. All calls of a region carry the fake values of its one graph. None for other values."""
+    """Trace a value that a nested compile region returns: to the operand that it is, else to what
+    tells its storage apart from those of other calls. None for other values.
+
+    All calls of a region carry the fake values of its one graph, so these cannot tell them apart.
+    """
     call = node.args[0] if node.target is operator.getitem else None
     if not isinstance(call, torch.fx.Node) or not is_region_call(call):
         return None
@@ -134,7 +137,8 @@ def _result_of_region(module: torch.fx.GraphModule, node: torch.fx.Node) -> torc
 
 
 def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
-    """Of an input of the forward graph: AOTAutograd says which input of the traced graph it is, and that one says whose."""
+    """Say what an input of the forward graph is. AOTAutograd tells which input of the traced graph
+    it is, and that one tells whose."""
     inputs = segment.traced.inputs if segment.traced else ()
     index = getattr(node.meta.get("desc"), "idx", None)
     if index is None or index >= len(inputs):

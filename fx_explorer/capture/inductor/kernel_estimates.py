@@ -20,7 +20,8 @@ def is_for_gpu(lowering: Any) -> bool:
 
 
 def bytes_of_kernel(kernel: Any) -> int:
-    """Of a kernel that code was just generated for; -1 for a kind that does not say."""
+    """Inductor's estimate for a kernel that code was just generated for; -1 for a kind of kernel
+    that has none."""
     return int(kernel.estimate_kernel_num_bytes()) if hasattr(kernel, "estimate_kernel_num_bytes") else NOT_KNOWN
 
 

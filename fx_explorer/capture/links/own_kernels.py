@@ -44,8 +44,12 @@ def is_own_kernel(node: torch.fx.Node) -> bool:
 
 
 def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
-    """Of the origins of an own kernel's call the node that makes it; the others made its arguments (``GraphLowering.run_node``,
-    torch/_inductor/graph.py, begins with the node itself). What is fused into the kernel has its own origins."""
+    """Find the nodes that make the calls of own kernels among the origins of scheduler nodes.
+
+    The first origin of such a call is the node that makes it; the others made its arguments
+    (``GraphLowering.run_node``, torch/_inductor/graph.py, begins with the node itself). What is
+    fused into the kernel has its own origins.
+    """
     found: set[torch.fx.Node] = set()
     for inner in (inner for one in scheduler_nodes for inner in one.get_nodes()):
         is_call = type(inner.node).__name__ == "UserDefinedTritonKernel"

@@ -93,7 +93,7 @@ class LiveGuards:
         self._all.append(tree)
 
     def all(self) -> list[LiveTree]:
-        """Of every compilation, in their order; those that torch has thrown away too."""
+        """The trees of every compilation, in their order; those that torch has thrown away too."""
         return self._all
 
     def codes(self) -> list[types.CodeType]:

@@ -84,6 +84,6 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
 
 
 def _why_no_kernel(segment: Segment) -> str:
-    """Of a graph whose code was written."""
+    """Say why a graph whose code was written has no kernel."""
     nodes = [node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids]
     return ONLY_VIEWS if all(computes_nothing(node, target_name(node)) for node in nodes) else NEEDS_NONE

@@ -86,7 +86,8 @@ class KernelBuild:
 
     @property
     def has_resources(self) -> bool:
-        """Of a library call nothing is known but its time on a real GPU."""
+        """Whether its resources are known: not those of a library call, of which only the time on a
+        real GPU is."""
         return self.state == "built" and self.origin != "library"
 
     @property

@@ -42,7 +42,8 @@ def _is_environment(value: Any) -> bool:
 
 
 def _is_request(value: Any) -> bool:
-    """Of an older or newer release it may have other fields; those that we know have their types."""
+    """Whether it is a request: the fields that we know have their types. A request of an older or
+    newer release may have others."""
     if not isinstance(value, dict):
         return False
     known = {name: value[name] for name in CaptureRequest.__dataclass_fields__ if name in value}

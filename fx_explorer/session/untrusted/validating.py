@@ -261,7 +261,7 @@ def _or_none(inner: Check) -> Check:
 
 
 def _element(declared: Any) -> Check:
-    """Of a list in JSON."""
+    """The check for one element of a list in JSON."""
     if declared is Frame:
         return _frame
     if get_origin(declared) is dict:

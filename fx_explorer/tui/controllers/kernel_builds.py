@@ -142,7 +142,7 @@ class KernelBuilds:
         return answer.text if answer.kind == "refused" else ""
 
     async def _disassemble(self, build: model.KernelBuild) -> str:
-        """Of a real GPU the session has everything but SASS. Returns what went wrong."""
+        """Add SASS, the one level that a session of a real GPU lacks. Returns what went wrong."""
         from fx_explorer.client.kernels.disassembling import with_sass
         from fx_explorer.client.trust import DISASSEMBLES
 

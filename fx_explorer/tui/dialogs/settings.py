@@ -239,7 +239,7 @@ class SettingsDialog(TryingDialog):
             self._try_chosen(self._under_cursor)
 
     def _show_chosen(self) -> None:
-        """To the lines that say what can be done, where what came of a trial is told."""
+        """Go to the lines that say what can be done, where the result of a trial is told."""
         with self._input.prevent(Input.Changed):
             self._input.value = ""
         self._find()

@@ -35,7 +35,7 @@ def summary(selection: Selection) -> list[str]:
 
 
 def _kernel_summary(selection: Selection) -> list[str]:
-    """Of a line of a Triton kernel or below it; empty for any other."""
+    """The summary of a line of a Triton kernel, or of a level below it; empty for any other line."""
     reader, place = selection.reader, selection.place
     if not is_level(place.document) and place.document.language != "triton":
         return []
@@ -116,7 +116,8 @@ def entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 
 def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
-    """Of a line below a kernel what its Triton line computes; the rest stands in the facts of the kernel."""
+    """Describe the Triton line that this line below a kernel was made from. Facts about the whole
+    kernel are listed by ``kernel_entries``."""
     said = _line_summary(Selection(reader, triton_place(reader, place)))
     return said[1:] if is_level(place.document) else said
 

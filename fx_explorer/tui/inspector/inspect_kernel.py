@@ -27,7 +27,7 @@ OWN_SOURCE = "this configuration has a Triton source of its own, which this sess
 
 
 def level_words(reader: SessionReader, place: Place) -> list[str]:
-    """Of a line of a level: where it is, and the Triton lines it was made from."""
+    """Say where a line of a level is, and which Triton lines it was made from."""
     build = build_of_level(reader, place.document)
     if build is None:
         return []

@@ -140,14 +140,15 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def _load_text(self, text: str, language: str, line: int) -> None:
-        """Of a level below a kernel only its code; the numbers are those of the whole text."""
+        """Load a text; of a level below a kernel only its code, with the line numbers of the whole
+        text."""
         shown = self._shown.lines
         if shown is not None:
             text = code_of(language, text, shown)
         self._code.load(text, language, line=self._shown.row_of(line), numbers=shown)
 
     def say(self, words: str) -> None:
-        """Of an empty pane: why it is empty, or what is being done about it."""
+        """Show why an empty pane is empty, or the progress of the work that will fill it."""
         if self.document is None and words != self._code.text:
             self._code.load(wrapped_text(words, max(20, self._code.body_width)))
 
@@ -209,7 +210,8 @@ class Pane(TellsUnreadable, Vertical):
 
     @property
     def position(self) -> Content:
-        """To what the graph is narrowed, how many lines are lit (``▌2 of 5``: the others are hidden), and the cursor."""
+        """The region that the graph is narrowed to, how many lines are lit (``▌2 of 5``: the others
+        are hidden), and the cursor."""
         body, document = self.body, self.document
         if not document or not document.line_count:
             return Content("")

@@ -1,4 +1,5 @@
-"""To which document a pane turns when something is selected elsewhere: the file, graph or kernel that belongs to it."""
+"""The document that a pane turns to when something is selected elsewhere: the file, graph or kernel
+that belongs to it."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def kernel_following(selection: Selection, kernel: model.Kernel | None, showable
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
-    """Of some lit lines, the one to show when there is no room for all: in a graph an operation rather than an input."""
+    """The lit line to show when there is no room for all of them: in a graph an operation rather
+    than an input."""
     if not lines:
         return None
     if document.kind == "graph":

@@ -71,7 +71,8 @@ def _innermost(translator: Any, error: BaseException | None) -> Any:
 
 
 def _extent(file: str, positions: Any) -> Extent:
-    """Of ``dis.Positions``: columns in UTF-8 bytes from 0, the end behind the last byte. Unknown without the source."""
+    """Make an extent of ``dis.Positions``, whose columns are UTF-8 bytes from 0 and whose end is
+    behind the last byte. It is unknown without the source."""
     if None in (positions.lineno, positions.end_lineno, positions.col_offset, positions.end_col_offset):
         return Extent()
     if not linecache.getline(file, positions.lineno):

@@ -32,7 +32,7 @@ def link_calls(recording: Recording, artifact: int, rows: Iterable[int], graph: 
 
 
 def call_offsets(code: types.CodeType) -> list[int]:
-    """Of the instructions that fetch a compiled graph, and of those that call it."""
+    """Offsets of the instructions that fetch a compiled graph, and of those that call it."""
     found = list(instructions(code))
     depths = stack_depths(code)
     offsets = []

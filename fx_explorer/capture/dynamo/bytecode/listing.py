@@ -62,7 +62,8 @@ def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[
 
 
 def _resumed_code(value: object) -> types.CodeType | None:
-    """Of a resume function, or of what makes one when it is called with the variables it shares."""
+    """The code of a resume function, or of the function that makes one when it is called with the
+    variables it shares."""
     if not isinstance(value, types.FunctionType):
         return None
     held = (cell.cell_contents for cell in value.__closure__ or ())
@@ -149,7 +150,7 @@ def listing(
 
 @dataclass(frozen=True, slots=True)
 class _Widths:
-    """Of columns, in characters."""
+    """Widths of the listing's columns, in characters."""
 
     offset: int
     opname: int

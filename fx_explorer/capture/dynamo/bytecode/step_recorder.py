@@ -207,7 +207,8 @@ def _called_name(call: _StepFrame, value: object) -> str:
 
 
 def _made_up_names(globals_: Mapping[str, object], resume_names: Mapping[str, str]) -> dict[int, str]:
-    """Of compiled graphs, and of resume functions (or of what makes them, when they share variables)."""
+    """Names for compiled graphs and resume functions (or what makes them, when they share
+    variables), by ``id`` of the object."""
     graphs = {id(v): without_uuid(name) for name, v in list(globals_.items()) if name.startswith("__compiled_fn_")}
     resumes = {id(globals_[name]): told for name, told in resume_names.items() if name in globals_}
     return {**resumes, **graphs}

@@ -85,7 +85,8 @@ class ExampleValues:
 
 
 def cost_ns(check: Any, value: Any) -> float:
-    """Of one check; NOT_MEASURED for what Python cannot call (relations between several values)."""
+    """Measure one check; NOT_MEASURED for what Python cannot call (relations between several
+    values)."""
     if not callable(check) or isinstance(value, Unreachable):
         return NOT_MEASURED
     return _fastest_ns(lambda: check(value))

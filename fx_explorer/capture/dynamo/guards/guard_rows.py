@@ -123,7 +123,8 @@ class _Part:
 
 
 def _parts(leaf: Leaf) -> Iterator[_Part]:
-    """Of relations between sizes one each; the conditions of any other leaf hold or fail together."""
+    """Split a leaf into its rows: one for each relation between sizes, one for all conditions of
+    any other leaf, which hold or fail together."""
     split = [_without_note(part) for part in leaf.parts]
     if not leaf.source or leaf.kind == "SYMBOLIC_SHAPE_GUARD":
         for position, (code, note) in enumerate(split):

@@ -81,7 +81,8 @@ def _timed(candidate: Any, node: str, timing_ms: float) -> TemplateChoice:
 def choices_for(
     lowering: Any, nodes: Iterable[torch.fx.Node], kernel: str = "", written: str = ""
 ) -> tuple[TemplateChoice, ...]:
-    """Of the ``kernel`` that computes ``nodes``, which Inductor has ``written`` so; empty when there was nothing to choose."""
+    """Return the choices for the ``kernel`` that computes ``nodes`` and was ``written`` by
+    Inductor; empty when there was nothing to choose."""
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
     found = next((kept[node.name] for node in nodes if node.name in kept), KeptChoices(()))
     is_like_it = bool(found.whole) and found.whole[0][0] == written

@@ -22,7 +22,7 @@ TEXT_LEVELS: tuple[Level, ...] = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 def texts_in(folder: Path) -> Texts:
-    """Of the levels that are there."""
+    """Read the texts of the levels that lie in the folder."""
     texts: Texts = {}
     for level in TEXT_LEVELS:
         for file in folder.glob(f"*.{level}"):
@@ -42,9 +42,11 @@ def machine_code_in(folder: Path) -> str:
 
 
 def spilled_bytes(ptx: str) -> int:
-    """Of a thread, as ptxas says it of the same code once more; NOT_KNOWN where it cannot be asked.
+    """Bytes that each thread spills, as ptxas says when it assembles the same code again; NOT_KNOWN
+    where it cannot be asked.
 
-    The driver tells only the local memory of a thread, which is also used for what is no spill, as by ``sin``.
+    The driver tells only the local memory of a thread, which is also used for what is no spill, as
+    by ``sin``.
     """
     target = re.search(r"^\.target (sm_(\d+)\w*)", ptx, re.MULTILINE)
     if target is None:

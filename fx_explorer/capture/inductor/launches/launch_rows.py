@@ -20,7 +20,8 @@ from fx_explorer.session.levels import add_level
 
 
 def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
-    """Of kernels that the program launched. Others are candidates of a choice that was lost: their rows are there already."""
+    """Add rows for the kernels that the program launched. The others are candidates of a choice
+    that was lost, and have rows already."""
     with SessionReader(recording.writer.path) as reader:
         found = _KernelFinder(reader)
     launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]

@@ -84,7 +84,7 @@ def _numbers(value: Any) -> str:
 
 
 def version_of(value: object) -> int:
-    """Of a tensor, how often it was written in place; 0 of anything else, and where torch does not count."""
+    """How often a tensor was written in place; 0 for anything else, and where torch does not count."""
     if not issubclass(type(value), torch.Tensor):
         return 0
     try:

@@ -157,7 +157,7 @@ class OutputFile:
 
 
 def never_ours(file: Path) -> bool:
-    """For what is only ever written to a free name."""
+    """Say that no file is ours to replace, for what is only ever written to a free name."""
     return False
 
 

@@ -55,7 +55,7 @@ class FunctionCall:
 
     @property
     def has_graph(self) -> bool:
-        """Its own, or of a function below it."""
+        """Whether it has a graph of its own, or a function below it has one."""
         return any(one.graphs for one in self.walk())
 
     def walk(self) -> Iterator[FunctionCall]:

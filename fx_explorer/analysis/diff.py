@@ -34,10 +34,11 @@ class DiffRows(list[DiffRow[ItemT]]):
 
 
 def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> DiffRows[model.Node]:
-    """By what a node computes on what: a node that was only renamed, and those that use it, are the same.
+    """Compare two graphs by what a node computes on what: a node that was only renamed, and those
+    that use it, are the same.
 
-    ``~`` is a node that computes the same on another size, dtype or number, or that kept its name, or its target, in the place
-    of another.
+    ``~`` is a node that computes the same on another size, dtype or number, or that kept its name,
+    or its target, in the place of another.
     """
     old, new = _signatures(before), _signatures(after)
     matcher = BoundedMatcher([one.what for one in old], [one.what for one in new], autojunk=False)
@@ -54,8 +55,8 @@ def _compared(row: DiffRow[model.Node], whole: Mapping[int, str]) -> DiffRow[mod
 
 
 def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
-    """By line, as far as they are ``comparable``. Lines that repeat often are no anchors in long texts, so 10,000 lines take a
-    moment only."""
+    """Compare two texts line by line, as far as they are ``comparable``. Lines that repeat often
+    are no anchors in long texts, so 10,000 lines take only a moment."""
     is_long = max(len(before), len(after)) > MOST_LINES + 1
     before, after = comparable(before), comparable(after)
     matcher = BoundedMatcher(before, after)
@@ -65,7 +66,8 @@ def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
 
 
 MOST_LINES = 50_000
-"""Of a text that is compared line by line; the output code of a model with 1,000 kernels has as many."""
+"""Lines of a text that is compared line by line; the output code of a model with 1,000 kernels has
+as many."""
 
 
 def comparable(lines: Sequence[str]) -> list[str]:

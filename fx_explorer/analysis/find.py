@@ -35,7 +35,8 @@ class Match:
 
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
-    """At most ``limit`` matches. Every word of ``typed`` must occur (upper and lower case alike); nothing for no words."""
+    """Search for ``typed`` and return at most ``limit`` matches. Every word must occur (upper and
+    lower case alike); no words match nothing."""
     words = typed.casefold().split()
     if not words:
         return []

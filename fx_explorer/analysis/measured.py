@@ -47,7 +47,7 @@ def run_time(duration_s: float) -> str:
 # at graph breaks
 
 MAX_SPREAD = 0.5
-"""Of the median: a wider middle half is told."""
+"""Share of the median: a wider middle half is told."""
 
 
 @dataclass(frozen=True, slots=True)

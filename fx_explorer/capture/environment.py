@@ -19,7 +19,7 @@ from fx_explorer.model import CaptureRequest
 
 
 def environment(request: CaptureRequest) -> dict[str, object]:
-    """For ``meta["environment"]``; the GPU is known once the program has used it."""
+    """Make ``meta["environment"]``; the GPU is known once the program has used it."""
     # Asking earlier would initialise CUDA in the user's process, which must not happen before the program itself does it.
     cuda = torch.cuda.is_initialized() and not request.gpu
     return {
@@ -57,7 +57,8 @@ GPU_PROPERTIES = (
     "memory_bus_width",
     "gcnArchName",
 )
-"""Of ``torch.cuda.get_device_properties()``; rates are in kHz. No release has all of them."""
+"""Attributes of ``torch.cuda.get_device_properties()``; rates are in kHz. No release has all of
+them."""
 
 
 def _gpu_properties() -> dict[str, object]:

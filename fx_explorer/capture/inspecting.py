@@ -218,7 +218,8 @@ def _forget(function: Any, stack: contextlib.ExitStack) -> None:
 
 
 def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """With ``max-autotune`` Inductor times every candidate kernel on the device; here the first one stands for all."""
+    """Keep ``max-autotune`` from timing every candidate kernel on the device: here the first one
+    stands for all."""
     from torch._inductor import config, select_algorithm
 
     measuring = options_there(config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion")

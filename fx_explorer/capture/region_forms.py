@@ -20,7 +20,7 @@ from fx_explorer.capture.torch_compat.versions import regions_told_apart
 from fx_explorer.errors import UsageError
 
 KEY = "compile_with_inductor"
-"""Of ``node.meta["custom"]``: its nodes are for Inductor."""
+"""The key of ``node.meta["custom"]`` that marks nodes for Inductor."""
 
 _SUBGRAPH = "__marked_inductor_submod"
 

@@ -262,7 +262,8 @@ class Capture:
         self._complete(self.outcome, remains)
 
     def _left_in_words(self) -> str:
-        """Also a note: whoever looks at no console has to know what runs on."""
+        """Say what of the program runs on. It is also a note: whoever looks at no console has to
+        know it."""
         what = in_words(self._worker.left_the_group)
         told = f"the program started processes that left its process group: {what}."
         self.left_behind = "" if self._worker.stopped else f"{told} They run on, as without fx-explorer."

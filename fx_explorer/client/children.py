@@ -87,7 +87,7 @@ def _process(reader: SessionReader) -> ChildProcess:
 
 
 def _findings(reader: SessionReader) -> Iterator[ChildFinding]:
-    """One for each place, cause and text."""
+    """List one finding for each place, cause and text."""
     yield from _counted("break", ((one.file, one.line, one.registry_id, one.reason) for one in reader.rows(GraphBreak)))
     yield from _counted("recompile", ((one.file, one.line, "", one.guard or one.reason) for one in reader.rows(Recompile)))
     yield from _counted("left", ((one.file, one.line, one.kind, one.reason) for one in reader.rows(Fallback)))
@@ -104,7 +104,8 @@ def _counted(kind: FindingKind, found: Iterable[tuple[str, int, str, str]]) -> I
 
 
 def without_mark(environment: Mapping[str, str]) -> dict[str, str]:
-    """For a worker of ours that a recorded program starts: its own children are recorded by it alone."""
+    """The environment for a worker of ours that a recorded program starts: its own children are
+    recorded by it alone."""
     kept = dict(environment)
     if kept.pop(VARIABLE, None):
         entries = (entry for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry != HOOK)

@@ -30,7 +30,7 @@ class Descendant:
 
 
 def descendants(value: str) -> list[Descendant]:
-    """Those that are alive and whose mark is ``value``."""
+    """List the processes that are alive and whose mark is ``value``."""
     wanted = f"{MARK}={value}".encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):

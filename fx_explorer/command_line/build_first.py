@@ -93,7 +93,7 @@ async def build_every(session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], 
 
 
 def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
-    """As ``asyncio.run``, also where a loop is running: after a capture there is one."""
+    """Do what ``asyncio.run`` does, also where a loop is running: after a capture there is one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,5 @@
-"""For commands that need a session and are given a target: capture it first, narrating on stderr, then answer."""
+"""Commands that need a session and are given a target capture it first, narrating on stderr, and
+then answer."""
 
 from __future__ import annotations
 

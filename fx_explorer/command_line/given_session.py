@@ -1,4 +1,4 @@
-"""For commands that ask X something, where X is a saved session, or a target that is captured first."""
+"""Commands that ask something of X, where X is a saved session, or a target that is captured first."""
 
 from __future__ import annotations
 

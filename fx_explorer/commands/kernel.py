@@ -80,8 +80,11 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
 
 def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:
-    """On a real GPU: everything is in the session already, but for SASS, which is made when it is asked for. ``session``: the
-    one that was given, of which ``reader`` may read a copy."""
+    """The text of a kernel that ran on a real GPU: everything is in the session but SASS, which is
+    made when it is asked for.
+
+    ``session``: the one that was given, of which ``reader`` may read a copy.
+    """
     from fx_explorer.client.kernels.disassembling import with_sass
     from fx_explorer.report.launched_kernel_text import launched_kernel_text
 

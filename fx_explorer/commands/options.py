@@ -108,7 +108,8 @@ def _found(reader: SessionReader) -> SessionOptions:
 
 
 def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
-    """Those of this name, with or without its group; all without one. Raises UsageError when there is none."""
+    """The options of this name, with or without its group; all without a name. Raises UsageError
+    when there is none."""
     from fx_explorer.analysis.options.console import is_called
 
     if options:

@@ -57,7 +57,7 @@ def _prepared(fix: Fix, file: Path) -> NewContent:
 
 
 def _is_read_only(path: Path) -> bool:
-    """By its mode too: root may write everything."""
+    """Whether the file may not be written; its mode counts too, since root may write everything."""
     return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
 
 

@@ -103,7 +103,7 @@ class Code:
         return self.module.code_for_node(node).strip()
 
     def in_short(self, node: cst.CSTNode) -> str:
-        """Its first line, as far as it is told in a sentence."""
+        """The first line of a node, cut to what fits into a sentence."""
         return first_line(self.source(node))
 
     def indent(self, node: cst.CSTNode) -> str:
@@ -116,7 +116,8 @@ class Code:
         return self.module.default_indent
 
     def statements_at(self, line: int) -> list[Statement]:
-        """Those that have a part on the line, innermost ones only: of a compound statement only its header counts."""
+        """List the innermost statements that have a part on the line: of a compound statement only
+        its header counts."""
         return [node for node in self._statements if self._begin(node) <= line <= self._header_end(node)]
 
     @cached_property

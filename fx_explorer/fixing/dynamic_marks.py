@@ -46,12 +46,13 @@ class DynamicMark:
 
 
 def instruction(marks: Sequence[DynamicMark]) -> str:
-    """Without an edit."""
+    """Say how to set the marks without an edit."""
     return f'{VARIABLE}="{",".join(mark.source for mark in marks)}"'
 
 
 def marks(reader: SessionReader) -> list[DynamicMark]:
-    """One for each size or number that made torch compile again, in the order of the recompiles."""
+    """List a mark for each size or number that made torch compile again, in the order of the
+    recompiles."""
     found: dict[str, DynamicMark] = {}
     one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
     for cause in causes(reader):

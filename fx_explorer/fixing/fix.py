@@ -18,7 +18,7 @@ class Fix:
     risk: str = ""
     """What it changes beside the break; empty when it means the same."""
     line: int = 0
-    """Of the user's file, where the break is."""
+    """Line of the user's file at which the break is."""
     path: str = ""
     """The user's file, as torch named it."""
     before: str = ""

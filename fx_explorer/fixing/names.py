@@ -120,7 +120,7 @@ def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
 
 
 def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:
-    """Those names of the function around the expression that it reads."""
+    """The names of the function around the expression that the expression reads."""
     function = code.function(expression)
     known = locals_of(function) if function else set()
     return [name for name in read(expression) if name in known]

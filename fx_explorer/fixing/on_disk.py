@@ -23,7 +23,7 @@ class SourceOnDisk:
 
     @property
     def text(self) -> str:
-        r"""As torch and the session read it: ``\n`` at the end of every line."""
+        r"""The text as torch and the session read it: ``\n`` at the end of every line."""
         return "".join(re.sub(r"[\r\n]+\Z", "", line) + "\n" for line in self.lines)
 
 

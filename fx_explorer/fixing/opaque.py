@@ -50,8 +50,10 @@ def is_explained(site: Site) -> bool:
 
 
 def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
-    """Those that torch's explanation names; else the outermost ones. Methods of values are not among them: nothing tells what
-    they are called on."""
+    """List the calls that torch's explanation names; else the outermost ones.
+
+    Methods of values are not among them: nothing tells what they are called on.
+    """
     if site.depth == 0 and is_explained(site):
         return
     found = list(_named_calls(site))

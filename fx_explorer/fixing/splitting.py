@@ -66,7 +66,8 @@ def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
 
 
 def texts(code: Code, lines: Sequence[cst.BaseStatement]) -> list[str]:
-    """As they stand, with the comments above and between them, less the indentation of the first."""
+    """The statements as they stand, with the comments above and between them, less the indentation
+    of the first."""
     if not lines:
         return []
     indent = code.indent(lines[0])
@@ -107,7 +108,7 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
 
 
 def _given(function: cst.FunctionDef, inner: Sequence[str]) -> list[str]:
-    """Those parameters that the new function reads; ``self`` always comes along."""
+    """The parameters that the new function reads; ``self`` always comes along."""
     wanted = set(read(cst.parse_module("\n".join(inner) + "\n")))
     return [name for name in parameters(function) if name in wanted or name == "self"]
 

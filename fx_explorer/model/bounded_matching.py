@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 MOST_STEPS = 20_000_000
-"""Of a comparison: about two seconds. 30,000 lines of code with 1,000 changes take 4,300,000."""
+"""Steps of one comparison: about two seconds. 30,000 lines of code with 1,000 changes take
+4,300,000."""
 
 Opcode = tuple[str, int, int, int, int]
 """As ``difflib.SequenceMatcher.get_opcodes`` has them."""
@@ -53,7 +54,8 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], path: str) -> str:
-    """As ``difflib.unified_diff``, for ``patch -p1`` and ``git apply``. Lines have their ends."""
+    """Write the changes as ``difflib.unified_diff`` does, for ``patch -p1`` and ``git apply``.
+    Lines have their ends."""
     matcher = BoundedMatcher((), ())
     matcher.opcodes = changed_lines(before, after)
     groups = list(matcher.get_grouped_opcodes()) if list(before) != list(after) else []

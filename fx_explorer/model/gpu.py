@@ -32,7 +32,7 @@ class Gpu:
     multiprocessors: int
     warp_size: int
     registers_per_multiprocessor: int
-    """Of 32 bits each."""
+    """Number of registers of 32 bits."""
     registers_per_thread: int
     """At most."""
     register_granularity: int

@@ -50,7 +50,7 @@ class Captured:
         return convert_frame.get_traced_fn(self.model)[1]
 
     def guards(self) -> Guards:
-        """As of now: AOTAutograd and Inductor add conditions on sizes to those of Dynamo."""
+        """The guards as of now: AOTAutograd and Inductor add conditions on sizes to those of Dynamo."""
         self.states.restore()
         with every_guard_checked():
             manager = self.output.graph_capture_output.build_guards(self.code).guard_manager

@@ -1,4 +1,5 @@
-"""From a captured graph to something that runs: Inductor, or a compiler of the user's under AOTAutograd, watched."""
+"""The way from a captured graph to something that runs: Inductor, or a compiler of the user's under
+AOTAutograd, which is watched."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
 
 
 def first_difference(ours: tuple[Operation, ...], theirs: tuple[Operation, ...]) -> str:
-    """In words: what the second does where it first differs from the first. Empty when they are equal."""
+    """Say what the second does where it first differs from the first. Empty when they are equal."""
     for one, other in zip(ours, theirs, strict=False):
         if one != other:
             return f"{other.line or one.line or 'an operation'} becomes {_apart(other, one)}, and was {_apart(one, other)}"

@@ -183,7 +183,7 @@ def _of_guard(failed: str) -> Mismatch:
 
 
 def _case(inputs: object) -> str:
-    """What of inputs a trace may depend on: of tensors not the content."""
+    """What a trace may depend on in its inputs; a tensor's content is left out."""
     leaves, structure = pytree.tree_flatten(inputs)
     return f"{[(leaf.dtype, leaf.shape) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]} {structure}"
 

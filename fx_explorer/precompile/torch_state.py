@@ -49,7 +49,11 @@ class TorchState:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """What of it can be set without touching what decides nothing. Some of it holds for the whole process meanwhile."""
+        """Inside the block the state is in force, as far as it can be set without touching what
+        decides nothing.
+
+        Some of it holds for the whole process meanwhile.
+        """
         before, wanted = TorchState.now().values, self.values
         _set(wanted)
         try:

@@ -98,7 +98,8 @@ def _advice(told: Json) -> Json:
 
 
 def _environment(reader: SessionReader) -> Json:
-    """As recorded. ``gpu`` is the virtual one the capture was made for, null without; ``gpu_present`` the machine's own."""
+    """The environment as recorded. ``gpu`` is the virtual one the capture was made for, null
+    without one; ``gpu_present`` is the machine's own."""
     recorded: Json = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
@@ -152,7 +153,7 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
 
 
 def _measured(reader: SessionReader, variant: model.Compilation) -> Json:
-    """By what was run; empty when nothing was measured."""
+    """What was measured of a variant, by what was run; empty when nothing was."""
     return {
         what: {"median_s": row.median_s, "iqr_s": row.iqr_s, "runs": row.runs, "device": row.device}
         for what, row in measured(reader, variant).items()

@@ -15,14 +15,15 @@ Json = dict[str, object]
 
 
 def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> list[Json]:
-    """For a virtual GPU those that somebody has asked for; else those that a real one built and ran."""
+    """The configurations of a kernel: for a virtual GPU those that somebody has asked for, else
+    those that a real one built and ran."""
     rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else real_candidates(reader, kernel)
     is_known = any(one.build.is_picked for one in rows)
     return [_config(one, is_known) for one in rows if one.build.state != "candidate"]
 
 
 def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
-    """On a real GPU: a row a size of its arguments."""
+    """The launches of a kernel on a real GPU: one row per size of its arguments."""
     rows = reader.rows(model.KernelLaunch, kernel=kernel.id)
     return [{"count": row.count, "grid": list(row.grid), "arguments": list(row.arguments)} for row in rows]
 

@@ -16,7 +16,7 @@ WIDTH = 100
 
 
 def options_text(options: Sequence[ConsoleOption]) -> str:
-    """By group; below an option who set what is not the default."""
+    """Print the options by group; below an option stands who set what is not the default."""
     lines: list[str] = []
     for group, found in groupby(options, key=lambda option: option.group):
         lines += ["", group] if lines else [group]

@@ -82,7 +82,7 @@ def high_numbers() -> Iterator[None]:
 
 
 def opened_since(before: frozenset[int], files: Iterable[Path]) -> tuple[Descriptor, ...]:
-    """Those of ``files`` that are open under numbers which were free ``before``."""
+    """Find those of ``files`` that are open under numbers which were free ``before``."""
     places = set()
     for file in files:
         with contextlib.suppress(OSError):

@@ -13,7 +13,8 @@ _MAY_BE_LEFT = ("Unsupported", "UserError")
 
 
 def raised_compilations(reader: SessionReader) -> list[Compilation]:
-    """In the order they were compiled. A break or fallback leaves a row of its own; an exception does not."""
+    """List the compilations that ended in an exception of the compiler's, in the order they were
+    compiled. A break or fallback leaves a row of its own; an exception does not."""
     failed = [one for one in reader.rows(Compilation) if one.status in ("failed", "skipped")]
     if not failed:
         return []

@@ -28,7 +28,7 @@ MAX_SQL_VARIABLES = 500
 
 
 MOST_LINES = 1_000_000
-"""Of bytecode, one for each instruction of a function."""
+"""Lines of bytecode, one for each instruction of a function."""
 
 
 class NoRowError(KeyError):
@@ -95,7 +95,7 @@ class SessionReader:
         return from_json(stored)
 
     def stored_meta(self, key: str) -> str:
-        """As it stands in the file, not decoded; empty when it is not there."""
+        """The value as it stands in the file, not decoded; empty when it is not there."""
         found = self._query("SELECT value FROM meta WHERE key=?", (key,))
         return str(found[0][0]) if found else ""
 

@@ -48,7 +48,7 @@ class Shown:
 
     @property
     def nodes(self) -> list[model.Node]:
-        """In the order of the graph; empty for a text."""
+        """The nodes in the order of the graph; empty for a text."""
         return rows_of(self.reader, self.document) if self.document.kind == "graph" else []
 
     @property

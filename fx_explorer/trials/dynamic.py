@@ -50,7 +50,7 @@ class DynamicTrial:
     reason: str
     """The check that fails, in torch's words."""
     free_sizes: tuple[tuple[str, int], ...]
-    """Of inputs: (source in torch's words, dimension)."""
+    """Sizes of inputs that stayed free: (source in torch's words, dimension)."""
 
     @property
     def is_whole(self) -> bool:

@@ -45,7 +45,7 @@ def advice(trials: Sequence[DynamicTrial]) -> str:
 
 
 def verdict(trials: Sequence[DynamicTrial]) -> str:
-    """In a few sentences; of those that were tried so far."""
+    """Say in a few sentences what the trials showed that were made so far."""
     parts = [_best(trials)] if trials else []
     parts += [f"{trial.way} did not come to its end: {told(trial)}." for trial in trials if not trial.is_whole]
     if len(trials) < len(WAYS):

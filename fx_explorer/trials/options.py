@@ -41,7 +41,7 @@ async def try_options(
 
 
 def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> CaptureRequest:
-    """With these settings in place of the ones before."""
+    """The request with these settings in place of the ones before."""
     return straight_through(request, settings={**request.settings, **settings})
 
 

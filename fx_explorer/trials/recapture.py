@@ -45,7 +45,7 @@ HERE = TrialWorker()
 
 
 def say_nothing(*said: object) -> None:
-    """For who does not want to hear."""
+    """Take what is said and drop it, for callers that do not want to hear."""
 
 
 @dataclass(frozen=True, slots=True)

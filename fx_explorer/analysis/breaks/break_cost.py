@@ -66,15 +66,15 @@ class BreakCost:
 
     @property
     def rank(self) -> tuple[int, float, int, int, int, int]:
-        """By this the costliest break comes first. What is not compiled at all comes before any time, and time, where it was
-        measured, before what was counted."""
+        """The key by which the costliest break comes first. What is not compiled at all comes
+        before any time, and time, where it was measured, before what was counted."""
         moved = self.read_again.size_bytes + self.saved.size_bytes
         graphs_and_bytes = (self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels)
         return self.functions_in_python, self.run_s or 0.0, *graphs_and_bytes
 
     @property
     def in_short(self) -> str:
-        """For a column: ``+1 graph``."""
+        """The cost in a column's few cells: ``+1 graph``."""
         if self.functions_in_python:
             return "not compiled"
         return f"+{counted(self.extra_graphs, 'graph')}" if self.extra_graphs else "no graph"

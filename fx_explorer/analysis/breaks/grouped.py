@@ -59,11 +59,12 @@ class DistinctBreak:
     """The user's line, when its file is in the session."""
     stack: int
     text: int
-    """Of the first hit: its Stack, and torch's own report whole."""
+    """Text of the first hit: its Stack, and torch's own report whole."""
     column: int = 0
     """Where in the line the code that breaks begins, in characters from 1; 0 when torch does not tell."""
     carets: str = ""
-    """To stand under ``code``: a caret below each character that breaks. Empty when torch does not tell."""
+    """A line to put under ``code``, with a caret below each character that breaks. Empty when torch
+    does not tell."""
     chain: tuple[model.Frame, ...] = ()
     """The function that Python called, and what was inlined into it down to the break. Its innermost frame may be torch's."""
     resume_functions: tuple[str, ...] = ()
@@ -80,7 +81,8 @@ class DistinctBreak:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """By this the costliest comes first, and what breaks in Python's own library after all others."""
+        """The key by which the costliest break comes first, and what breaks in Python's own library
+        comes last."""
         is_pythons_own = isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
         return not is_pythons_own, self.cost.rank
 

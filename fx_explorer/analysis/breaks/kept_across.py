@@ -25,7 +25,7 @@ class KeptAcross:
     source: str
     """What the function knows it as, in torch's words: ``L['h']``."""
     node: int
-    """Of the graph before: what computes it, or the input it is."""
+    """The node of the graph before that computes it, or the input that it is."""
     crosses: bool
     """Whether the graph before computes it: only the cut makes it come in from outside. Else it is an input of both."""
     kept_before: tuple[model.SavedTensor, ...]

@@ -36,7 +36,7 @@ class BreakInLibrary:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """In place of torch's, where nobody changes the code that breaks; else empty."""
+        """Hints in place of torch's, where nobody changes the code that breaks; else empty."""
         return (
             ()
             if not self.is_pythons_own

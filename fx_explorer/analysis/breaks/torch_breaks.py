@@ -36,7 +36,7 @@ class BreakInTorch:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """In place of torch's, which are for whoever wrote the code that breaks."""
+        """Hints in place of torch's, which are for whoever wrote the code that breaks."""
         return ("Call it outside of the compiled function, or leave it: the break is made by torch, and not by your line.",)
 
 

@@ -41,7 +41,8 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
 
 
 def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
-    """Without shapes, dtypes, and the inputs that are sizes: what is computed on what."""
+    """The nodes without shapes and dtypes, and without the inputs that are sizes: what is computed
+    on what."""
     return [replace(node, shape=None, dtype="") for node in nodes if node.op != "placeholder" or node.shape is not None]
 
 

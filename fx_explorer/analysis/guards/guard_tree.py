@@ -60,7 +60,8 @@ class GuardGroup:
 
 
 def guard_groups(reader: SessionReader, compilation: int | None = None, search: str = "") -> list[GuardGroup]:
-    """Those that other inputs can make fail first. ``search``: words that must all be in what is said of a check."""
+    """Group the checks; those that other inputs can make fail come first. ``search``: words that
+    must all be in what is said of a check."""
     groups: dict[tuple[int, str], list[ExplainedCheck]] = {}
     for one in explained_checks(reader, compilation):
         if all(word in one.text.lower() for word in search.lower().split()):
@@ -155,7 +156,8 @@ _CODE_ASKS = {
 
 
 def asks(check: model.GuardCheck) -> str:
-    """In the terms of PyTorch's users; torch's own code where there is no plainer way to put it."""
+    """Say what a check asks, in the terms of PyTorch's users; in torch's own code where there is no
+    plainer way."""
     if check.kind == "TENSOR_MATCH":
         return _tensor_asks(check.code) or check.code
     plain = _ASKS.get(check.kind) or next((words for part, words in _CODE_ASKS.items() if part in check.code), None)
@@ -196,7 +198,8 @@ _IDENTITY = frozenset({"ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MA
 
 
 def can_fail(check: model.GuardCheck, guard_kind: str = "", is_resumed: bool = False) -> tuple[Chance, str]:
-    """With the reason. Decided by what is looked at and how, never by a guess about the program."""
+    """Whether a check can fail, and the reason. It is decided by what is looked at and how, never
+    by a guess about the program."""
     if check.origin == "state":
         return "program", "a setting of torch: entering torch.no_grad() or autocast before the call changes it"
     if check.origin == "library":

@@ -24,7 +24,8 @@ class ExplainedSymbol:
     guards: tuple[model.GuardCheck, ...]
     """Relations between sizes that mention it."""
     stack: tuple[model.Frame, ...] = ()
-    """Of the user's code where it was fixed, outermost first; where it was made, when it was not fixed."""
+    """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
+    not fixed."""
 
     @property
     def state(self) -> str:

@@ -27,7 +27,7 @@ _SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
 
 
 def code_lines(level: Level, text: str) -> list[int]:
-    """From 0. Of several empty lines in a row the first."""
+    """Numbers of the lines that are code, from 0. Several empty lines in a row count as one."""
     return list(_code_lines(level, text))
 
 

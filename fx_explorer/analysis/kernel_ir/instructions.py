@@ -17,7 +17,7 @@ COUNTED_ONCE = "Counted as written: an instruction in a loop counts once, howeve
 
 class GpuInstruction(NamedTuple):
     line: int
-    """Of the text, from 1."""
+    """Line of the text, from 1."""
     name: str
     """With its modifiers, without predicate and operands: ``ld.global.v4.b32``, ``LDG.E.128``, ``buffer_load_dwordx4``."""
     kind: Kind

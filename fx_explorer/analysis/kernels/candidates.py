@@ -26,7 +26,7 @@ class Candidate:
     occupancy: Occupancy | None
     """None for what is not built."""
     ptx_lines: int = 0
-    """Of PTX or AMDGCN; 0 for what is not built."""
+    """Number of lines of PTX or AMDGCN; 0 for what is not built."""
 
 
 def session_gpu(reader: SessionReader) -> Gpu | None:
@@ -47,13 +47,15 @@ def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
 
 
 def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
-    """By the whole name, else by any part of it: several compilations may have one of the same name."""
+    """Find kernels by their whole name, else by any part of it: several compilations may have one
+    of the same name."""
     every = [*triton_kernels(reader), *tuned_libraries(reader)]
     return [kernel for kernel in every if kernel.name == name] or [kernel for kernel in every if name in kernel.name]
 
 
 def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[KernelBuild]:
-    """In the order the autotuner would try them; empty as long as nobody has asked a builder for them."""
+    """The builds of a kernel in the order the autotuner would try them; empty as long as nobody has
+    asked a builder for them."""
     return sorted(reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position)
 
 
@@ -62,7 +64,7 @@ def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Ca
 
 
 def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None) -> list[Candidate]:
-    """Without a data sheet of the GPU there is no occupancy."""
+    """Make candidates of rows. Without a data sheet of the GPU there is no occupancy."""
     built = list(rows)
     assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built]) if built else []
     sizes = {artifact.id: artifact.line_count for artifact in assemblies}
@@ -114,7 +116,8 @@ _POINTERS = re.compile(r"'\*(\w+)'")
 
 
 def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
-    """By what its arguments point to; of a library call by the results of its nodes, which have the type of the factors."""
+    """The number type of a kernel's inputs: what its arguments point to; for a library call the
+    type of its nodes' results, which is that of the factors."""
     if kernel.artifact:
         found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
         types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
@@ -133,7 +136,7 @@ def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix
 
 
 def levels_of(build: KernelBuild) -> list[Level]:
-    """From the top down."""
+    """The levels that a build has, from the top down."""
     return [level for level in model.LEVELS if level in build.levels]
 
 

@@ -40,7 +40,8 @@ def is_of_a_library(kernel: model.Kernel, build: KernelBuild | None) -> bool:
 
 
 def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
-    """In the order the autotuner tries them. Of a session of a virtual GPU only those for it."""
+    """The builds of a kernel in the order the autotuner tries them. In a session of a virtual GPU
+    only those for it."""
     gpu = gpu_of(reader)
     rows = [row for row in reader.rows(KernelBuild, kernel=kernel.id) if gpu is None or row.gpu == gpu.name]
     return sorted(rows, key=lambda row: row.position)

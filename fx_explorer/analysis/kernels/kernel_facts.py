@@ -16,7 +16,7 @@ from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
 START_S = 1e-6
-"""To start a kernel takes some microseconds on any of these GPUs."""
+"""Starting a kernel takes some microseconds on any of these GPUs."""
 
 CACHED = "taken from the cache on disk"
 ESTIMATED = "The least time that the GPU allows, beside the one that was measured."

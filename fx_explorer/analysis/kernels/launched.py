@@ -14,7 +14,8 @@ FROM_CACHE = "The pick is that of an earlier run, from Inductor's cache on disk:
 
 
 def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
-    """In the order the autotuner tried them; empty for a kernel that was neither launched nor tuned on a real GPU."""
+    """The builds of a kernel in the order the autotuner tried them; empty when it was neither
+    launched nor tuned on a real GPU."""
     if session_gpu(reader):
         return []
     return sorted(reader.rows(KernelBuild, kernel=kernel.id), key=lambda row: row.position)
@@ -27,7 +28,7 @@ def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candida
 
 
 def was_launched(reader: SessionReader) -> bool:
-    """Or tuned, at least."""
+    """Whether any kernel was launched on a real GPU, or at least tuned."""
     return reader.count(KernelLaunch) > 0 or (session_gpu(reader) is None and reader.count(KernelBuild) > 0)
 
 

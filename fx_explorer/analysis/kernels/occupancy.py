@@ -32,7 +32,7 @@ class Occupancy:
     blocks: int
     """At once on one multiprocessor; 0: the kernel cannot be launched on this GPU."""
     warps: int
-    """Of these blocks together."""
+    """Warps of these blocks together."""
     max_warps: int
     by_limit: dict[Limit, int]
     """Blocks that each of them alone would allow; without one of which a block needs nothing."""
@@ -49,7 +49,8 @@ class Occupancy:
 
 
 def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """For a kernel with blocks of ``threads``, ``registers`` a thread and ``shared_bytes`` a block (static and dynamic)."""
+    """Compute the occupancy of a kernel with ``threads`` per block, ``registers`` per thread and
+    ``shared_bytes`` per block (static and dynamic)."""
     warps = -(-threads // gpu.warp_size)
     max_warps = gpu.threads_per_multiprocessor // gpu.warp_size
     by_limit: dict[Limit, int] = {
@@ -63,7 +64,8 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occu
 
 
 def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
-    """On AMD what is counted are barriers, which a single wavefront needs none of (LLVM, ``getMaxWorkGroupsPerCU``)."""
+    """Blocks that the slots allow. On AMD barriers are counted, and a single wavefront needs none
+    (LLVM, ``getMaxWorkGroupsPerCU``)."""
     return max_warps if gpu.vendor == "amd" and warps == 1 else gpu.blocks_per_multiprocessor
 
 

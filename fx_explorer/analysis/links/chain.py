@@ -20,11 +20,12 @@ from fx_explorer.session.queries.kernels import build_with_level
 from fx_explorer.session.queries.lines import lines_with_nodes
 
 Lines = frozenset[int]
-"""Of a document, from 0."""
+"""Lines of a document, from 0."""
 
 
 def linked_with_levels(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, Lines]:
-    """As ``linked_places``, when some of the documents, or that of ``place``, are levels below a kernel."""
+    """Do what ``linked_places`` does when some of the documents, or that of ``place``, are levels
+    below a kernel."""
     documents = list(shown)
     builds = {document: build for document in {*documents, place.document} if (build := build_of(reader, document))}
     above = [document for document in documents if document not in builds]

@@ -82,7 +82,7 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
 
 
 def _to_copies(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
-    """From a line of a kernel of the user's to the kernels that it stands in."""
+    """Explain the links from a line of a kernel of the user's to the kernels that it stands in."""
     return [_copied("kernel", place, f"{kernel.name}:{place.line + 1}") for kernel, place in copies(reader, own)]
 
 

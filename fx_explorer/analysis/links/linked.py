@@ -48,7 +48,7 @@ class Selection:
         self.place = place
 
     def linked(self, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
-        """As ``linked_places``."""
+        """The answer of ``linked_places`` for this selection."""
         return {document: self.lines_in(document) for document in shown}
 
     def lines_in(self, document: Document) -> frozenset[int]:
@@ -124,7 +124,7 @@ class Selection:
         return frozenset(line - 1 for line in innermost if line) or self._definitions(document)
 
     def _definitions(self, document: Document) -> frozenset[int]:
-        """In a file that calls nothing: the kernels of the user's that compute the selection."""
+        """In a file that calls nothing: the lines of the user's kernels that compute the selection."""
         places = (definition(self.reader, artifact) for artifact in self._computing_lines)
         return frozenset(place.line for place in places if place and place.document == document)
 

@@ -46,12 +46,14 @@ class ConsoleOption:
 
 
 def is_called(full_name: str, name: str) -> bool:
-    """With or without its group; an empty name is that of every option."""
+    """Whether ``name`` is this option's, with or without its group; an empty name is that of every
+    option."""
     return name in ("", full_name, full_name.partition(".")[2])
 
 
 def console_options(reader: SessionReader) -> list[ConsoleOption]:
-    """In the order they are explained; what the torch of the session lacks, and sessions without a catalogue, have none."""
+    """The options in the order they are explained; without those that the torch of the session
+    lacks, and none in a session without a catalogue."""
     settings = {setting.full_name: setting for setting in read_settings(reader)}
     values: dict[str, list[OptionInForce]] = defaultdict(list)
     for row in reader.rows(OptionInForce):

@@ -64,7 +64,7 @@ def computes_nothing(reason: str) -> bool:
 
 
 def left_to_python(reader: SessionReader) -> list[LeftToPython]:
-    """Those that cost something first, then in the order they were met."""
+    """List the functions; those that cost something first, then in the order they were met."""
     groups: dict[tuple[object, ...], list[model.Fallback]] = {}
     for row in reader.rows(model.Fallback):
         groups.setdefault((row.file, row.line, row.kind, row.registry_id or row.reason), []).append(row)

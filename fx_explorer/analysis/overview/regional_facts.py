@@ -14,7 +14,7 @@ WHAT_TO_DO = (
 
 
 def regional_facts(reader: SessionReader) -> Iterator[Fact]:
-    """One for each compilation in which regional_inductor had nothing to compile."""
+    """Tell of each compilation in which regional_inductor had nothing to compile."""
     for row in first_variants(reader):
         missing = row.missing_stages or {}
         reason = missing.get("output_code")

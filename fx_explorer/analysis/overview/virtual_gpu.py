@@ -32,7 +32,7 @@ NOT_KNOWN = (
 
 
 def virtual_gpu(reader: SessionReader) -> str:
-    """Its title; empty for a session of a real device."""
+    """The title of the virtual GPU; empty for a session of a real device."""
     return str((reader.meta("environment") or {}).get("virtual_gpu") or "")
 
 

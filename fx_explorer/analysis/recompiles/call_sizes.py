@@ -46,7 +46,7 @@ def _can_be_marked(source: str, *sizes: int) -> bool:
 
 
 def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
-    """By torch's name of the tensor; of the example inputs of a compilation."""
+    """Sizes of the example inputs of a compilation, by torch's name of the tensor."""
     found: dict[Dimension, int] = {}
     for source, value in checked_tensors(reader, compilation):
         shape = _SHAPE.match(value or "")

@@ -71,7 +71,7 @@ class Region:
 
 
 def regions(reader: SessionReader) -> list[Region]:
-    """In the order the annotations first occur."""
+    """List the regions in the order their annotations first occur."""
     counts, first = _counts(reader)
     kernels = _kernels_by_region(reader) if counts else {}
     lowered = lowerings(reader) if counts else []

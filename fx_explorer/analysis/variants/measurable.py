@@ -1,4 +1,5 @@
-"""What of a session can be built and run for its time: variants, and the graph breaks of a call; and the words for each."""
+"""The parts of a session that can be built and run for their time: variants, and the graph breaks
+of a call; and the words for each."""
 
 from __future__ import annotations
 

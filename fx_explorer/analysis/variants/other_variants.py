@@ -35,7 +35,7 @@ class OtherVariant:
 
 
 def other_variants(reader: SessionReader) -> list[OtherVariant]:
-    """In the order in which they were compiled."""
+    """List the variants in the order in which they were compiled."""
     running: dict[str, list[model.Kernel]] = {}
     found = []
     for variant in reader.rows(model.Compilation):

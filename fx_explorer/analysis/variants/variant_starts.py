@@ -62,7 +62,7 @@ def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
 
 
 def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantStart]:
-    """One for each region that was compiled, when there are several."""
+    """A start for each region that was compiled, when there are several."""
     rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
     return [VariantStart(variant.name, "partition", name) for name in names] if len(names) > 1 else []

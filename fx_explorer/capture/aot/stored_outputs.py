@@ -19,7 +19,8 @@ class StoredOutput:
 
     storage: str
     size_bytes: int = -1
-    """Of the whole storage; -1 for an input, whose storage is the caller's, and where a size has no hint."""
+    """Size of the whole storage; -1 for an input, whose storage is the caller's, and where a size
+    has no hint."""
     is_input: bool = False
 
 

@@ -136,7 +136,8 @@ class _LoopBodyText:
                 yield f"{indent}{self._argument(node.args[0])}", ()
 
     def _name(self, node: Any) -> str:
-        """As in the generated code, ``tmp0``: the names of the loop body's own nodes would be taken for FX nodes."""
+        """The name in the generated code, ``tmp0``: those of the loop body's own nodes would be
+        taken for FX nodes."""
         self._names[node] = name = f"tmp{self._count}"
         self._count += 1
         return name

@@ -15,7 +15,8 @@ NOT_KNOWN = -1
 
 
 def is_for_gpu(lowering: Any) -> bool:
-    """On a CPU nobody asks, and to count takes a millisecond for each matrix multiplication."""
+    """Whether the code is for a GPU. On a CPU nobody asks for estimates, and counting takes a
+    millisecond for each matrix multiplication."""
     return bool(set(getattr(lowering, "device_types", ())) - {"cpu", "meta"})
 
 

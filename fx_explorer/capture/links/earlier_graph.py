@@ -101,7 +101,7 @@ class EarlierGraph:
     # which of them a later node came from
 
     def made_from(self, node: torch.fx.Node) -> Rows:
-        """By ``meta["from_node"]``, which names graph and node."""
+        """Find rows by ``meta["from_node"]``, which names graph and node."""
         for source in _sources(node):
             graph = self._by_number.get(source.graph_id)
             if graph is not None and source.name in graph.by_name:
@@ -118,8 +118,11 @@ class EarlierGraph:
         return ()
 
     def called_as(self, stack: Iterable[tuple[str, object]], among: Rows) -> Rows:
-        """By ``source_fn_stack``: the calls, outermost first, that Dynamo was in. Where several graphs have such a call, as the
-        regions of one function do, the node has to be ``among`` those that autograd's number leads to."""
+        """Find rows by ``source_fn_stack``: the calls, outermost first, that Dynamo was in.
+
+        Where several graphs have such a call, as the regions of one function do, the node has to be
+        ``among`` those that autograd's number leads to.
+        """
         names = _call_names(stack)
         while names:
             found = self._by_calls.get(names, [])
@@ -130,14 +133,16 @@ class EarlierGraph:
         return ()
 
     def copied_as(self, node: torch.fx.Node) -> Rows:
-        """By its name in the graph it was copied from, which must have the same operation or the very same value there."""
+        """Find rows by the node's name in the graph it was copied from, which must have the same
+        operation or the very same value there."""
         row = self.graph.by_name.get(node.name)
         if row is None or node.op == "output":
             return ()
         return (row,) if _is_copy(node, self.nodes[row]) else ()
 
     def inlined_as(self, node: torch.fx.Node) -> Rows:
-        """By the very same value, which one operation only has made: a graph was put in the place of its call."""
+        """Find rows by the very same value, which only one operation has made: a graph was put in
+        the place of its call."""
         key = _value_key(node)
         found = self._by_value.get(key, []) if key else []
         return tuple(found) if len(found) == 1 else ()

@@ -24,9 +24,11 @@ Found = tuple[tuple[int, ...], How]
 
 
 def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
-    """From AOTAutograd's joint or inference graph, and the graphs nested in it, to the graph it was traced from.
+    """Link AOTAutograd's joint or inference graph, and the graphs nested in it, to the graph it was
+    traced from.
 
-    Fills ``segment.seq_parents`` on the way: forward nodes come before the backward nodes that share their ``seq_nr``.
+    It fills ``segment.seq_parents`` on the way: forward nodes come before the backward nodes that
+    share their ``seq_nr``.
     """
     if segment.traced is None:
         return
@@ -50,7 +52,8 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
 
 
 def copied_links(later: RecordedGraph, earlier: RecordedGraph | None) -> Iterator[Link]:
-    """From a graph to the one it was copied from or edited out of: the same node, a copy of it, else what its meta still tells.
+    """Link a graph to the one it was copied from or edited out of: by the same node, a copy of it,
+    else by what its meta still tells.
 
     Graphs nested in the two belong together where the nodes that call them do.
     """

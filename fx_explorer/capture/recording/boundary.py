@@ -15,7 +15,7 @@ import torch
 from fx_explorer.model import Direction, Gate, RegionLowering
 
 Key = tuple[str, Direction]
-"""Of what a stage makes: a gate, or ``lowered`` for a direction's compiled function."""
+"""What a stage makes: a gate, or ``lowered`` for a direction's compiled function."""
 
 T = TypeVar("T")
 Compile = Callable[[torch.fx.GraphModule], Any]

@@ -12,7 +12,7 @@ from fx_explorer.model import Direction
 
 class ThisThread(threading.local):
     direction: Direction = ""
-    """Of the graph that is being compiled."""
+    """Direction of the graph that is being compiled."""
     segment: Segment | None = None
     """For a region of a graph: its own."""
     is_in_regions = False

@@ -36,7 +36,7 @@ MEASURE_S = 1.0
 """At least this long is measured of each kind."""
 
 MAX_SPREAD = 0.25
-"""Of the median: a wider middle half is told."""
+"""Share of the median: a wider middle half is told."""
 
 Run = Callable[[], object]
 

@@ -138,7 +138,7 @@ def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
 
 
 def rows_of(session: Path, kernel: int, gpu: str) -> list[KernelBuild]:
-    """In the order the autotuner would try them."""
+    """Read the builds of a kernel in the order the autotuner would try them."""
     with SessionReader(session) as reader:
         return sorted(reader.rows(KernelBuild, kernel=kernel, gpu=gpu), key=lambda row: row.position)
 

@@ -35,7 +35,7 @@ class SessionFixes:
     trials: list[Trial] = field(default_factory=list)
 
     def fix(self, number: int) -> Fix:
-        """As they are numbered in the list, from 1. Raises UsageError when there is no such fix."""
+        """The fix with this number in the list, from 1. Raises UsageError when there is none."""
         fixes = [fix for _, some, _ in self.breaks for fix in some]
         if not 1 <= number <= len(fixes):
             raise UsageError(

@@ -53,4 +53,4 @@ class BytecodeStep:
     calls: str = ""
     """The compiled graph (``__compiled_fn_1``) or resume function (``torch_dynamo_resume_in_f_at_12``) that it calls."""
     error: str = ""
-    """Of ``raised``: ``ValueError: too large``."""
+    """What was raised, for ``raised``: ``ValueError: too large``."""

@@ -16,7 +16,7 @@ class ResumeFunction:
     name: str
     """``torch_dynamo_resume_in_forward_at_12``."""
     line: int
-    """Of the function that was being compiled: the one it goes on from."""
+    """Line of the function that was being compiled, at which the resume function goes on."""
     locals: tuple[str, ...] = ()
     """Names of the locals it still needs; those of unfinished expressions (``___stack0``) are not among them."""
 

@@ -35,9 +35,9 @@ class GuardCheck:
     origin: Origin
     code: RepeatedText
     value_type: str = ""
-    """Of the example input: ``torch.Tensor``, ``int``."""
+    """Type of the example input: ``torch.Tensor``, ``int``."""
     value: str = ""
-    """Of the example input where it is short: ``4``, ``f32[4, 8]``; empty when it is not."""
+    """The example input where it is short: ``4``, ``f32[4, 8]``; empty when it is not."""
     note: RepeatedName = ""
     """torch's own remark: the code it is for, and a hint."""
     file: RepeatedName = ""
@@ -45,8 +45,8 @@ class GuardCheck:
     """The user's line that asked for it."""
     stack: int = 0
     cost_ns: float = NOT_MEASURED
-    """Of one check: see capture/dynamo/guards/guard_rows.py. Where a leaf has several parts the first row carries the cost of
-    all, the others 0."""
+    """What one check costs: see capture/dynamo/guards/guard_rows.py. Where a leaf has several parts
+    the first row carries the cost of all, the others 0."""
 
 
 Answer = Literal["accepted", "rejected", "not_asked"]
@@ -95,4 +95,4 @@ class SymbolEvent:
     stack: int = 0
     """The user's."""
     attempt: int = 0
-    """Of Dynamo, when it restarted: only the last one counts."""
+    """Number of Dynamo's attempt, when it restarted: only the last one counts."""

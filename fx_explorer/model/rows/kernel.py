@@ -33,7 +33,8 @@ class Kernel:
     estimated_bytes: int = -1
     """What one call reads and writes, as Inductor estimates it; -1 when it does not."""
     estimated_flops: int = -1
-    """Of one call's matrix multiplications and convolutions, which are all that Inductor counts; -1 when it does not."""
+    """Operations of one call's matrix multiplications and convolutions, which are all that Inductor
+    counts; -1 when it does not."""
     runs: tuple[str, ...] = ()
     """For an ``extern`` that is no library call: the graphs (``subgraph`` of other kernels) that it runs. A conditional has two
     branches, a loop its condition and its body, a nested compile region is one."""

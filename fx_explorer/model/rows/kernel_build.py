@@ -57,12 +57,12 @@ class KernelBuild:
     threads: int = NOT_KNOWN
     """In a block."""
     registers: int = NOT_KNOWN
-    """Of a thread."""
+    """Registers per thread."""
     spill_bytes: int = NOT_KNOWN
-    """Of a thread: registers that did not fit, stored and loaded again."""
+    """Bytes per thread of registers that did not fit, and are stored and loaded again."""
     stack_bytes: int = NOT_KNOWN
     shared_bytes: int = NOT_KNOWN
-    """Of a block."""
+    """Shared memory per block."""
     levels: dict[str, int] = field(default_factory=dict)
     """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text; ``triton`` → that of
     ``source``."""

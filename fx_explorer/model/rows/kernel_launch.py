@@ -25,7 +25,7 @@ class KernelLaunch:
     """Blocks in x, y and z; empty when it is not known."""
     count: int
     arguments: tuple[Argument, ...]
-    """Of the first of these launches, in order. No contents are kept."""
+    """Arguments of the first of these launches, in order. No contents are kept."""
 
 
 CeilingKind = Literal["memory", "fp32", "tf32", "bf16", "fp16"]

@@ -103,7 +103,7 @@ class Symbol:
     became: str = ""
     """A constant (``8``) or another symbol, when it was specialized."""
     attempt: int = 0
-    """Of Dynamo, when it restarted: only the last one counts."""
+    """Number of Dynamo's attempt, when it restarted: only the last one counts."""
 
 
 SavedKind = Literal["activation", "copy", "parameter", "buffer", "input", "constant", "number"]
@@ -122,7 +122,7 @@ class SavedTensor:
     shape: tuple[str, ...]
     dtype: str
     size_bytes: int
-    """Of its elements; 0 when the size is symbolic and has no hint."""
+    """Size of its elements; 0 when the size is symbolic and has no hint."""
     producer: int
     """Node of the forward graph."""
     consumer: int
@@ -130,7 +130,7 @@ class SavedTensor:
     storage: str = ""
     """Rows of a compilation that have the same lie in one storage, which is kept whole; empty when it is not known."""
     storage_bytes: int = -1
-    """Of the storage; -1 when it is not known."""
+    """Size of the storage; -1 when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Measurement:
     what: Measured
     """``forward+backward`` where something it returns has a gradient: a training step without the optimizer."""
     median_s: float
-    """Of one run."""
+    """Seconds per run, median over the runs."""
     iqr_s: float
     """Range of the middle half of all measured times."""
     runs: int

@@ -83,13 +83,13 @@ def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
 
 
 def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
-    """Those of the nodes that belong to a graph of this stage, sorted."""
+    """Return the nodes that belong to a graph of this stage, sorted."""
     ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))
     return _within(sorted(nodes), ranges)
 
 
 def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[int]:
-    """Those of the nodes that belong to a forward (or inference) graph that kernels were made of."""
+    """Return the nodes that belong to a forward (or inference) graph that kernels were made from."""
     lowered = "stage = 'post_grad' AND direction != 'backward'"
     return _within(nodes, reader.query(f"SELECT first_node, first_node + node_count FROM graph WHERE {lowered}"))
 

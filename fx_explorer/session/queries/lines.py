@@ -48,8 +48,9 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
 
 
 def embedded_kernels(reader: SessionReader, output_code: int, artifacts: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Those kernels of the output code whose own code is one of the artifacts: their id, that artifact, and the line of the
-    output code (from 1, 0 when it is not known) on which their code begins."""
+    """Find the kernels of the output code whose own code is one of the artifacts. Gives their id,
+    that artifact, and the line of the output code (from 1, 0 when it is not known) on which their
+    code begins."""
     # The + keeps SQLite from going through all kernels of the output code instead of those few.
     return reader.query(
         "SELECT kernel.id, kernel.artifact, kernel.first_line FROM json_each(?) AS wanted "

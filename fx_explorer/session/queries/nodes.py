@@ -52,7 +52,7 @@ def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model
 
 
 def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
-    """Those of the nodes that their graph returns."""
+    """Return the nodes that their graph returns."""
     found = column(
         reader,
         "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = wanted.value "

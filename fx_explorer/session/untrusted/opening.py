@@ -18,13 +18,13 @@ from fx_explorer.errors import NotASessionError
 from fx_explorer.highlight import printable
 
 MOST_BYTES = 256 << 20
-"""Of one value of a row, as it lies in the file."""
+"""The largest value of a row, as it lies in the file."""
 
 MOST_CPU_S = 20.0
 """For one question to the file. Counting every link of 322,000 nodes takes 0.3 s."""
 
 STEPS_BETWEEN_LOOKS = 1_000_000
-"""Of SQLite's virtual machine: some 10 ms."""
+"""Steps of SQLite's virtual machine: some 10 ms."""
 
 LONGEST_REASON = 300
 
@@ -97,7 +97,7 @@ def _is_plain(kind: object, name: object, sql: object) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """On one line, and without what could steer a terminal: SQLite's messages quote the file."""
+    """The error on one line, without what could steer a terminal: SQLite's messages quote the file."""
     return printable(" ".join(str(error).split()) or type(error).__name__)[:LONGEST_REASON]
 
 

@@ -65,7 +65,8 @@ REACHES_OUT = {"ir_override", "extern_libs", "pre_hook", "post_hook", "profile_b
 JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug", "version"}
 
 PLAIN_TEXT = re.compile(r"[\w.*:<>\[\], +\-]*", re.ASCII)
-"""Of a string among a decorator's arguments: names, types and numbers; nothing that could be a path or a call."""
+"""What a string among a decorator's arguments may be: names, types and numbers; nothing that could
+be a path or a call."""
 
 ARITHMETIC = re.compile(r"[\w\s+\-*/%(),<>=]*", re.ASCII)
 CALL = re.compile(r"[\w)>]\s*\(|__|\*\*|\b(lambda|for|if|import|yield|await)\b")
@@ -128,7 +129,7 @@ ATTRIBUTES = {
     *("dtype", "shape", "type", "element_ty", "numel", "T", "scalar", "value", "name", "primitive_bitwidth", "int_bitwidth"),
     *("fp_mantissa_width", "block_shape", "strides", "ALL", "NONE"),
 }
-"""Of a value inside a kernel."""
+"""Attributes that a value inside a kernel may be asked for."""
 
 RESERVED = {
     *("triton", "tl", "triton_helpers", "triton_heuristics", "libdevice", "tl_math", "torch", "tlx", "proton", "pl"),

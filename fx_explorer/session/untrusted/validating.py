@@ -47,7 +47,7 @@ MOST_INFLATED = 40
 times; zlib can do 1,000 times."""
 
 MOST_SHAPES = 1_000
-"""Of rows of one table, by the types of their values: optional fields have two each."""
+"""Kinds of rows in one table, by the types of their values: optional fields have two each."""
 
 RowT = TypeVar("RowT")
 
@@ -187,7 +187,7 @@ def _named(name: str, check: Check) -> Check:
 
 
 def check_of(declared: Any, name: str = "") -> Check:
-    """For a column whose field is ``declared`` so."""
+    """The check for a column whose field is ``declared`` so."""
     if name in MAY_BE_INFINITE:
         return _infinite
     if declared in _SIMPLE:

@@ -112,7 +112,8 @@ def _names(key: Iterable[Any]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _patched_classmethod(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
-    """As ``patched``, for a class method: what the class shows is bound to it, so the descriptor is what comes back."""
+    """Patch a class method as ``patched`` does: what the class shows is bound to it, so the
+    descriptor is what comes back."""
     descriptor = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
     setattr(owner, name, make(getattr(owner, name)))
     try:

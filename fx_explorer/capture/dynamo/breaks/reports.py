@@ -110,7 +110,8 @@ def plain_name(function: str) -> str:
 
 
 class Extent(NamedTuple):
-    """From ``column`` of a line to ``end_column`` of ``end_line``, both in it, in characters from 1; 0 where not known."""
+    """A stretch of source from ``column`` of a line to ``end_column`` of ``end_line``, both in it,
+    in characters from 1; 0 where not known."""
 
     column: int = 0
     end_line: int = 0
@@ -134,5 +135,6 @@ breaking: ContextVar[BreakContext] = ContextVar("breaking", default=BreakContext
 
 
 def breaking_now() -> BreakContext:
-    """For whoever hears the record; empty outside of it, and in a torch release that does not tell."""
+    """What Dynamo knows of the break it is recording, for whoever hears the record. Empty outside
+    of it, and in a torch release that does not tell."""
     return breaking.get()

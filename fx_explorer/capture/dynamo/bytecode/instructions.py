@@ -30,7 +30,7 @@ class BytecodeInstruction:
 
 
 def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:
-    """In the order of their offsets."""
+    """List the instructions in the order of their offsets."""
     line = 0
     for instruction in dis.get_instructions(code):
         line = _own_line(instruction) or line

@@ -39,7 +39,8 @@ class _Arrow:
 
 
 def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
-    """For each row what stands left of it, all of one width; ``jumps`` are (from row, to row). Empty texts without jumps."""
+    """Draw what stands left of each row, all of one width; ``jumps`` are (from row, to row). Empty
+    texts without jumps."""
     arrows = _arrows(jumps)
     if not arrows:
         return [""] * row_count
@@ -65,7 +66,8 @@ def _arrows(jumps: Iterable[tuple[int, int]]) -> list[_Arrow]:
 
 
 def _columns(arrows: Sequence[_Arrow]) -> list[list[_Arrow]]:
-    """From left to right. An arrow takes the column furthest right that is free and not right of one it encloses."""
+    """Put the arrows into columns, from left to right. An arrow takes the column furthest right
+    that is free and not right of one it encloses."""
     columns: list[list[_Arrow]] = []  # from right to left
     for arrow in arrows:
         depth = max((i for i, column in enumerate(columns, 1) if any(map(arrow.meets, column))), default=0)

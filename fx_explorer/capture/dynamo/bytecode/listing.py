@@ -42,7 +42,7 @@ class ListingRow:
     line: int
     """The source line it belongs to; 0 for none."""
     offset: int = -1
-    """Of the instruction; -1 where there is none."""
+    """Offset of the instruction; -1 where there is none."""
 
 
 def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

@@ -25,7 +25,7 @@ from fx_explorer.model import BytecodeStep
 MAX_STEPS = 10_000
 
 MAX_LOCALS = 200
-"""Of one function call: generated functions can have thousands."""
+"""Locals of one function call: generated functions can have thousands."""
 
 BATCH = 500
 """Steps that are written together."""

@@ -25,7 +25,7 @@ _RUNS, _CHECKS_A_RUN = 3, 8
 class Leaf:
     kind: str
     source: str
-    """Of the node it hangs on; ``L`` for the root."""
+    """Source of the node that it hangs on; ``L`` for the root."""
     value_type: str
     parts: tuple[str, ...]
     """What it checks, with torch's remarks; several for one that checks all relations between sizes."""
@@ -33,7 +33,8 @@ class Leaf:
 
 
 def leaves(root: Any) -> Iterator[Leaf]:
-    """In the order torch checks them; one that concerns several values (``NO_TENSOR_ALIASING``) once, at the first."""
+    """List the leaves in the order torch checks them; one that concerns several values
+    (``NO_TENSOR_ALIASING``) once, at the first."""
     seen: list[Any] = []
     yield from _of_node(root, seen)
     if hasattr(root, "get_epilogue_lambda_guards"):
@@ -67,7 +68,7 @@ def _type_name(value_type: type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """In place of a value that its source does not lead to from Python: what only C++ can reach."""
+    """Stands for a value that its source does not lead to from Python: what only C++ can reach."""
 
 
 class ExampleValues:
@@ -93,7 +94,8 @@ def cost_ns(check: Any, value: Any) -> float:
 
 
 def less_the_call(costs: list[float]) -> list[float]:
-    """Without what it costs to call from Python; what was not measured, or is counted elsewhere (0), stays as it is."""
+    """The costs without that of calling from Python. What was not measured, or is counted elsewhere
+    (0), stays as it is."""
     call = min((cost for cost in costs if cost > 0), default=0.0)
     return [round(cost - call, 1) if cost > 0 else cost for cost in costs]
 

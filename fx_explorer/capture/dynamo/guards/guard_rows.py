@@ -84,7 +84,7 @@ def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any)
 
 
 def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any, checks: list[GuardCheck]) -> None:
-    """So that other inputs can be asked about."""
+    """Keep the tree, so that other inputs can be asked about."""
     rows: dict[str, GuardCheck] = {}
     for check in checks:
         for key in check_keys(check):
@@ -110,7 +110,8 @@ def _add(recording: Recording, rows: list[Guard]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What of a leaf is told as one check: all its conditions, or one of the relations between sizes."""
+    """The part of a leaf that is told as one check: all its conditions, or one of the relations
+    between sizes."""
 
     leaf: Leaf
     conditions: tuple[str, ...]

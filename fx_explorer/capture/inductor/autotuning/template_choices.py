@@ -24,7 +24,7 @@ _KEY = "fx_explorer_choices"
 @dataclass(frozen=True, slots=True)
 class TemplateChoice:
     name: str
-    """Of the function in ``source``; empty: the name of the kernel that is taken."""
+    """Name of the function in ``source``; empty: the name of the kernel that is taken."""
     options: dict[str, object]
     source: str
     """Empty for a library call."""
@@ -45,7 +45,8 @@ class KeptChoices:
     callers: tuple[Any, ...] = ()
     """Inductor's own objects for them, on a virtual GPU."""
     whole: tuple[tuple[str, LineNodes], ...] = ()
-    """Of each: its source as it would stand in the output code, with placeholders for its name; empty: it is not known."""
+    """The source of each as it would stand in the output code, with placeholders for its name;
+    empty: it is not known."""
 
 
 NOT_RUN = "It could not be run on this GPU: the autotuner has no time of it."
@@ -99,7 +100,8 @@ def _whole(choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNo
 
 
 def in_output_code(kernel: str, written: str) -> str:
-    """As ``define_kernel`` (torch/_inductor/codegen/triton.py) names it, and ``IndentedBuffer.splice`` takes it in."""
+    """Write a kernel into output code as ``define_kernel`` (torch/_inductor/codegen/triton.py)
+    names it and ``IndentedBuffer.splice`` takes it in."""
     from torch._inductor.utils import Placeholder
 
     for placeholder in (Placeholder.DESCRIPTIVE_NAME, Placeholder.KERNEL_NAME):

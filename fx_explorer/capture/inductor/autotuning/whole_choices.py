@@ -45,7 +45,8 @@ def _written(codegen_template: Callable[..., Any], buffer: Any, caller: Any, *no
 
 @contextlib.contextmanager
 def _rendered_as(buffer: Any, caller: Any) -> Iterator[None]:
-    """As ``MultiTemplateBuffer.swap_as_triton_caller`` (torch/_inductor/ir.py), for a buffer that has only one choice."""
+    """Render a buffer that has only one choice as ``MultiTemplateBuffer.swap_as_triton_caller``
+    does (torch/_inductor/ir.py)."""
     taken = buffer.make_kernel_render
     buffer.make_kernel_render = caller.make_kernel_render
     try:

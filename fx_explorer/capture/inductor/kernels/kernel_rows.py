@@ -196,7 +196,7 @@ def _choice_row(kernel_id: int, position: int, choice: TemplateChoice, gpu: str)
 
 
 def _as_timed(row: KernelBuild, kernel: GeneratedKernel, choice: TemplateChoice) -> KernelBuild:
-    """On a real GPU."""
+    """The row of a choice that was timed on a real GPU."""
     return replace(
         row,
         state="failed" if choice.error else "built",

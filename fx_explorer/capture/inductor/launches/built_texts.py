@@ -66,6 +66,6 @@ def spilled_bytes(ptx: str) -> int:
 
 
 def spills_told(log: str) -> int:
-    """By ptxas."""
+    """Bytes of spills that ptxas tells in its log."""
     found = re.search(r"(\d+) bytes spill stores", log)
     return int(found[1]) if found else NOT_KNOWN

@@ -27,7 +27,7 @@ from fx_explorer.model import BuildOrigin
 from fx_explorer.model.rows.kernel_build import NOT_KNOWN
 
 MAX_SIZES = 50
-"""Of a kernel: launches with still other sizes are counted together."""
+"""Sizes that are kept of a kernel's launches: those with still other sizes are counted together."""
 
 BYTES_OF_A_REGISTER = 4
 """``n_spills`` of a launcher is the driver's local memory of a thread, counted in registers."""

@@ -19,7 +19,8 @@ def described(autotuner: Any, arguments: tuple[Any, ...]) -> tuple[Argument, ...
 
 
 def argument_names(autotuner: Any) -> Iterator[str]:
-    """Those that are no ``tl.constexpr``: these are part of the configuration and not passed."""
+    """Names of the arguments that are passed. Those that are ``tl.constexpr`` belong to the
+    configuration."""
     constants = require("torch._inductor.runtime.triton_helpers", "get_constexprs")(autotuner.fn)
     return (name for position, name in enumerate(autotuner.fn.arg_names) if position not in constants)
 
@@ -40,7 +41,8 @@ def _described(name: str, value: object, autotuner: Any) -> Argument:
 
 
 def grid_of(autotuner: Any, config: Any, arguments: tuple[Any, ...]) -> tuple[int, ...]:
-    """As the launcher computes it (``GridExpr``, torch/_inductor/runtime/triton_heuristics.py)."""
+    """Compute the grid as the launcher does (``GridExpr``,
+    torch/_inductor/runtime/triton_heuristics.py)."""
     expression = require("torch._inductor.runtime.triton_heuristics", "GridExpr").from_meta(autotuner.inductor_meta, config)
     names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
     return tuple(int(size) for size in expression.eval_slow(dict(zip(names, arguments, strict=False))))

@@ -57,7 +57,8 @@ def _choice(reader: SessionReader, row: KernelBuild) -> _TunedCandidate:
 
 
 def _bare(source: str) -> str:
-    """Without spaces at line ends: Triton keeps a function's text with them taken off the lines that are empty."""
+    """The source without spaces at line ends: Triton keeps a function's text with them taken off
+    the lines that are empty."""
     return "\n".join(line.rstrip() for line in source.strip().splitlines())
 
 
@@ -124,7 +125,8 @@ class _LaunchRows:
     def _add_launched(
         self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_TunedCandidate], position: int
     ) -> int:
-        """In place of the candidate that it was timed as, where there is one: that was without what is fused into it."""
+        """Add a row in place of the candidate that it was timed as, where there is one: that was
+        without what is fused into it."""
         row = replace(self._build(noted, kernel, noted.builds[key]), is_picked=key == noted.picked, position=position)
         choice = next((one for one in timed if one.is_like(row.options)), None)
         if choice is None:
@@ -135,7 +137,7 @@ class _LaunchRows:
         return choice.row.id
 
     def _build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild) -> KernelBuild:
-        """Without an id and a position."""
+        """The row of a build, without an id and a position."""
         texts = texts_in(build.folder) if build.folder else {}
         row = KernelBuild(
             id=0,
@@ -186,7 +188,8 @@ def _written(noted: NotedKernel) -> dict[str, object]:
 
 
 def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuild:
-    """As the driver told torch, but for spills: without local memory there are none, else ptxas has to say."""
+    """Fill in the resources as the driver told torch, but for spills: without local memory there
+    are none, else ptxas has to say."""
     warps = build.options["num_warps"]
     warp_size = torch.cuda.get_device_properties(0).warp_size
     return replace(

@@ -124,7 +124,8 @@ def _text(code: Code, loop: cst.While) -> str:
 
 
 def _body(code: Code, loop: cst.While) -> str:
-    """With ``a += b`` as ``a = a + (b)``: in place it would change what the loop was given."""
+    """The body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what the
+    loop was given."""
     pairs = ((node, assignment(code, node)) for node in walk(loop.body) if isinstance(node, cst.AugAssign))
     text = spliced(code.text, [replaced(code, node, f"{pair[0]} = {pair[1]}") for node, pair in pairs if pair])
     other = parsed(text)

@@ -34,7 +34,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _what(call: cst.Call, name: str) -> str:
-    """In words; empty for a call that writes nothing."""
+    """What the call writes, in words; empty for a call that writes nothing."""
     if name in _FUNCTIONS:
         return {"print": "print", "warnings.warn": "warning"}.get(name, "output")
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS

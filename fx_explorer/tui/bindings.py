@@ -39,12 +39,13 @@ def textual_action(command: AppCommand) -> str:
 
 
 def closing_bindings(*command_ids: str) -> list[BindingType]:
-    """For a dialog: the keys that opened it close it too, however the user has mapped them."""
+    """Bindings for a dialog: the keys that opened it close it too, however the user has mapped them."""
     return [Binding(",".join(by_id(i).keys), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)]
 
 
 def reused_bindings(*command_ids: str) -> list[BindingType]:
-    """For what is open on top: commands that it carries out itself, with the same keys; of a controller's its method."""
+    """Bindings for a screen that is open on top, which carries out these commands itself, with the
+    same keys; for a command of a controller, with its method."""
     commands = [by_id(command_id) for command_id in command_ids]
     return [replace(_binding(one), action=one.action.rpartition(".")[2], priority=True) for one in commands]
 

@@ -34,7 +34,7 @@ class Captures:
         """The session that the user saved last, and how many compilations it had."""
 
     def make_by(self, make_capture: MakeCapture) -> None:
-        """From now on captures are made otherwise."""
+        """Make captures by ``make_capture`` from now on."""
         self._make_capture = make_capture
 
     @property

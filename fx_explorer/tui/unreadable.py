@@ -57,7 +57,7 @@ def tells(pump: MessagePump, error: BaseException) -> bool:
 
 
 def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:
-    """What of the session raised ``error``; None when nothing of it did, or that is not known."""
+    """Say what of the session raised ``error``; None when nothing of it did, or that is not known."""
     inner = error if isinstance(error, SessionError) else getattr(error, "error", None) or error
     if isinstance(inner, SessionError):
         return inner

@@ -78,7 +78,8 @@ class Channel:
         return request
 
     def obey(self) -> None:
-        """From now on follow commands, in a thread that does not show up among the program's own (``threading``)."""
+        """Follow commands from now on, in a thread that does not show up among the program's own
+        (``threading``)."""
         _thread.start_new_thread(self._obey, ())
 
     def _obey(self) -> None:

@@ -57,7 +57,8 @@ class RequestProgress:
         return getpid() != self._process
 
     def watch_children(self) -> None:
-        """From now on, processes that the program starts or forks are noticed, and record what they compile."""
+        """Notice processes that the program starts or forks, from now on. They record what they
+        compile."""
         request = request_of_children(self.request).to_json()
         self.writer.children = children.watch(Path(self.request.session), request)
 

@@ -84,7 +84,8 @@ class ScriptProgram:
         self._progress.say(activity)
 
     def _record(self) -> None:
-        """From within the script's ``import torch``, which must not fail by our fault."""
+        """Begin to record from within the script's ``import torch``, which must not fail by our
+        fault."""
         if self._progress.is_in_fork:
             self._record_child()
             return

@@ -81,7 +81,8 @@ def _is_ascii() -> bool:
 
 @contextlib.contextmanager
 def _in_utf8() -> Iterator[None]:
-    """In place of an ASCII locale (torch/_inductor/utils.py, ``load_template``); the program's is back afterwards."""
+    """Replace an ASCII locale inside the block (torch/_inductor/utils.py, ``load_template``); the
+    program's is back afterwards."""
     before = locale.setlocale(locale.LC_CTYPE)
     if _is_ascii():
         with contextlib.suppress(locale.Error):  # a system without it: the import says what is wrong
@@ -93,7 +94,7 @@ def _in_utf8() -> Iterator[None]:
 
 
 def place_of_torch() -> str:
-    """Its directory, or what is known of that."""
+    """The directory of torch, or what is known of it."""
     known = sys.modules.get("torch")
     try:
         spec = known.__spec__ if known else importlib.util.find_spec("torch")

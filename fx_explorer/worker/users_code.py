@@ -77,7 +77,7 @@ class UsersCode:
         return folder in self.folders
 
     def modules(self) -> list[ModuleType]:
-        """Those that are imported now, in the order in which they were."""
+        """The user's modules that are imported now, in the order in which they were."""
         found = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
         return [module for module, file in found if _is_a_file_of(module, file) and self.has(str(file))]
 

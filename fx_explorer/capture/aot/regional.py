@@ -196,7 +196,8 @@ def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGra
 
 
 def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
-    """In a region, the links of a node say how the step over the traced graph, of which there are no rows, is known."""
+    """Say of the links in a region how the step over the traced graph is known, of which there are
+    no rows."""
     for link in links:
         yield replace(link, how=segment.traced_how.get(link.parent, link.how))
 

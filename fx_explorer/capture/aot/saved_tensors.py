@@ -92,7 +92,8 @@ def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTenso
 
 
 def _storages(graph: RecordedGraph) -> Iterator[tuple[torch.fx.Node, _Storage]]:
-    """By node: as the fake tensors have it that AOTAutograd traced with, whose views share a storage as real ones do."""
+    """The storage of each node as the fake tensors have it that AOTAutograd traced with: their
+    views share a storage as real ones do."""
     return _storages_of(graph.module)
 
 

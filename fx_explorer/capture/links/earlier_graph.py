@@ -41,7 +41,7 @@ class EarlierGraph:
 
     @cached_property
     def nodes(self) -> dict[int, torch.fx.Node]:
-        """By row."""
+        """Nodes of the graph by the id of their row."""
         return {row: node for one in self._whole for node, row in one.ids.items()}
 
     @cached_property

@@ -147,5 +147,6 @@ def _trace_back(
 
 
 def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:
-    """Those in graphs that other nodes of this one came from: a region's line is also where the region was inlined."""
+    """The rows in graphs that other nodes of this one came from: a region's line is also where the
+    region was inlined."""
     return tuple(row for row in rows if not homes or earlier.holders[row].graph.id in homes)

@@ -156,7 +156,7 @@ def _stance_setting(values: Mapping[str, object]) -> Setting:
 
 
 def _stance_help() -> str:
-    """From “The stance to set the compiler to” to the next argument."""
+    """The help of stances: from “The stance to set the compiler to” to the next argument."""
     found = re.search(r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL)
     return "\n".join(line.strip() for line in found[2].splitlines()).strip() if found else ""
 

@@ -37,7 +37,7 @@ def names(group: SettingGroup) -> Iterator[str]:
 
 
 def entry(group: SettingGroup, name: str) -> Any:
-    """As torch has it: ``value_type``, ``alias``, ``deprecated``."""
+    """The entry as torch has it: ``value_type``, ``alias``, ``deprecated``."""
     return MODULES[group]._config[name]
 
 

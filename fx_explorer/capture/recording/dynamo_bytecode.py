@@ -43,7 +43,7 @@ class CodeDict(MutableMapping[types.CodeType, T], Generic[T]):
 
 
 class CodeSet(CodeDict[None]):
-    """As far as torch's bytecode debugger needs one."""
+    """A set of code objects, as far as torch's bytecode debugger needs one."""
 
     def add(self, code: types.CodeType) -> None:
         self[code] = None

@@ -24,7 +24,8 @@ class RecordedGraph:
 
     @cached_property
     def inputs(self) -> tuple[torch.fx.Node, ...]:
-        """Its placeholders, in order. Looked for once: each of a thousand parameters is asked for by its place among them."""
+        """The placeholders, in order. They are looked for once: each of a thousand parameters is
+        asked for by its place among them."""
         return tuple(node for node in self.ids if node.op == "placeholder")
 
     def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:

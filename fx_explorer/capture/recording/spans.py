@@ -20,7 +20,7 @@ EVERY_PASS_OF = 200
 
 
 class Spans:
-    """On a clock that stands still while the user is waited for."""
+    """Spans of time, on a clock that stands still while the user is waited for."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording

@@ -107,8 +107,11 @@ class Recording:
         self._told_of_autograd = False
 
     def begin_in_fork(self) -> None:
-        """In a child that the program forked: what is compiled there is not the parent's, and nobody steps through it. The
-        writer begins a session of its own with the first row."""
+        """Begin anew in a child that the program forked: what is compiled there is not the
+        parent's, and nobody steps through it.
+
+        The writer begins a session of its own with the first row.
+        """
         self._states.clear()
         for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
             known.clear()
@@ -132,7 +135,7 @@ class Recording:
         return self._states.setdefault(name, CompilationState())
 
     def row(self, name: str) -> Compilation:
-        """As it stands in the session, where it was added."""
+        """The row as it stands in the session, where it was added."""
         row = self.of(name).row
         if row is None:
             raise KeyError(name)
@@ -297,7 +300,8 @@ class Recording:
         return _Noting(self, what, stage, DynamoAndOverridesOff())
 
     def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
-        """As ``noting``, where guards are evaluated: they look at whether ``__torch_function__`` is on."""
+        """Do as ``noting`` where guards are evaluated: they look at whether ``__torch_function__``
+        is on."""
         return _Noting(self, what, stage, DynamoOff())
 
     def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:

@@ -24,7 +24,7 @@ def registered(recording: Recording) -> Iterator[None]:
 
 
 def recordings() -> tuple[Recording, ...]:
-    """Those that hear of what is compiled now."""
+    """The recordings that hear of what is compiled now."""
     return tuple(_observing)
 
 

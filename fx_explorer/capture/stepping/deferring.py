@@ -47,7 +47,8 @@ def must_be_traced(kept: CapturedSegment) -> bool:
 
 
 def _has_float_symbols(kept: CapturedSegment) -> bool:
-    """Those of the frame, not of the graph: also one that the graph no longer has may have to be a constant."""
+    """Whether the frame has symbols for floats. The graph's alone would not do: also one that it no
+    longer has may have to be a constant."""
     shapes = kept.shape_env()
     return shapes is not None and any(symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range)
 

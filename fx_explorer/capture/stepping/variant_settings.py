@@ -13,7 +13,7 @@ from fx_explorer.model import Changes, Gate, Intervention
 
 
 class VariantSettings:
-    """Those of one capture."""
+    """The settings of the variants of one capture."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -48,8 +48,8 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def over(self, block: contextlib.AbstractContextManager[object]) -> Iterator[None]:
-        """As ``block``, which puts torch's settings as they once were: what the user set holds in it all the same. What is set
-        in it holds afterwards, too."""
+        """Enter ``block``, which puts torch's settings as they once were: what the user set holds
+        in it all the same. What is set in it holds afterwards, too."""
         outside, known = self._restore, self.changes
         try:
             with block:

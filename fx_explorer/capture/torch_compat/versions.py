@@ -45,7 +45,8 @@ def dataclass_of(module: str, name: str, **values: object) -> Any:
 
 
 def options_there(config: Any, *names: str) -> list[str]:
-    """Those of ``names`` that are options of this release. A deprecated one is left out: to read or set it warns the user."""
+    """Return those of ``names`` that are options of this release. A deprecated one is left out: to
+    read or set it warns the user."""
     entries = {name: config._config.get(name) for name in names}
     return [name for name, entry in entries.items() if entry is not None and not getattr(entry, "deprecated", False)]
 
@@ -148,7 +149,7 @@ def _cut_by_region(gm: torch.fx.GraphModule, support: Any, prefix: str) -> torch
 
 
 def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
-    """For each region an ``OperatorSupport`` that knows its nodes, in the order of the graph."""
+    """Make for each region an ``OperatorSupport`` that knows its nodes, in the order of the graph."""
     from torch.fx.passes.operator_support import create_op_support
 
     regions: dict[object, set[torch.fx.Node]] = {}

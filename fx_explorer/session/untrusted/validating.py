@@ -101,7 +101,8 @@ FEW_ROWS = 8
 
 
 def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
-    """As ``row_maker``, for many rows: what fails the checks of whole columns is checked row by row, which names it."""
+    """Do as ``row_maker`` for many rows: what fails the checks of whole columns is checked row by
+    row, which names it."""
     make = row_maker(row_type)
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
     hints = get_type_hints(row_type)
@@ -161,7 +162,7 @@ def _words(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
 
 
 def _of_a_value(declared: Any, name: str) -> Check:
-    """As ``check_of``, for what is not None."""
+    """Do as ``check_of`` for what is not None."""
     inner = [one for one in get_args(declared) if one is not type(None)]
     return check_of(inner[0] if get_origin(declared) in (Union, types.UnionType) else declared, name)
 

@@ -119,7 +119,8 @@ class Edits:
         return Changes(settings) if settings else None
 
     async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
-        """At a gate only the compilation that waits there can be taken up."""
+        """Ask where to set out from. At a gate only the compilation that waits there can be taken
+        up."""
         reader = self._services.stepped_session
         found = variant_starts(reader, waiting.compilation) if reader else []
         if not found:
@@ -167,7 +168,8 @@ class Edits:
         self.app.push_screen(SourceEditScreen(edit, folder, self._services.explorer.keymap))
 
     async def _mark(self, waiting: Waiting, compilation: str, mark: Mark) -> None:
-        """At Dynamo's gate the mark is put on its graph; elsewhere another variant sets out from there."""
+        """Put the mark on the graph that waits at Dynamo's gate; elsewhere another variant sets out
+        from there."""
         marked = Changes(marks=(mark,))
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")

@@ -68,7 +68,8 @@ class KernelBuilds:
             self._services.begin(partial(self._prepare, reader), "prepare builds", "warm up", STARTS, may_fail=True)
 
     async def _prepare(self, reader: SessionReader) -> None:
-        """For a session that may be built without asking: a stranger's starts nothing."""
+        """Start builders for a session that may be built without asking: a stranger's starts
+        nothing."""
         from fx_explorer.client.trust import COMPILES
 
         may_build = await asyncio.to_thread(self._services.consents.is_needless, reader.path, COMPILES)

@@ -86,7 +86,7 @@ def _in_force(option: ConsoleOption) -> list[str]:
 
 
 def _choices(option: ConsoleOption) -> list[str]:
-    """Those there are words for, a line each; then the others."""
+    """List the values there are words for, one per line; then the others."""
     told = [value for value in choices_in_order(option) if meaning(option, value)]
     others = [value for value in choices_in_order(option) if value not in told]
     width = max(map(len, told), default=0)

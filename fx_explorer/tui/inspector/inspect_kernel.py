@@ -93,7 +93,7 @@ def _why_none(reader: SessionReader) -> list[KernelFact]:
 
 
 def _fact_entries(fact: KernelFact) -> list[Entry]:
-    """On as many rows as it needs."""
+    """Make entries of a fact, on as many rows as it needs."""
     first, *rest = wrapped(fact.text, ROW_CELLS)
     return [Entry(fact.label, first, note=fact.note), *(Entry("", row) for row in rest)]
 

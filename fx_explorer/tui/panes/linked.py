@@ -72,7 +72,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def panes(self) -> list[Pane]:
-        """From left to right."""
+        """The panes from left to right."""
         return [child for child in self._row.children if isinstance(child, Pane)]
 
     @property
@@ -86,7 +86,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return [pane.document for pane in self.panes if pane.document]
 
     async def set_slots(self, slots: Sequence[Slot]) -> list[Pane]:
-        """As many panes as slots, in that order. Panes that are there already are used again."""
+        """Show as many panes as slots, in that order. Panes that are there already are used again."""
         panes = self.panes
         for pane, slot in zip(panes, slots, strict=False):
             pane.slot = slot

@@ -302,7 +302,8 @@ class LinkedSelection:
 
 
 def seen_above(selection: Selection) -> Selection:
-    """From a level below a kernel its Triton line, which the other panes follow; any other selection itself."""
+    """Turn a selection below a kernel into its Triton line, which the other panes follow; any other
+    stays itself."""
     place = triton_place(selection.reader, selection.place)
     return selection if place == selection.place else Selection(selection.reader, place)
 

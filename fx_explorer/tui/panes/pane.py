@@ -101,7 +101,7 @@ class Pane(TellsUnreadable, Vertical):
         return self._shown.shown(self._lit)
 
     def shown(self, lines: frozenset[int]) -> frozenset[int]:
-        """Those of the lines that the pane shows."""
+        """Return those of the lines that the pane shows."""
         return self._shown.shown(lines)
 
     def show(

@@ -84,7 +84,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._show_detail()
 
     def narrow(self, words: str, make_table: TableMaker, reader: SessionReader) -> None:
-        """From now on only the rows that have ``words``; ``make_table`` makes them."""
+        """Show only the rows that have ``words`` from now on; ``make_table`` makes them."""
         self.narrowed_to, self._make_table = words, make_table
         self.refresh_from(reader)
 

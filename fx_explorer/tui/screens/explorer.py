@@ -141,7 +141,8 @@ class Explorer(ExplorerFrame):
         return library if library and (is_call_of(library, place) or self.linked_selection.kernel_at(place) is None) else None
 
     def kernel_below(self) -> model.Kernel | None:
-        """As ``kernel_here``; where nothing selected says which, the first one of the session, and the user is told so."""
+        """The kernel of ``kernel_here``; where nothing selected says which, the first one of the
+        session, and the user is told so."""
         place = self.place or self.linked_selection.selection
         if self.reader is None or (place and self.linked_selection.kernel_at(place)):
             return self.kernel_here()
@@ -248,7 +249,7 @@ class Explorer(ExplorerFrame):
 
     @conversation("compare variants", "choose two variants to compare")
     async def action_compare_variants(self) -> None:
-        """With two compilations in all there is nothing to choose."""
+        """Ask which compilations to compare. With two in all there is nothing to choose."""
         from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
 
         variants = self.reader.rows(model.Compilation) if self.reader else []

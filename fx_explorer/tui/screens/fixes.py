@@ -101,7 +101,7 @@ class FixScreen(TellsUnreadable, Dialog[None]):
 
     @property
     def _fixes(self) -> list[Fix]:
-        """Those of the break, and one that stands for all breaks when there are several."""
+        """The fixes of the break, and one that stands for all breaks when there are several."""
         if self._offer.before.graph_breaks < 2 or not isinstance(self._offer.broken, DistinctBreak):
             return list(self._offer.fixes)
         tried = (trial.fix for trial in reversed(self._trials) if is_whole(trial.fix))

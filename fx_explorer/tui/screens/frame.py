@@ -329,7 +329,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @on(LineView.Moved)
     def line_moved(self) -> None:
-        """In the overview or the outline; the others tell about themselves."""
+        """Hear that the cursor moved in the overview or the outline; the other views tell about
+        themselves."""
         self.show_inspector()
 
     @on(LineView.Followed)

@@ -32,7 +32,7 @@ class ShownLines:
         return max(0, min(bisect_left(self.lines, line), len(self.lines) - 1))
 
     def shown(self, lines: frozenset[int]) -> frozenset[int]:
-        """Those of the lines that are shown."""
+        """Return those of the lines that are shown."""
         return lines if self.lines is None else frozenset(line for line in lines if line in self._rows)
 
     def rows_of(self, lines: frozenset[int]) -> frozenset[int]:

@@ -34,7 +34,7 @@ class CopyDestination:
     """Why a better way did not work; empty when none was tried."""
 
     def __str__(self) -> str:
-        """For the user: what happened and, where it is not obvious, what to do next."""
+        """Tell the user what happened and, where it is not obvious, what to do next."""
         if self.way == "tool":
             return f"copied with {self.where}"
         if self.way == "terminal":

@@ -21,7 +21,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def chop(text: str, width: int) -> str:
-    """As many characters from the beginning as fit into ``width`` cells."""
+    """The longest beginning of the text that fits into ``width`` cells."""
     if text.isascii():
         return text[:width]
     cells = accumulate(map(cell_len, text))

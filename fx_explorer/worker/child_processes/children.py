@@ -42,7 +42,8 @@ _NO_SITE = frozenset("EIS")
 
 
 def watch(session: Path, request: str) -> Path:
-    """From now on notice processes that the program starts. ``request``: what they record, as JSON. Returns their directory."""
+    """Notice processes that the program starts, from now on. ``request``: what they record, as
+    JSON. Returns their directory."""
     directory = session.with_name(DIRECTORY)
     directory.mkdir(exist_ok=True)
     (directory / REQUEST).write_text(request, encoding="utf-8")
@@ -116,7 +117,8 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
 
 
 def _is_python(program: str) -> bool:
-    """By its name, or because it is a script that says so in its first line, as ``torchrun`` does."""
+    """Whether a program is Python: by its name, or because it is a script that says so in its first
+    line, as ``torchrun`` does."""
     if program == sys.executable or os.path.basename(program).startswith("python"):
         return True
     found = shutil.which(program)

@@ -27,8 +27,11 @@ class GuardedWriter(SessionWriter):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """As ever; but a write that failed is the last one. To try again would be to wait again, for a lock or a disk, with
-        each artefact of a program that compiles thousands."""
+        """Write as ever; but a write that failed is the last one.
+
+        To try again would be to wait again, for a lock or a disk, with each artefact of a program
+        that compiles thousands.
+        """
         if getpid() != self._owner:
             self._move_to_child()
         if self.failure:
@@ -52,7 +55,8 @@ class GuardedWriter(SessionWriter):
         describe_process(self, "forked")
 
     def set_meta(self, key: str, value: object) -> None:
-        """As ever, but a failed write shows in ``failure`` only: meta is written outside the recorder's own safety net."""
+        """Write as ever, but show a failed write in ``failure`` only: meta is written outside the
+        recorder's own safety net."""
         with contextlib.suppress(SessionWriteError):
             super().set_meta(key, value)
 

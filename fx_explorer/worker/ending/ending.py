@@ -47,7 +47,7 @@ def _unwatch() -> None:
 
 
 def ignore_cancel() -> None:
-    """From here on the outcome is decided."""
+    """Ignore commands to cancel from here on: the outcome is decided."""
     faulthandler.unregister(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 

@@ -45,7 +45,8 @@ def one_line(error: BaseException) -> str:
 
 
 def class_name(value: object) -> str:
-    """As Python wrote it: a metaclass of the program's may say something else, or raise."""
+    """The class's name as Python wrote it: a metaclass of the program's may say something else, or
+    raise."""
     return shortened(str(_NAME.__get__(type(value))), MAX_NAME)
 
 

@@ -55,7 +55,7 @@ def _broke(error: BaseException) -> str:
 
 
 def _call(error: BaseException) -> str:
-    """By the last line of the user's program that led to it."""
+    """Name the call by the last line of the user's program that led to it."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_not_theirs())]
     return f"the call at {frames[-1].filename}:{frames[-1].lineno}" if frames else "the call of the target in it"
 

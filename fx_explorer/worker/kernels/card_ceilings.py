@@ -31,7 +31,7 @@ PRODUCTS: dict[CeilingKind, tuple[torch.dtype, str]] = {
 
 
 def check_gpu() -> str:
-    """Its name. Raises UsageError where torch can use none."""
+    """The name of the GPU. Raises UsageError where torch can use none."""
     if not torch.cuda.is_available():
         raise UsageError(
             f"There is no GPU here that torch {torch.__version__} can use, and a kernel can only be measured on one. "

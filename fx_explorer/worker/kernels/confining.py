@@ -21,7 +21,7 @@ CPU_S = 900
 
 
 def confine() -> None:
-    """For good; what the process starts (ptxas, nvdisasm) is confined too."""
+    """Confine this process for good; what it starts (ptxas, nvdisasm) is confined too."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _limit(resource.RLIMIT_CORE, 0)

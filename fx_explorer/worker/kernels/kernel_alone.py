@@ -81,7 +81,7 @@ def _loaded(name: str, source: str) -> Any:
 
 
 def _give_scratch_memory() -> None:
-    """As ``CachingAutotuner.run`` does before a launch."""
+    """Give the kernel scratch memory as ``CachingAutotuner.run`` does before a launch."""
     import triton
 
     if hasattr(triton, "set_allocator"):

@@ -64,7 +64,8 @@ def call_target(target: Target, job: CallingJob, before: Callable[[Target], obje
 
 
 def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
-    """On its device, with what it needs for a backward; and whether there is to be one."""
+    """Put the target on its device, with what it needs for a backward; and say whether there is to
+    be one."""
     return prepare_training(on_device(target, request.device), request.train)
 
 

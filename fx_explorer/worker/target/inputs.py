@@ -127,7 +127,8 @@ def _map_numbers(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _numbers(value: object) -> Iterator[bool | int | float]:
-    """In containers of Python's own; what is in other objects is not known to be an argument."""
+    """Find the numbers in containers of Python's own; what is in other objects is not known to be
+    an argument."""
     if type(value) in (bool, int, float):
         yield value  # type: ignore[misc]
     elif type(value) is dict:

@@ -68,7 +68,7 @@ def _looks_like(file: Path, start: bytes) -> tuple[str, str]:
 
 
 def _is_json(start: bytes) -> bool:
-    """Also of a document that is longer than its beginning."""
+    """Whether it begins as JSON does, also when the document is longer than its beginning."""
     if not start.lstrip().startswith((b"{", b"[")):
         return False
     try:

@@ -25,7 +25,7 @@ def check_stance(stance: str) -> None:
 
 
 def set_stance(stance: str) -> None:
-    """For good: the process ends with this request."""
+    """Set the stance for good: the process ends with this request."""
     torch.compiler.set_stance(stance)
 
 
@@ -55,7 +55,8 @@ def in_stance(stance: str) -> AbstractContextManager[object]:
 
 
 def stances_of_calls(stance: str) -> tuple[str, ...]:
-    """One for each call of a target. What recompiles is seen once something is compiled: the call before has no stance."""
+    """The stance of each call of a target. What recompiles is seen once something is compiled: the
+    call before has no stance."""
     if stance in ONCE_COMPILED:
         return ("", stance)
     return (stance, stance) if stance in SECOND_CALL else (stance,)
@@ -69,7 +70,8 @@ _WHY = {
 
 
 def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
-    """What of the options in force kept torch from compiling, and where it was set; empty: none did."""
+    """Name the option in force that kept torch from compiling, and where it was set; empty when
+    none did."""
     for option in options:
         stance = option.value.strip('"') if option.name == STANCE else ""
         if stance in _WHY:

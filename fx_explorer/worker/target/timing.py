@@ -71,7 +71,7 @@ def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
 
 
 def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCall]:
-    """Those that ran compiled code, and compiled nothing."""
+    """Call again and again, and keep the calls that ran compiled code and compiled nothing."""
     calls: list[TimedCall] = []
     until, tries = time.perf_counter() + MEASURE_S, 0
     while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
@@ -138,7 +138,7 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
 
 
 def _accelerator(target: Target) -> str:
-    """Its name, when the target computes on one."""
+    """The name of the accelerator that the target computes on; empty for none."""
     tensors = [*target.parameters(), *target.arguments.tensors()]
     device = next((tensor.device for tensor in tensors if tensor.device.type != "cpu"), None)
     if device is None:

@@ -248,7 +248,8 @@ class _Checks:
         return "module" if isinstance(self._locals.get(name), torch.nn.Module) else "argument"
 
     def _placed(self, row: GuardCheck, part: _Part, guard: Any) -> GuardCheck:
-        """With the user's line: of the guard, or that of torch's remark (for a relation between sizes)."""
+        """The row with the user's line: that of the guard, or of torch's remark (for a relation
+        between sizes)."""
         sources = self._recording.sources
         stack = list(guard.user_stack or ()) if guard is not None else []
         user = _user_frame(self._recording, stack)

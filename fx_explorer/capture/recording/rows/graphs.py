@@ -76,7 +76,8 @@ def target_name(node: torch.fx.Node) -> str:
 
 
 def arguments(node: torch.fx.Node) -> str:
-    """As FX code would write them: ``view_1, 0.5, memory_format = torch.contiguous_format``."""
+    """The arguments as FX code would write them: ``view_1, 0.5, memory_format =
+    torch.contiguous_format``."""
     parts = [_argument(value) for value in node.args]
     parts += [f"{name} = {_argument(value)}" for name, value in node.kwargs.items()]
     text = ", ".join(parts)

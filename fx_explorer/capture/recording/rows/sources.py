@@ -88,7 +88,7 @@ class Sources:
         return not path.startswith((*self._libraries, "<frozen"))
 
     def remember(self, paths: Iterable[str]) -> frozenset[str]:
-        """Those of the files that are the user's, with their texts stored."""
+        """Store the texts of the files that are the user's, and return those."""
         users = frozenset(path for path in paths if path and self.is_users(path))
         for path in users:
             self.file(path)

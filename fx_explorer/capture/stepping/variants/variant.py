@@ -115,7 +115,7 @@ class Variant:
         return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
 
     def all_settings(self) -> list[Settings]:
-        """Those of everything that runs when this variant does."""
+        """The settings of everything that runs when this variant does."""
         return [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
 
     def settings_again(self, key: Key) -> Settings:

@@ -21,14 +21,14 @@ from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
-from fx_explorer.capture.stepping.stepped import SteppedBoundary, stepper_of
+from fx_explorer.capture.stepping.stepped_boundary import SteppedBoundary, stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
 HOOKS: dict[str, tuple[str, str]] = {
-    "keeping Dynamo out of fx-explorer": ("recording.unseen", "our_files_skipped"),
+    "keeping Dynamo out of fx-explorer": ("recording.hidden_from_dynamo", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
     "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
     "what passes put in the place of nodes": ("links.replaced_nodes", "replacement_hook"),
@@ -109,7 +109,7 @@ def observing(state: Recording) -> Iterator[None]:
 @contextlib.contextmanager
 def _stepped(state: Recording, stepper: Stepper) -> Iterator[None]:
     from fx_explorer.capture.aot.tracing import tracing_hooks
-    from fx_explorer.capture.stepping.afterwards import deferred_until_reset
+    from fx_explorer.capture.stepping.after_the_program import deferred_until_reset
 
     with tracing_hooks(state), stepper.settings.in_force(), deferred_until_reset(stepper):
         yield

@@ -23,7 +23,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.guards import check_count
-from fx_explorer.session.raised import raised_compilations
+from fx_explorer.session.raised_compilations import raised_compilations
 
 VARIABLE, HOOK = "FX_EXPLORER_CHILDREN", str(Path(__file__).resolve().parent.parent / "worker" / "in_children")
 """What a process that a worker starts is noticed by (worker/child_processes/children.py)."""

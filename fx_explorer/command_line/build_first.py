@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, triton_kernels
-from fx_explorer.analysis.kernels.unknown import NO_GPU
+from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU
 from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.trusting import COMPILES, add_trust_argument, check_trust

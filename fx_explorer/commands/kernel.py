@@ -12,7 +12,7 @@ from typing import Any
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
 from fx_explorer.analysis.kernels.launched import real_builds, was_launched
-from fx_explorer.analysis.kernels.unknown import NO_SASS_ON_AMD
+from fx_explorer.analysis.kernels.unknown_without_gpu import NO_SASS_ON_AMD
 from fx_explorer.command_line.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from

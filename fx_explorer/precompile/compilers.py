@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.region_forms import KEY, kept_apart
+from fx_explorer.capture.regional_annotations import KEY, kept_apart
 from fx_explorer.precompile.errors import CompilerError, PrecompileWarning
 
 Compiler = Callable[..., Any]

@@ -18,7 +18,7 @@ from fx_explorer.analysis.kernels.candidates import (
 )
 from fx_explorer.analysis.kernels.occupancy import Limit, Occupancy
 from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
-from fx_explorer.analysis.kernels.unknown import RUN_TIME
+from fx_explorer.analysis.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild

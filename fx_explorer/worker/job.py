@@ -46,7 +46,7 @@ def main(notices: int, commands: int) -> None:
     else:
         progress = RequestProgress(request, writer, channel)
         outcome = Job(progress).run()
-        until.enter_context(progress.pristine.in_place())
+        until.enter_context(progress.original_functions.in_place())
     ending.ignore_cancel()
     channel.send_outcome(outcome)
     ending.leave(outcome.exit_code)
@@ -78,7 +78,7 @@ class Job:
     def run(self) -> Outcome:
         """Do everything and say how it ended. Never raises."""
         outcome = self._outcome()
-        with self._progress.pristine.in_place():
+        with self._progress.original_functions.in_place():
             outcome = self._outcomes.checked(outcome)
             self._progress.writer.close()
         return outcome
@@ -103,7 +103,7 @@ class Job:
             program = self._program(recorded, until)
             program.begin()
             outcome = self._outcomes.of_program(program.run)
-            with self._progress.pristine.in_place():
+            with self._progress.original_functions.in_place():
                 if gpu:
                     gpu.finish()
                 if self._can_go_on(outcome):
@@ -113,9 +113,9 @@ class Job:
             if self._progress.is_in_fork:
                 # It came back from the program's code.
                 ending.leave(outcome.exit_code)
-            with self._progress.pristine.in_place():
+            with self._progress.original_functions.in_place():
                 until.close()
-        with self._progress.pristine.in_place():
+        with self._progress.original_functions.in_place():
             return self._explained(outcome, recorded)
 
     def _explained(self, outcome: Outcome, recorded: RequestRecording) -> Outcome:

@@ -73,7 +73,7 @@ class Outcomes:
         try:
             program()
         except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
-            with self._progress.pristine.in_place():
+            with self._progress.original_functions.in_place():
                 return self._of_error(error)
         return Outcome("finished")
 
@@ -116,8 +116,8 @@ class Outcomes:
 
     def _told_fault(self, error: BaseException) -> str:
         """Whose fault it is: the program's where it has replaced what we need, too."""
-        replaced = self._progress.pristine.in_words()
-        with self._progress.pristine.in_place():
+        replaced = self._progress.original_functions.in_words()
+        with self._progress.original_functions.in_place():
             what = f"failed while {self._progress.activity}: {self._report('worker', error)}. "
         if replaced:
             return f"fx-explorer {what}{replaced}; what was recorded until then is kept."

@@ -11,7 +11,7 @@ from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.child_processes.child_process import request_of_children
 from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
-from fx_explorer.worker.pristine import Pristine
+from fx_explorer.worker.replaced_functions import OriginalFunctions
 from fx_explorer.worker.target.place import TargetPlace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RequestProgress:
         self.channel = channel
         self.place = TargetPlace(request.target)
         self.activity = ""
-        self.pristine = Pristine()
+        self.original_functions = OriginalFunctions()
         self._process = getpid()
 
     def say(self, activity: str) -> None:

@@ -48,9 +48,9 @@ class RequestRecording:
             from fx_explorer.capture.options.catalogue import add_catalogue, in_force
             from fx_explorer.capture.options.settings import apply
             from fx_explorer.capture.recorder import recording
-            from fx_explorer.capture.stepping.afterwards import finish
+            from fx_explorer.capture.stepping.after_the_program import finish
             from fx_explorer.capture.stepping.gates import Gates
-            from fx_explorer.capture.stepping.stepped import stepper_of
+            from fx_explorer.capture.stepping.stepped_boundary import stepper_of
             from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
@@ -63,8 +63,8 @@ class RequestRecording:
         options = in_force(request)  # before the recorder turns some off
         state = self._until.enter_context(recording(writer, request, channel.send, gates))
         os.register_at_fork(after_in_child=state.begin_in_fork)
-        state.with_pythons_own = self._progress.pristine.in_place
-        state.replaced_in_words = self._progress.pristine.in_words
+        state.with_pythons_own = self._progress.original_functions.in_place
+        state.replaced_in_words = self._progress.original_functions.in_words
         self.recording = state
         stepper = stepper_of(state)
         if gates and stepper:

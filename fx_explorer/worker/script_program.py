@@ -89,7 +89,7 @@ class ScriptProgram:
         if self._progress.is_in_fork:
             self._record_child()
             return
-        with self._progress.pristine.in_place():
+        with self._progress.original_functions.in_place():
             self._try_to_record()
 
     def _try_to_record(self) -> None:

@@ -1,4 +1,4 @@
-"""A capture for a GPU that is not there: sets it up at the right moment, and says how the program is fed (emulation.py)."""
+"""A capture for a GPU that is not there: sets it up at the right moment, and says how it is emulated (emulation_mode.py)."""
 
 from __future__ import annotations
 

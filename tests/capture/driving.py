@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from fx_explorer.capture.recorder import compile_arguments, recording
-from fx_explorer.capture.stepping.afterwards import finish
+from fx_explorer.capture.stepping.after_the_program import finish
 from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
-from fx_explorer.capture.stepping.stepped import stepper_of
+from fx_explorer.capture.stepping.stepped_boundary import stepper_of
 from fx_explorer.model import Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
 from fx_explorer.session import SessionReader, SessionWriter
 

@@ -13,7 +13,7 @@ from torch._dynamo import register_backend
 from torch._dynamo.backends import registry
 from torch._inductor.graph import GraphLowering
 
-from fx_explorer.capture.stepping.afterwards import NOT_RAISED
+from fx_explorer.capture.stepping.after_the_program import NOT_RAISED
 from fx_explorer.model import GATES, Changes, Command, Compilation, Failure, Gate, Graph, PassFile
 from tests.capture.driving import STEPS, Broken, Driven, Given, drive
 

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.analysis.kernels.unknown import LIBRARY_PICK
+from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY_PICK
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds

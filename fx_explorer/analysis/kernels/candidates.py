@@ -13,7 +13,15 @@ from fx_explorer.analysis.kernel_ir.line_map import KernelFile
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.kernels.occupancy import Occupancy, occupancy
 from fx_explorer.analysis.kernels.roofline import Roofline, number_kind, roofline
-from fx_explorer.analysis.kernels.unknown import LIBRARY, LIBRARY_PICK, PADDING, PICK, SDPA, TEMPLATE_ALONE, TEMPLATE_OR_LIBRARY
+from fx_explorer.analysis.kernels.unknown_without_gpu import (
+    LIBRARY,
+    LIBRARY_PICK,
+    PADDING,
+    PICK,
+    SDPA,
+    TEMPLATE_ALONE,
+    TEMPLATE_OR_LIBRARY,
+)
 from fx_explorer.model import Gpu, KernelBuild, Level
 from fx_explorer.session import SessionReader
 

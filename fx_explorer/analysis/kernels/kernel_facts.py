@@ -10,7 +10,7 @@ from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE, Instructio
 from fx_explorer.analysis.kernels.candidates import estimate, instruction_mix, occupancy_of
 from fx_explorer.analysis.kernels.occupancy import occupancy_in_words
 from fx_explorer.analysis.kernels.roofline import Roofline, microseconds
-from fx_explorer.analysis.kernels.unknown import RUN_TIME
+from fx_explorer.analysis.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.analysis.words import counted, listed, seconds, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

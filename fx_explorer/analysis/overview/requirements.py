@@ -11,7 +11,7 @@ from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
-from fx_explorer.session.raised import raised_compilations
+from fx_explorer.session.raised_compilations import raised_compilations
 
 Requirement = Callable[[SessionReader, str], "Check | None"]
 

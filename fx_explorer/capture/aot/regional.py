@@ -26,7 +26,7 @@ from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.region_forms import configs_in_force, kept_apart, region_name
+from fx_explorer.capture.regional_annotations import configs_in_force, kept_apart, region_name
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Link, RegionLowering
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.options.catalogue import as_json
+from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
 from fx_explorer.capture.recording.rows.callers import CallSite, caller, is_torch_itself
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.recording.unseen import patched_in_programs
 from fx_explorer.capture.torch_compat.versions import compile_parameters
 from fx_explorer.model import CONSOLE, OptionInForce
 

@@ -20,6 +20,8 @@ from torch._guards import CompileContext
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
 from fx_explorer.capture.recording.dynamo_bytecode import DynamoBytecode
+from fx_explorer.capture.recording.given_callables import GivenCallables
+from fx_explorer.capture.recording.hidden_from_dynamo import DynamoAndOverridesOff, DynamoOff
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard
 from fx_explorer.capture.recording.live_guards import LiveGuards
 from fx_explorer.capture.recording.rows import graphs
@@ -27,8 +29,6 @@ from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.this_thread import ThisThread
-from fx_explorer.capture.recording.unseen import DynamoAndOverridesOff, DynamoOff
-from fx_explorer.capture.recording.wrapped import GivenCallables
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
     STAGES,

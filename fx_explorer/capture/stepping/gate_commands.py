@@ -1,6 +1,6 @@
 """What each command of the user does where a compilation waits: at a gate, or after Dynamo of every graph.
 
-Those that only move on (go, step, skip, abort) are gates.py's own, those for when all is finished are in afterwards.py.
+Those that only move on (go, step, skip, abort) are gates.py's own, those for when all is finished are in after_the_program.py.
 Whatever cannot be done raises an FxExplorerError, which refuses it: nothing is changed then, and the compilation waits on.
 """
 

@@ -31,7 +31,7 @@ from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.topics import Topic, topic_of
-from fx_explorer.tui.turns import in_turn
+from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.widgets.line_view import LineView
 
 

@@ -37,7 +37,7 @@ from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.status.waiting_fact import waiting_fact
-from fx_explorer.tui.turns import TurnLock, in_turn
+from fx_explorer.tui.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.unreadable import TellsUnreadable, tells
 from fx_explorer.tui.views.table import Table
 from fx_explorer.tui.widgets.cached import Cached

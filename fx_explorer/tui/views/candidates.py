@@ -23,7 +23,7 @@ from fx_explorer.analysis.kernels.kernel_facts import kernel_facts
 from fx_explorer.analysis.kernels.launched import real_candidates
 from fx_explorer.analysis.kernels.occupancy import Limit
 from fx_explorer.analysis.kernels.roofline import microseconds
-from fx_explorer.analysis.kernels.unknown import LIBRARY, NO_GPU
+from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, NO_GPU
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

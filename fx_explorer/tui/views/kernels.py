@@ -83,7 +83,7 @@ def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
 def _library(reader: SessionReader) -> str:
     if gpu_of(reader) is None:
         return "A library call: it has no generated code of its own."
-    from fx_explorer.analysis.kernels.unknown import LIBRARY
+    from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY
 
     return LIBRARY
 

@@ -23,7 +23,7 @@ from fx_explorer.analysis.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.analysis.kernels.unknown import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
+from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
 from fx_explorer.analysis.links.chain import build_of, linked_with_levels
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.below.built_sessions import Written, write_kernel

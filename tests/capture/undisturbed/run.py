@@ -165,9 +165,9 @@ def _recorded(path: Path, *, build: bool) -> contextlib.AbstractContextManager[A
 def _paused(path: Path) -> Iterator[None]:
     """The program is let through, every graph waits, and then all are compiled: the app's first pause, and ``c``."""
     from fx_explorer.capture.recorder import recording
-    from fx_explorer.capture.stepping.afterwards import finish
+    from fx_explorer.capture.stepping.after_the_program import finish
     from fx_explorer.capture.stepping.gates import Gates
-    from fx_explorer.capture.stepping.stepped import stepper_of
+    from fx_explorer.capture.stepping.stepped_boundary import stepper_of
     from fx_explorer.model import CaptureRequest, Command, Notice
     from fx_explorer.session import SessionWriter
 

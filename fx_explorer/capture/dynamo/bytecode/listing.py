@@ -23,8 +23,8 @@ from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_
 from fx_explorer.capture.dynamo.bytecode.instructions import BytecodeInstruction, handled, instructions
 from fx_explorer.capture.dynamo.bytecode.jumps import gutter
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
+from fx_explorer.capture.recording.given_callables import is_wrapper
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.recording.wrapped import is_wrapper
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import ArtifactKind, LineSource
 

@@ -15,7 +15,7 @@ from torch.fx.passes.operator_support import create_op_support
 
 from fx_explorer.capture.options import settings
 from fx_explorer.capture.recording.rows.graphs import CALLS, module_path
-from fx_explorer.capture.region_forms import KEY, region_name
+from fx_explorer.capture.regional_annotations import KEY, region_name
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Mark
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from fx_explorer.capture.recording.rows.graphs import describe_value, node_value
-from fx_explorer.capture.region_forms import configs_in_force
+from fx_explorer.capture.regional_annotations import configs_in_force
 from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Command, Gate

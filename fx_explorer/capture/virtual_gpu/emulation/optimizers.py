@@ -13,7 +13,7 @@ from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
 def prefer_foreach(emulation: Emulation) -> None:
     """While the program runs on the CPU, where the results are the same, its optimizers choose as they would on the GPU."""
-    from fx_explorer.capture.recording.unseen import (
+    from fx_explorer.capture.recording.hidden_from_dynamo import (
         traced_as,  # it imports the compiler, which must find torch.cuda as on the GPU
     )
 

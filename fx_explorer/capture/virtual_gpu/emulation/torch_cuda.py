@@ -71,7 +71,9 @@ def answer(emulation: Emulation) -> None:
 
 def keep_dynamo_rules() -> None:
     """Where Dynamo finds one of these in what it compiles, it does what it does with torch's own."""
-    from fx_explorer.capture.recording.unseen import traced_as  # it imports the compiler, which must find these in place
+    from fx_explorer.capture.recording.hidden_from_dynamo import (
+        traced_as,  # it imports the compiler, which must find these in place
+    )
 
     for function in list(vars(torch.cuda).values()):
         if isinstance(function, types.FunctionType) and function.__code__.co_filename == __file__:

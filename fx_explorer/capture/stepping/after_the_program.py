@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.inspecting import backward_at_once
+from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
 from fx_explorer.capture.recording.rows.error_lines import one_line
-from fx_explorer.capture.recording.unseen import patched_in_programs
 from fx_explorer.capture.stepping.compiling import compile_as_asked, run_variant
 from fx_explorer.capture.stepping.gate_commands import (
     QUESTIONS,

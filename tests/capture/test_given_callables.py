@@ -11,8 +11,8 @@ from torch import nn
 from fx_explorer.analysis.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import SHARED, recompiles
+from fx_explorer.capture.recording.given_callables import GivenCallables, name_of, own_name
 from fx_explorer.capture.recording.rows.callers import CallSite
-from fx_explorer.capture.recording.wrapped import GivenCallables, name_of, own_name
 from fx_explorer.model import Compilation
 from tests.capture.recorded import Compile, failures, record
 

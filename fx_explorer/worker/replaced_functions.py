@@ -43,7 +43,7 @@ _SKIPPED = frozenset(("__doc__", "__warningregistry__", "_", "_formatArgSpec", "
 """What changes by itself."""
 
 
-class Pristine:
+class OriginalFunctions:
     """Made before anything of the user's has run."""
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ class Pristine:
         shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
         return f"The program has replaced or removed {shown}, which fx-explorer needs, too" if names else ""
 
-    def in_place(self) -> InPlace:
+    def in_place(self) -> OriginalsInPlace:
         """Inside the block Python's own are back; afterwards the program's are: its exit handlers may need them."""
-        return InPlace(self)
+        return OriginalsInPlace(self)
 
     def put_back(self) -> list[tuple[Any, str, object]]:
         """Put Python's own in their places. Returns what the program had there."""
@@ -93,10 +93,10 @@ class Pristine:
                     yield owner, name, value
 
 
-class InPlace:
+class OriginalsInPlace:
     """A context manager that needs nothing of Python's which the program may have replaced."""
 
-    def __init__(self, pristine: Pristine) -> None:
+    def __init__(self, pristine: OriginalFunctions) -> None:
         self._pristine = pristine
 
     def __enter__(self) -> None:

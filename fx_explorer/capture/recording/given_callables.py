@@ -26,7 +26,7 @@ def is_wrapper(file: str, function: str) -> bool:
     return file.endswith("external_utils.py") and function in ("inner", WRAPPER)
 
 
-class CompiledCallable(NamedTuple):
+class GivenCallable(NamedTuple):
     """A callable as the user knows it, and the line that gave it to torch.compile."""
 
     name: str
@@ -38,20 +38,20 @@ class GivenCallables:
     """The callables that torch.compile was called with. None of them is kept alive."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, CompiledCallable]] = {}
+        self._known: dict[int, tuple[Any, GivenCallable]] = {}
 
     def note(self, given: object, place: CallSite) -> None:
         try:
             reference = weakref.ref(given)
         except TypeError:  # an object without room for one; it is called by its own name
             return
-        self._known[id(given)] = reference, CompiledCallable(name_of(given, place), place.file, place.line)
+        self._known[id(given)] = reference, GivenCallable(name_of(given, place), place.file, place.line)
 
-    def of(self, given: object) -> CompiledCallable:
+    def of(self, given: object) -> GivenCallable:
         reference, found = self._known.get(id(given), (None, None))
         if found is not None and reference is not None and reference() is given:
             return found
-        return CompiledCallable(own_name(given), "", 0)
+        return GivenCallable(own_name(given), "", 0)
 
 
 def being_compiled() -> object | None:

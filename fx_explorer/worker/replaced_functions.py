@@ -96,14 +96,14 @@ class OriginalFunctions:
 class OriginalsInPlace:
     """A context manager that needs nothing of Python's which the program may have replaced."""
 
-    def __init__(self, pristine: OriginalFunctions) -> None:
-        self._pristine = pristine
+    def __init__(self, originals: OriginalFunctions) -> None:
+        self._originals = originals
 
     def __enter__(self) -> None:
         self._limit, self._meta_path, self._path = sys.getrecursionlimit(), sys.meta_path[:], sys.path[:]
         self._modules = {module.__name__: sys.modules.get(module.__name__, _ABSENT) for module in _MODULES}
-        self._now = self._pristine.put_back()
-        self._pristine.put_back_imports()
+        self._now = self._originals.put_back()
+        self._originals.put_back_imports()
         sys.setrecursionlimit(max(self._limit, SMALL_RECURSION_LIMIT))
 
     def __exit__(self, *_: object) -> None:

@@ -61,7 +61,7 @@ BROKEN_PIPE = 141
 
 
 class Subcommand(Protocol):
-    """What a module of commands/ offers."""
+    """The two functions that a module of commands/ offers."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 

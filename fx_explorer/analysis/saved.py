@@ -80,19 +80,21 @@ COMPUTED = ("activation", "copy")
 
 
 def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
-    """What all saved values keep, or those of some kinds (``activation``, ``parameter`` …)."""
+    """Sum up what all saved values keep, or those of some kinds (``activation``, ``parameter`` …)."""
     return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
-    """What these values keep: every storage once, and whole. Numbers are in no storage."""
+    """Sum up what these values keep: every storage counts once, and whole. Numbers are in no
+    storage."""
     sizes = {storage_of(row): kept_bytes(row) for row in rows if row.kind != "number"}
     known = [size for size in sizes.values() if size is not None]
     return SavedTotal(len(sizes), sum(known), len(sizes) - len(known))
 
 
 def storage_of(row: model.SavedTensor) -> tuple[int, str]:
-    """What tells storages apart. A session of an earlier version has no storages: there each value is one of its own."""
+    """The key that tells storages apart. A session of an earlier version has no storages: there
+    each value is one of its own."""
     return row.compilation, row.storage or f"the row {row.id}"
 
 

@@ -135,7 +135,7 @@ def _other(before: str, now: str) -> str:
 
 
 def happening(record: StepRecord, at: int) -> str:
-    """What is remarkable about a step; empty for most."""
+    """Say what is remarkable about a step; empty for most."""
     step = record.steps[at]
     if step.kind == "raised":
         return f"raised {step.error}"
@@ -145,7 +145,7 @@ def happening(record: StepRecord, at: int) -> str:
 
 
 def ending(run: model.BytecodeRun) -> str:
-    """What comes after the last step."""
+    """Say what comes after the last step."""
     words = {
         "returned": "The call returned.",
         "raised": "",

@@ -46,7 +46,7 @@ class LineSplitter:
         return complete
 
     def end(self) -> list[str]:
-        """What is left: a last line without a line end."""
+        """Return what is left: a last line without a line end."""
         left = _last_version(self._partial + self._decoder.decode(b"", final=True))
         self._partial = ""
         return _pieces(left) if left else []

@@ -51,7 +51,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What a capture left that nobody holds any more."""
+    """A temporary directory that a capture left and that nobody holds any more."""
 
     directory: Path
     target: str

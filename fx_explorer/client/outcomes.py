@@ -35,7 +35,7 @@ STACK_LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<func
 
 @dataclass(frozen=True, slots=True)
 class EndedWorker:
-    """What is known when the worker process is gone."""
+    """Everything that is known when the worker process is gone."""
 
     returncode: int
     """Its exit status, or minus the signal's number."""

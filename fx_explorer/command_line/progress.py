@@ -32,10 +32,10 @@ def bar(stage: Stage) -> str:
 
 
 class CaptureNarration:
-    """What the user sees of a capture without a screen.
+    """Tells the user about a capture without a screen.
 
-    Lines of the program are shown with escape sequences made visible, unless they pass through (``run``): then its bytes go to
-    our stdout and stderr untouched, as they would without us.
+    Lines of the program are shown with escape sequences made visible, unless they pass through
+    (``run``): then its bytes go to our stdout and stderr untouched, as they would without us.
     """
 
     def __init__(self, out: TextIO, *, pass_through: bool) -> None:

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class SessionOptions:
-    """What a session says, kept when it is closed."""
+    """The options of a session and what a trial of them needs, kept when the session is closed."""
 
     options: list[ConsoleOption]
     request: CaptureRequest | None

@@ -30,7 +30,8 @@ def accept(fix: Fix, path: str | Path = "") -> Path:
 
 
 def why_not_accepted(fix: Fix) -> str:
-    """What is in the way of writing it; empty when nothing is. To be told before somebody is asked, or waits for a trial."""
+    """Say why the fix cannot be written; empty when it can. It is told before somebody is asked, or
+    waits for a trial."""
     try:
         for edit in fix.edits:
             _prepared(edit, Path(edit.path))

@@ -89,7 +89,7 @@ def after_imports(code: Code, text: str) -> Splice:
 
 
 def imports(code: Code, *modules: str) -> list[Splice]:
-    """What is missing of ``import MODULE``."""
+    """The edits that add ``import MODULE`` where it is missing."""
     missing = [name for name in modules if code.imported_always.get(name) != name]
     if not missing:
         return []

@@ -18,7 +18,7 @@ def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
-    """What is in the way of an edit, where that is known; empty when nothing is."""
+    """Say why there is no edit, where that is known; empty otherwise."""
     return obstacle(reader, one_break) or loops.why_not(sites(reader, one_break))
 
 

@@ -80,7 +80,8 @@ def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
 
 
 def with_what_a_fix_hides(verification: Verification | None, fix: Fix) -> Verification | None:
-    """What the fix is known to change, and no call has shown, is among what was not compared or not tried."""
+    """Add what the fix is known to change, and no call has shown, to what was not compared or not
+    tried."""
     if verification is None:
         return None
     unseen = [fix.unseen] if fix.unseen and not verification.lost_lines else []

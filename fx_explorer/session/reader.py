@@ -88,7 +88,7 @@ class SessionReader:
         return self._checked(lambda: self._known_meta(key, found[0][0])) if found else default
 
     def _known_meta(self, key: str, stored: object) -> object:
-        """The request is asked for several times a kernel: what was checked once is decoded only."""
+        """The request is asked for several times per kernel: what was checked once is decoded only."""
         if self._checked_meta.get(key) != stored:
             check_meta(key, from_json(stored))
             self._checked_meta[key] = stored

@@ -1,4 +1,4 @@
-"""How rows of ``fx_explorer.model`` lie in SQLite: one table a dataclass, one column a field.
+"""How rows of ``fx_explorer.model`` lie in SQLite: one table per dataclass, one column per field.
 
 A field that is a tuple or dict is JSON text.
 

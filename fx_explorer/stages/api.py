@@ -247,7 +247,7 @@ class Stages:
         return self._view(stage, self._row(variant)) if variant else self._view(stage)
 
     def overview(self) -> str:
-        """What happened, in plain words: the first screen of the app."""
+        """Tell what happened, in plain words: the first screen of the app."""
         return overview_text(self._reader)
 
     def graph_module(self, stage: Gate, direction: Direction = "", variant: str = "") -> torch.fx.GraphModule:

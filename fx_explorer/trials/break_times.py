@@ -16,7 +16,7 @@ TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class BreakTimes:
-    """What was measured, apart from any session."""
+    """The times that were measured, apart from any session."""
 
     call: CallTime
     at_breaks: tuple[tuple[tuple[str, int, str], BreakTime], ...]
@@ -24,7 +24,7 @@ class BreakTimes:
 
 
 def why_not_measured(request: CaptureRequest | None) -> str:
-    """What is in the way; empty when nothing is known to be."""
+    """Say why breaks cannot be measured; empty when nothing is known to be in the way."""
     if request is None:
         return "The session does not say how it was captured. Open its target: fx-explorer TARGET."
     if request.as_script:

@@ -27,14 +27,15 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
 
 
 def told(trial: DynamicTrial) -> str:
-    """What becomes of the other inputs and why; or how the program ended."""
+    """Say what becomes of the other inputs and why; or how the program ended."""
     if not trial.is_whole:
         return f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}".removesuffix(": ")
     return f"{trial.others or 'not known'}: {trial.reason}".removesuffix(": ")
 
 
 def advice(trials: Sequence[DynamicTrial]) -> str:
-    """What to write into the program, a line for each size; empty when nothing helps, or nothing is needed."""
+    """Say what to write into the program, one line per size; empty when nothing helps, or nothing
+    is needed."""
     found = {trial.way: trial for trial in trials}
     if _fits(found.get("dynamic=None")):
         return ""

@@ -50,7 +50,7 @@ def say_nothing(*said: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Recapture(Generic[FoundT]):
-    """What came of it."""
+    """The result of capturing again."""
 
     outcome: Outcome
     found: FoundT

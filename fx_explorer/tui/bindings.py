@@ -34,7 +34,7 @@ def _binding(command: AppCommand) -> Binding:
 
 
 def textual_action(command: AppCommand) -> str:
-    """What Textual calls: the app has one action for all of its controllers."""
+    """The action that Textual calls: the app has one for all of its controllers."""
     return f"carry_out('{command.action}')" if command.is_of_controller else command.action
 
 

@@ -115,7 +115,7 @@ class Captures:
         return 0 if self._saved == (capture.session_path, count) else count
 
     def note_saved(self, session: Path) -> None:
-        """What is in ``session`` now has been saved elsewhere."""
+        """Note that what is in ``session`` now has been saved elsewhere."""
         self._saved = (session, _compilations(session))
 
     async def stop_and_tidy(self, *, keep_unsaved: bool = False) -> str:

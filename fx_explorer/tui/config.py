@@ -27,7 +27,7 @@ THEMES = ("dark", "light")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says, and what is wrong with it."""
+    """The content of the config file, and what is wrong with it."""
 
     theme: str = ""
     """``dark`` or ``light``; empty when the user has no wish."""

@@ -9,7 +9,7 @@ from fx_explorer.tui.commands import Group, sentence_of
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What help is asked about."""
+    """A subject that help can be asked about."""
 
     title: str
     text: str

@@ -20,7 +20,8 @@ Callback = Callable[..., Any]
 
 
 class TellsUnreadable(MessagePump):
-    """What has handlers that read the session. Textual ends the app for an exception in a handler."""
+    """Mixed into widgets whose handlers read the session: Textual would end the app for an
+    exception in a handler."""
 
     async def _dispatch_message(self, message: Message) -> None:
         try:

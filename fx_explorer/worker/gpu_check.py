@@ -1,6 +1,6 @@
 """``fx-explorer doctor --gpu``: is everything there that a virtual GPU needs? ``python …/worker/gpu_check.py GPU-AS-JSON``
 
-Started by path in the interpreter that is asked about. Prints one JSON line a check: name, whether it passed, and what was
+Started by path in the interpreter that is asked about. Prints one JSON line per check: name, whether it passed, and what was
 found or is wrong. What comes after a check that failed may depend on it, and is not tried.
 """
 

@@ -53,7 +53,7 @@ def main(notices: int, commands: int) -> None:
 
 
 class RequestedProgram(Protocol):
-    """What the user pointed at (target_program.py, script_program.py)."""
+    """The program that the user pointed at (target_program.py, script_program.py)."""
 
     def begin(self) -> None:
         """Nothing of the user's has run yet: see to it that recording begins in time."""
@@ -69,7 +69,7 @@ class RequestedProgram(Protocol):
 
 
 class Job:
-    """What the worker does for one request, in order."""
+    """Does what one request asks for, in order."""
 
     def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress

@@ -74,7 +74,7 @@ class RequestRecording:
             add_catalogue(writer, options, only=None if gates else CONSOLE)
 
     def stop(self) -> None:
-        """What is compiled from now on is not recorded."""
+        """Record nothing of what is compiled from now on."""
         self._until.close()
 
     def finish(self, ended: Callable[[], Outcome]) -> None:

@@ -65,7 +65,7 @@ class ScriptProgram:
         script()
 
     def offer_again(self) -> None:
-        """What its compiled functions would do with other inputs can be asked from now on."""
+        """Make it possible to ask what its compiled functions would do with other inputs."""
         if self._recorded.recording:
             from fx_explorer.worker.target.other_inputs import Script
 

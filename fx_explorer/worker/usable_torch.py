@@ -66,7 +66,7 @@ def importing_the_compiler() -> Iterator[None]:
 
 
 def locale_in_words() -> str:
-    """What an ASCII locale does to torch; empty for any other."""
+    """Say what an ASCII locale does to torch; empty for any other."""
     if not _is_ascii():
         return ""
     return (

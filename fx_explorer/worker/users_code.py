@@ -66,7 +66,8 @@ def _is_below(path: str, folder: str) -> bool:
 
 @dataclass(frozen=True)
 class UsersCode:
-    """What is looked into: the user's own files, and installed ones that the target or a change is in."""
+    """The code that is looked into: the user's own files, and installed ones that the target or a
+    change is in."""
 
     folders: frozenset[str] = frozenset()
 

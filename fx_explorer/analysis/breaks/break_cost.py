@@ -27,7 +27,8 @@ from fx_explorer.analysis.words import counted
 
 @dataclass(frozen=True, slots=True)
 class BreakCost:
-    """What one break adds, over all functions it cuts. Compares by what matters most: greater is worse."""
+    """The cost that one break adds, over all functions it cuts. Compares by what matters most:
+    greater is worse."""
 
     functions_in_python: int = 0
     """Functions of which nothing was compiled because of it."""

@@ -29,7 +29,7 @@ class ExplainedSymbol:
 
     @property
     def state(self) -> str:
-        """What came of it, in words."""
+        """Say what became of the symbol, in words."""
         symbol = self.symbol
         if symbol.became:
             words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"

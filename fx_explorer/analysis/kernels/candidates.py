@@ -96,7 +96,8 @@ def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
 
 
 def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
-    """What all configurations agree on: a flex attention template has twenty such options."""
+    """The options that all configurations agree on: a flex attention template has twenty such
+    options."""
     apart = options_that_differ(rows)
     first = next((row for row in rows if row.origin != "library"), None)
     return {name: value for name, value in first.options.items() if name not in apart} if first else {}
@@ -149,7 +150,7 @@ def levels_of(build: KernelBuild) -> list[Level]:
 
 
 def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
-    """What a pane shows; None for a level that this build lacks."""
+    """The document that a pane shows for a level; None for a level that this build lacks."""
     return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
 
 

@@ -39,7 +39,7 @@ class Occupancy:
 
     @property
     def limited_by(self) -> tuple[Limit, ...]:
-        """What allows the fewest blocks; several when they agree."""
+        """The resource that allows the fewest blocks; several when they agree."""
         return tuple(limit for limit in LIMITS if self.by_limit.get(limit) == self.blocks)
 
     @property

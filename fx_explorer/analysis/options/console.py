@@ -89,7 +89,7 @@ def next_value(option: ConsoleOption, value: object) -> object:
 
 
 def meaning(option: ConsoleOption, value: str) -> str:
-    """What a value (JSON) of it means; empty where its words are enough."""
+    """The meaning of a value (JSON) of the option; empty where its words are enough."""
     return option.words.values.get(value, "")
 
 

@@ -130,7 +130,8 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
 
 
 def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
-    """What regional compilation left out of every region, one entry a compilation and direction; empty without it."""
+    """List what regional compilation left out of every region, one entry per compilation and
+    direction; empty without it."""
     return _eager(reader, lowerings(reader), lambda annotated: True)
 
 

@@ -16,7 +16,7 @@ from fx_explorer.session.queries.graphs import calls_of_nested_graph
 
 @dataclass(frozen=True, slots=True)
 class RegionUse:
-    """What became of one function that is a region, in one compilation."""
+    """The calls and compilations of one function that is a region, in one compilation."""
 
     label: str
     """The user's function: ``Block.forward``."""

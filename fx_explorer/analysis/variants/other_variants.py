@@ -59,7 +59,8 @@ def _other_variant(reader: SessionReader, variant: model.Compilation, kernels: l
 
 
 def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[str]:
-    """What makes it differ from the variant it set out from: its changes, and the region that alone was lowered anew."""
+    """Say what makes a variant differ from the one it set out from: its changes, and the region
+    that alone was lowered anew."""
     lowered = [one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph]
     alone = dict.fromkeys(one.name for one in lowered if not one.is_reused) if any(one.is_reused for one in lowered) else {}
     return [*(f'only region "{name}"' for name in alone), *changes_in_words(model.Changes.from_json(variant.changes or {}))]

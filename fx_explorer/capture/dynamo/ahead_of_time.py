@@ -47,10 +47,12 @@ def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None
 
 @contextlib.contextmanager
 def file_hook(recording: Recording) -> Iterator[None]:
-    """What torch compiles to be saved is built, also while inspecting, and cached: it takes the file's content from there.
+    """Build what torch compiles to be saved, also while inspecting, and cache it: torch takes the
+    file's content from the cache.
 
-    So is what it loads, which has no graph that could run in the place of its kernels. Hooks: ``aot_compile_fullgraph``, behind
-    ``torch.compile(…).aot_compile(…)``, and ``AOTCompiledFunction.deserialize`` (torch/_dynamo/aot_compile.py).
+    What it loads is built too: it has no graph that could run in the place of its kernels. Hooks:
+    ``aot_compile_fullgraph``, behind ``torch.compile(…).aot_compile(…)``, and
+    ``AOTCompiledFunction.deserialize`` (torch/_dynamo/aot_compile.py).
     """
     from torch._dynamo import aot_compile
 

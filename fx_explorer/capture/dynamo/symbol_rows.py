@@ -82,7 +82,8 @@ def _names(recording: Recording, name: str, attempt: int, text: str) -> list[str
 
 
 def finish_symbols(recording: Recording, shapes: Any) -> None:
-    """What the ``ShapeEnv`` of the current compilation knows of its symbols when Dynamo is through."""
+    """Record what the ``ShapeEnv`` of the current compilation knows of its symbols when Dynamo is
+    through."""
     name = recording.compilation_name()
     by_name = {str(symbol): symbol for symbol in shapes.var_to_range}
     known = recording.of(name).symbols

@@ -102,7 +102,8 @@ def _help(entry: Any, source: SettingHelp) -> str:
 
 
 def as_json(value: object) -> str:
-    """What is no plain data is named, not printed: a printed object may be anything."""
+    """The value as JSON. What is no plain data is named, not printed: a printed object may be
+    anything."""
     if is_plain(value):
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
     members = sorted(map(_name, value)) if isinstance(value, set | frozenset | list | tuple) else _name(value)

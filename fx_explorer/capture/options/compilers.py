@@ -14,7 +14,8 @@ Compiler = Callable[..., Any]
 
 
 def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compiler:
-    """What ``torch.compile(backend=…, mode=…)`` would make; ``asked_for`` when neither is set."""
+    """The compiler that ``torch.compile(backend=…, mode=…)`` would make; ``asked_for`` when neither
+    is set."""
     if not {"compile.backend", "compile.mode"} & settings.keys():
         return asked_for
     backend, mode = str(settings.get("compile.backend") or "inductor"), settings.get("compile.mode") or None

@@ -52,7 +52,8 @@ def documented(group: SettingGroup, name: str) -> SettingHelp:
 
 
 def value_of(group: SettingGroup, name: str) -> object:
-    """What is in force now, on this thread. The warning that torch gives once for a deprecated entry is left to the user."""
+    """The value in force now, on this thread. The warning that torch gives once for a deprecated
+    entry is left to the user."""
     module, name = _resolved(group, name)
     resolved = module._config[name]
     was_warned, resolved._deprecation_warned = getattr(resolved, "_deprecation_warned", False), True

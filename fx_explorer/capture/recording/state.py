@@ -131,7 +131,7 @@ class Recording:
         return self.here.ahead or "" if compile_id is None else str(compile_id)
 
     def of(self, name: str) -> CompilationState:
-        """What is known of the compilation; nothing so far, where it was not heard of."""
+        """The state of the compilation; an empty one where it was not heard of."""
         return self._states.setdefault(name, CompilationState())
 
     def row(self, name: str) -> Compilation:
@@ -215,7 +215,8 @@ class Recording:
 
     @contextlib.contextmanager
     def nothing_learnt(self) -> Iterator[None]:
-        """What is known of each compilation afterwards is what was known before the block."""
+        """Inside the block nothing is learnt: what is known of each compilation afterwards is what
+        was known before."""
         before = {name: state.copied() for name, state in self._states.items()}
         try:
             yield

@@ -79,7 +79,7 @@ def _no_command(command: Command) -> UsageError:
 
 
 def allow_at_gate(stepper: Stepper, command: Command) -> None:
-    """What a backward that runs cannot do: its forward has run as it was compiled."""
+    """Refuse what a backward that runs cannot do: its forward has run as it was compiled."""
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
             "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Go on, or abort; "
@@ -88,7 +88,8 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
 
 
 def allow_for_all(stepper: Stepper, command: Command) -> None:
-    """What was captured is compiled from here on: the source on the screen must be the one that it was captured from."""
+    """Refuse to go on when the source has changed: what was captured is compiled from here on, and
+    the source on the screen must be the one that it was captured from."""
     if command.kind in ("go", "step", "run_to"):
         stepper.check_source()
 

@@ -55,7 +55,8 @@ def new_variant(
 
 
 def first_graph(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> torch.fx.GraphModule:
-    """What the variant begins with: Dynamo's graph with the regions marked, or as it was when its gate was passed."""
+    """The graph that the variant begins with: Dynamo's with the regions marked, or as it was when
+    its gate was passed."""
     if ("dynamo", "") in variant.passed:
         return snapshot(variant.kept[("dynamo", "")])
     variant.kept[("dynamo", "")] = kept.dynamo

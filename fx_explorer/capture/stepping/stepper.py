@@ -82,7 +82,8 @@ class Stepper:
 
     @contextlib.contextmanager
     def lowering(self, key: Key) -> Iterator[None]:
-        """What is lowered inside the block has the settings of its variant; when it is rebuilt, those that it had then."""
+        """Inside the block what is lowered has the settings of its variant; when it is rebuilt,
+        those that it had then."""
         variant = self.variant
         if variant is None or not variant.is_rebuilt:
             if variant is not None:
@@ -123,7 +124,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def as_current(self, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
-        """What is recorded meanwhile belongs to ``variant``."""
+        """Inside the block what is recorded belongs to ``variant``."""
         state = self.recording.of(kept.name)
         before = state.segment, state.variant, self.current.get(kept.name)
         state.segment = variant.segment

@@ -169,7 +169,7 @@ def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
 
 
 def stances() -> tuple[str, ...]:
-    """What ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring says so."""
+    """The stances that ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring says so."""
     module = "torch._dynamo.eval_frame"
     if has(module, "StanceStr"):
         return tuple(map(str, get_args(require(module, "StanceStr"))))

@@ -20,7 +20,7 @@ from fx_explorer.trials.recapture import TrialWorker
 
 @dataclass(frozen=True, slots=True)
 class Recompiles:
-    """What a session offers, kept when it is closed."""
+    """The recompiles of a session and the marks against them, kept when the session is closed."""
 
     causes: list[ExplainedRecompile]
     marks: list[DynamicMark]

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class SessionFixes:
-    """What a session offers, kept when it is closed."""
+    """The fixes that a session offers and what a trial of them needs, kept when the session is
+    closed."""
 
     request: CaptureRequest | None = None
     before: SessionFigures | None = None

@@ -40,7 +40,7 @@ KERNEL_VIEW = (
 
 
 def sentence_of(view: str) -> str:
-    """What a view shows; empty for what is none."""
+    """Say what a view shows; empty for what is none."""
     more = tuple((name, label, sentence) for name, _, label, sentence in (*MORE_VIEWS, KERNEL_VIEW))
     return next((sentence for name, _, sentence in (*VIEWS, *more) if name == view), "")
 

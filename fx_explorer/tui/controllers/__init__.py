@@ -30,7 +30,8 @@ __all__ = ["Controllers", "Services", "TrialRunners"]
 
 @dataclass(frozen=True, slots=True)
 class TrialRunners:
-    """What stands in for a worker that runs the program again for a trial; None: such a worker."""
+    """Functions that stand in for a worker that runs the program again for a trial; None: such a
+    worker."""
 
     try_fix: TryFix | None = None
     measure_breaks: MeasureBreaks | None = None

@@ -17,7 +17,7 @@ Answer = Literal["save", "discard", "stay"]
 
 
 class Quitting(Dialog[Answer]):
-    """What would be lost, and what to do with it."""
+    """Shows what would be lost, and asks what to do with it."""
 
     DEFAULT_CSS = """
     Quitting { align: center middle; }

@@ -234,7 +234,7 @@ class LinkedSelection:
             self.select(self.selection, origin)
 
     def tell(self, news: str) -> None:
-        """What is being done about the levels that are missing."""
+        """Show in panes without a document what is being done about the levels that are missing."""
         self.levels.news = news
         for pane in self._linked.panes:
             if self._reader and pane.document is None and pane.slot in LEVELS:

@@ -121,7 +121,7 @@ class TablePane(TellsUnreadable, Vertical):
 
 
 class Words(Widget):
-    """What a view shows, where that came from, and what is worth noticing."""
+    """Shows what the rows of a view mean, where they came from, and what is worth noticing."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ _GRAPH_STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward", "j
 
 @dataclass(frozen=True, slots=True)
 class ShowableDocuments:
-    """What there is to choose from."""
+    """The documents that the panes can choose from, for one compilation."""
 
     sources: Sequence[Document]
     """The compilation's own file first."""

@@ -156,7 +156,7 @@ def _took(reader: SessionReader) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What is written behind each step's name, and between the steps."""
+    """The texts behind each step's name, and between the steps."""
 
     texts: tuple[str, ...]
     separator: str

@@ -18,7 +18,7 @@ from fx_explorer.worker.target.target import Target
 
 
 class CallingJob(Protocol):
-    """The job this is done for."""
+    """The job that a target is called for: its request, and who hears how it goes."""
 
     request: CaptureRequest
 
@@ -31,7 +31,7 @@ class CallingJob(Protocol):
 
 @dataclass
 class SilentJob:
-    """What torch.compile is called for; nothing of it is to be told again."""
+    """The job of calling something once more, which tells nothing again."""
 
     request: CaptureRequest
 

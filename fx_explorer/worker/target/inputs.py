@@ -14,7 +14,7 @@ from fx_explorer.errors import TargetError
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the target is called with."""
+    """The arguments that the target is called with."""
 
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] | None = None

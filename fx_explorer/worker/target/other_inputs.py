@@ -22,7 +22,7 @@ THESE = "the other inputs"
 
 @dataclass(frozen=True)
 class CalledTarget:
-    """What ``capture/recording/live_guards.py`` asks for (Program)."""
+    """The target as ``CalledProgram`` (capture/recording/live_guards.py) describes it."""
 
     target: Target
     place: TargetPlace

@@ -88,7 +88,8 @@ def offers_target(file: Path) -> bool:
 
 
 def nothing_compiled(place: TargetPlace, ended: Outcome, known: str) -> str:
-    """What to say when all went well and nothing was compiled, and what could be. ``known``: the reason, if there is one."""
+    """Say that all went well and nothing was compiled, and what could be. ``known``: the reason, if
+    there is one."""
     shown = place.shown
     if place.file is None or not place.is_script:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"

@@ -61,7 +61,7 @@ def find_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target
 
 
 class OfferingModule:
-    """What one module offers."""
+    """A module that offers targets and inputs by its names."""
 
     def __init__(self, module: str, names: dict[str, Any], place: TargetPlace, request: CaptureRequest, say: Say) -> None:
         self.module = module

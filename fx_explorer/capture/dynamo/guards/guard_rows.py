@@ -264,7 +264,8 @@ class _Checks:
 
 
 def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> None:
-    """What lowering asked of sizes after Dynamo had made its tree: these checks are in no tree here."""
+    """Add the checks on sizes that lowering asked for after Dynamo had made its tree: they are in
+    no tree here."""
     note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
     checks = (
         GuardCheck(0, guard.compilation, guard.id, i, SHAPES, "", "shapes", code, note=note, cost_ns=NOT_MEASURED)

@@ -16,7 +16,8 @@ _USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (
 
 
 def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
-    """What the hook noted (recompiles.py); without it what torch reports, a text or a list of texts: ``payload`` gives it."""
+    """Add rows for what the hook noted (recompiles.py); without it for what torch reports, a text
+    or a list of texts, given by ``payload``."""
     noted = recording.failed_guards.pop(name, None)
     if noted is None:
         noted = {}

@@ -39,7 +39,7 @@ class TemplateChoice:
 
 @dataclass
 class KeptChoices:
-    """What there was to choose from for one node."""
+    """The choices there were for one node."""
 
     choices: tuple[TemplateChoice, ...]
     callers: tuple[Any, ...] = ()

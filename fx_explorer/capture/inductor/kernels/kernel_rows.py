@@ -1,6 +1,6 @@
 """Generated kernels (lowered.py) as rows: kernels, their calls, their code, and which lines compute which post-grad node.
 
-A library call has no code of its own: it is the line of the output code that makes it, one Kernel row a call.
+A library call has no code of its own: it is the line of the output code that makes it, one Kernel row per call.
 """
 
 from __future__ import annotations

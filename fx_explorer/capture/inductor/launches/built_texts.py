@@ -1,7 +1,8 @@
 """What Triton's cache has of a kernel that was built: its texts, and the machine's code.
 
-There is one directory a kernel and configuration, with a file a stage (triton/compiler/compiler.py, ``compile``). The machine's
-code is kept as it is: to disassemble it takes 0.4 s of CPU time per kernel, which is for those that somebody looks at.
+There is one directory per kernel and configuration, with one file per stage
+(triton/compiler/compiler.py, ``compile``). The machine's code is kept as it is: disassembling takes
+0.4 s of CPU time per kernel, which is for those that somebody looks at.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from fx_explorer.capture.recording.rows.graphs import CALLS, describe_value, nod
 
 
 class BrokenGraphError(Exception):
-    """What is wrong with the graph, and in which node."""
+    """Raised for a graph that cannot run; says what is wrong with it, and in which node."""
 
 
 def check_edited(module: GraphModule, edited: GraphModule) -> None:

@@ -77,7 +77,8 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
 
 
 def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
-    """What became of each mark in a graph in which all of them were applied: a later one takes nodes from an earlier one."""
+    """Report the pieces that the region of each mark is cut into, after all marks were applied. A
+    later mark takes nodes away from an earlier one."""
     found = {mark.name: [node for node in gm.graph.nodes if region_name(node) == mark.name] for mark in marks}
     return [cut_in_words(name, cut(gm, nodes)) for name, nodes in found.items()]
 

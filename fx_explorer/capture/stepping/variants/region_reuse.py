@@ -43,7 +43,8 @@ def share_regions(origin: Variant, variant: Variant, gate: Gate) -> None:
 
 
 def signature(module: torch.fx.GraphModule) -> str:
-    """What a region is made from, as text: equal texts lower to equal code under equal settings."""
+    """Write what a region is made from as text: equal texts lower to equal code under equal
+    settings."""
     return "\n".join((repr(configs_in_force(module)), *_lines(module)))
 
 

@@ -24,7 +24,7 @@ from fx_explorer.client.session_files import files_of, place_session, session_fi
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Compilation, Notice, Outcome
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import mark_as_captured_here
 from fx_explorer.session.writer import finish_session

@@ -11,7 +11,7 @@ from pathlib import Path
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.following import interrupts, unless_compiled
+from fx_explorer.command_line.narrated_capture import interrupts, unless_compiled
 from fx_explorer.command_line.progress import CaptureNarration
 from fx_explorer.session import SessionReader
 

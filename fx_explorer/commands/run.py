@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ends with the script's own exit code."""
-    from fx_explorer.command_line.following import follow
+    from fx_explorer.command_line.narrated_capture import follow
 
     output = session_output(arguments, default_output(arguments.target))
     assert output is not None

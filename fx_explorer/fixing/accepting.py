@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.in_place import NewContent, write_all
 from fx_explorer.fixing.on_disk import SourceOnDisk, changed_on_disk, read
+from fx_explorer.fixing.writing_in_place import NewContent, write_all
 from fx_explorer.model.bounded_matching import changed_lines
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 
 Vendor = Literal["nvidia", "amd"]
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 from fx_explorer.model.gpu import Gpu
 from fx_explorer.model.rows.option import STANCE
 from fx_explorer.model.rows.stepping import GATES, Changes, Gate, Pause

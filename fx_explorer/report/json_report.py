@@ -16,7 +16,7 @@ from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.links.own_kernels import definition
-from fx_explorer.analysis.measured import call_time, measured
+from fx_explorer.analysis.measured_times import call_time, measured
 from fx_explorer.analysis.options.console import console_options
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.overview.console import ExplainedFailure, failures
@@ -24,7 +24,7 @@ from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits, recompiles
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.regions.annotated_regions import Lowering, Region, regions
-from fx_explorer.analysis.saved import SavedValue, kept_bytes, saved_values
+from fx_explorer.analysis.saved_values import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import first_variants

@@ -21,7 +21,7 @@ from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import RequestProgress
-from fx_explorer.worker.recorded import RequestRecording
+from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.script_program import ScriptProgram
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.target_program import TargetProgram

@@ -17,7 +17,7 @@ from fx_explorer.worker.ending import ending
 from fx_explorer.worker.on_import import after_import
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
-from fx_explorer.worker.recorded import RequestRecording
+from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScript, ScriptRun, UncompiledScript

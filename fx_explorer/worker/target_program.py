@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
-from fx_explorer.worker.recorded import RequestRecording
+from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.target import overlay
 from fx_explorer.worker.usable_torch import import_torch
 

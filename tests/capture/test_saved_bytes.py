@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.saved import COMPUTED, saved_total, saved_values
+from fx_explorer.analysis.saved_values import COMPUTED, saved_total, saved_values
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.memory import memory_table
 from tests.capture.recorded import Compile, failures, record

@@ -199,8 +199,8 @@ def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
             calls[0] += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("fx_explorer.fixing.in_place.os.write", full)
-    monkeypatch.setattr("fx_explorer.fixing.in_place.os.fsync", no_room)
+    monkeypatch.setattr("fx_explorer.fixing.writing_in_place.os.write", full)
+    monkeypatch.setattr("fx_explorer.fixing.writing_in_place.os.fsync", no_room)
     with pytest.raises(UsageError, match=r"cannot write .*two\.py: No space left"):
         accept_all(both)
     assert [file.read_text() for file in files] == [BEFORE, BEFORE]
@@ -209,7 +209,7 @@ def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
 
 def test_a_file_that_changes_in_the_last_moment_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
-    monkeypatch.setattr("fx_explorer.fixing.in_place.shutil.copystat", lambda *_: file.write_text("an editor saved"))
+    monkeypatch.setattr("fx_explorer.fixing.writing_in_place.shutil.copystat", lambda *_: file.write_text("an editor saved"))
     with pytest.raises(UsageError, match="has changed while it was being written"):
         accept(a_fix(file))
     assert file.read_text() == "an editor saved"

@@ -11,7 +11,7 @@ from fx_explorer.fixing.causes.data_dependent.branches import condition
 from fx_explorer.fixing.code import Code, Splice, parsed, spliced
 from fx_explorer.fixing.edits import after_imports, imports, in_place_of, removed, unwrapped, wrapped
 from fx_explorer.fixing.names import is_pure, locals_of, read
-from fx_explorer.fixing.opaque import isolated
+from fx_explorer.fixing.opaque_calls import isolated
 
 
 def code(text: str) -> Code:

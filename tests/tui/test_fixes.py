@@ -21,7 +21,7 @@ from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
 from fx_explorer.tui.terminal.clipboard import CopyDestination
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.figures import figures
-from tests.fixing.test_marking import VARYING
+from tests.fixing.test_dynamic_marks import VARYING
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
 

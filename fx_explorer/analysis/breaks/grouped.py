@@ -12,7 +12,7 @@ from fx_explorer.analysis.breaks.library_breaks import BreakInLibrary, in_librar
 from fx_explorer.analysis.breaks.torch_breaks import BreakInTorch, torchs_own
 from fx_explorer.analysis.call_tree import call_trees
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
-from fx_explorer.analysis.measured import break_times
+from fx_explorer.analysis.measured_times import break_times
 from fx_explorer.analysis.words import first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
-from fx_explorer.analysis.measured import run_times
+from fx_explorer.analysis.measured_times import run_times
 from fx_explorer.analysis.regions.annotated_regions import eager_nodes
-from fx_explorer.analysis.saved import storage_total
+from fx_explorer.analysis.saved_values import storage_total
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.variants.lineage import (
     documents_of_variant,

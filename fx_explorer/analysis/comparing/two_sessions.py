@@ -9,7 +9,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.comparing.compare import LANGUAGES, Figure
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.analysis.kernels.counts import kernel_uses
-from fx_explorer.analysis.saved import saved_total, storage_total
+from fx_explorer.analysis.saved_values import saved_total, storage_total
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import seconds, size

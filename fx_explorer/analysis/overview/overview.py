@@ -23,7 +23,7 @@ from fx_explorer.analysis.overview.regional_facts import regional_facts
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
-from fx_explorer.analysis.saved import COMPUTED, kept_bytes, saved_total, saved_values
+from fx_explorer.analysis.saved_values import COMPUTED, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.totals import Totals, totals
 from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use

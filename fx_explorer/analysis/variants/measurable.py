@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.measured import call_time, measured, run_time
+from fx_explorer.analysis.measured_times import call_time, measured, run_time
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import variant_in_words, variants_of
 from fx_explorer.session import SessionReader

@@ -8,8 +8,8 @@ import traceback
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from fx_explorer.capture.virtual_gpu.cache_trust import made_private
 from fx_explorer.capture.virtual_gpu.causes import chain
-from fx_explorer.capture.virtual_gpu.private import made_private
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 

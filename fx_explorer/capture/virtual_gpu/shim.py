@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fx_explorer.capture.virtual_gpu.cache_directories import cache_home, cannot_write, made
-from fx_explorer.capture.virtual_gpu.private import refuse_untrusted
+from fx_explorer.capture.virtual_gpu.cache_trust import refuse_untrusted
 from fx_explorer.errors import WorkerError
 
 SOURCE = Path(__file__).with_name("shim.cpp")

@@ -12,7 +12,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.edits import at_module_level, imports, replaced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.names import is_declared_plain, locals_read, new_name
-from fx_explorer.fixing.opaque import REACH, OpaqueCall, isolated, opaque_calls
+from fx_explorer.fixing.opaque_calls import REACH, OpaqueCall, isolated, opaque_calls
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 

@@ -10,7 +10,7 @@ import libcst as cst
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.edits import in_place_of, unwrapped
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.opaque import REACH
+from fx_explorer.fixing.opaque_calls import REACH
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 
 BuildState = Literal["candidate", "built", "failed"]
 """``candidate``: nobody has asked for it yet."""

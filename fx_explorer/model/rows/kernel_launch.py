@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 
 Argument = dict[str, object]
 """A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``, ``is_mutated``. A number, flag or text: ``name``,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.repeated import RepeatedName, RepeatedText
+from fx_explorer.model.repeated_text import RepeatedName, RepeatedText
 from fx_explorer.model.stage import Stage
 
 

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 from fx_explorer.model.stage import Direction, Stage
 
 Gate = Literal[

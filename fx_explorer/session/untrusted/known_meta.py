@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fx_explorer.model import CaptureRequest, Gpu, Outcome
-from fx_explorer.model.checked import checked
+from fx_explorer.model.checked_json import checked
 
 
 def check_meta(key: str, value: Any) -> Any:

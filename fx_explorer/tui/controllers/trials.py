@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.measured import run_time
+from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import TWICE_THE_BATCH, Command

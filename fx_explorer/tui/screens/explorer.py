@@ -16,6 +16,7 @@ from fx_explorer.tui.bindings import bindings_of
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choices import document_choices, level_choices, region_choices, variant_choices
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.help_topics import Topic, topic_of
 from fx_explorer.tui.inspector import inspect
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.inspector.levels import (
@@ -30,7 +31,6 @@ from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.frame import ExplorerFrame
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.selection.history import Stop
-from fx_explorer.tui.topics import Topic, topic_of
 from fx_explorer.tui.turn_lock import in_turn
 from fx_explorer.tui.widgets.line_view import LineView
 

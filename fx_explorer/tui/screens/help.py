@@ -12,8 +12,8 @@ from textual.widgets import Label
 from fx_explorer.tui.bindings import closing_bindings, keys_text
 from fx_explorer.tui.commands import COMMANDS, GROUPS, Keymap
 from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.terminal.wrapping import wrapped
-from fx_explorer.tui.topics import Topic
 from fx_explorer.tui.widgets.row_list import GAP, Column, Row, RowList, Rows
 
 KEYS_CELLS = 18

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.saved import saved_total
+from fx_explorer.analysis.saved_values import saved_total
 from fx_explorer.analysis.timing import stage_times
 from fx_explorer.analysis.totals import totals
 from fx_explorer.analysis.variants.lineage import graphs_in_use

@@ -9,7 +9,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.call_tree import call_trees, tree_lines
 from fx_explorer.analysis.guards.guard_tree import plain_source
-from fx_explorer.analysis.measured import call_time
+from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.outline import plain_function
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
 from fx_explorer.analysis.words import first_line, in_file, size, tensor

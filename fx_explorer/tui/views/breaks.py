@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.measured import call_time, run_time
+from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.words import counted, first_line, in_file

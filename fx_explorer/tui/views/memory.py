@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.saved import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values
+from fx_explorer.analysis.saved_values import COMPUTED, SavedValue, kept_bytes, saved_total, saved_values
 from fx_explorer.analysis.words import counted, in_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow

@@ -17,7 +17,7 @@ from fx_explorer.capture.inductor.autotuning.whole_choices import write_choices
 from fx_explorer.capture.inductor.kernels.kernel_calls import LoweringInProgress
 from fx_explorer.capture.inductor.lines import by_node as lines
 from fx_explorer.capture.inductor.lines.code_marks import CodeMark, marked_lines
-from fx_explorer.capture.inductor.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.torch_compat.patching import patched
 
 __all__ = ["GeneratedCall", "GeneratedKernel", "KernelRecording", "LoweredKernels", "kernel_recording"]

@@ -22,7 +22,7 @@ from fx_explorer.capture.inductor.kernel_estimates import (
 from fx_explorer.capture.inductor.kernels.kernel_text import definitions, inlined
 from fx_explorer.capture.inductor.kernels.without_kernel import without_kernel
 from fx_explorer.capture.inductor.lines.code_marks import CallInProgress, CodeMark, LineNodes, marked_lines
-from fx_explorer.capture.inductor.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.inductor.origins import buffers, extern_name, extern_origins, origins, runs_of
 from fx_explorer.capture.links.own_kernels import CopiedKernel, calling_nodes, copied_lines, is_own_kernel
 

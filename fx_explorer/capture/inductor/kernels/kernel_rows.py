@@ -1,4 +1,4 @@
-"""Generated kernels (lowered.py) as rows: kernels, their calls, their code, and which lines compute which post-grad node.
+"""Generated kernels (lowered_kernels.py) as rows: kernels, their calls, their code, and the post-grad node of each line.
 
 A library call has no code of its own: it is the line of the output code that makes it, one Kernel row per call.
 """
@@ -12,7 +12,7 @@ import torch
 
 from fx_explorer.capture.inductor.autotuning.template_choices import TemplateChoice
 from fx_explorer.capture.inductor.lines.line_text import LineNodes
-from fx_explorer.capture.inductor.lowered import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import (

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from fx_explorer.capture.inductor.launches.built_texts import spilled_bytes, spills_told
 from fx_explorer.capture.virtual_gpu.cache_directories import cache_home, made
+from fx_explorer.capture.virtual_gpu.cache_trust import refuse_untrusted
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
-from fx_explorer.capture.virtual_gpu.private import refuse_untrusted
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 from fx_explorer.model.rows.kernel_build import NOT_KNOWN

@@ -12,7 +12,7 @@ from fx_explorer.fixing.code import Code, Statement
 from fx_explorer.fixing.edits import imports, removed, rewritten, wrapped
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.names import locals_of
-from fx_explorer.fixing.opaque import is_explained
+from fx_explorer.fixing.opaque_calls import is_explained
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 

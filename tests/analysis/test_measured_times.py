@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.measured import RunTime
+from fx_explorer.analysis.measured_times import RunTime
 from fx_explorer.model import CallTime
 
 CALL = CallTime(1, 0.0346, 0.001, 0.02, 55, "cpu")

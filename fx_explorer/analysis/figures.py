@@ -14,6 +14,10 @@ from fx_explorer.session.queries.guards import check_count
 
 @dataclass(frozen=True, slots=True)
 class SessionFigures:
+    """Figures by which two captures are compared. Those that ``Totals`` counts stand among them under
+    the same names, so that each figure is asked for by one name.
+    """
+
     compilations: int
     compiled: int
     """Compilations that came to code, whole or up to a graph break."""

@@ -50,7 +50,7 @@ class StepRecord:
 
 
 def read_record(reader: SessionReader) -> StepRecord | None:
-    """None when no run was recorded, or none of its steps."""
+    """Read the newest record; None when no run was recorded, or none of its steps."""
     runs = reader.rows(model.BytecodeRun)
     steps = reader.rows(model.BytecodeStep, run=runs[-1].id) if runs else []
     if not steps:

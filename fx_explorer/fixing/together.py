@@ -46,7 +46,8 @@ def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix
 
 
 def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Together | None:
-    """None when fewer than two fixes are good, or go with each other: one alone has been tried."""
+    """Merge the good fixes into one; None when fewer than two are good, or go with each other: one
+    alone has been tried."""
     good = [fix for fixes in breaks for fix in _good(fixes, trials)]
     texts: dict[str, _Merged] = {}
     taken: list[Fix] = []

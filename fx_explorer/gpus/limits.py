@@ -18,7 +18,7 @@ class Limits:
     arch: str
     capability: tuple[int, ...]
     transfers_per_clock: int
-    """Of the memory, with its clock as the driver reports it."""
+    """Transfers of the memory per clock, with its clock as the driver reports it."""
     numbers: dict[str, int]
     """Fields of a Gpu."""
     sources: dict[str, str]

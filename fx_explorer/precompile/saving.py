@@ -38,7 +38,7 @@ _SERIALISABLE = {
     "force_non_lazy_backward_lowering": True,
     "force_autograd_cache": True,
 }
-"""Of torch._functorch.config, as torch sets them (``aot_compile_fullgraph``)."""
+"""Options of torch._functorch.config, as torch sets them (``aot_compile_fullgraph``)."""
 
 
 def save(compiled_fn: CompiledFunction, path: Path) -> Path:

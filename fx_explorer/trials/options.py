@@ -46,7 +46,8 @@ def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> 
 
 
 def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
-    """None for a capture that has not ended, or that somebody changed on the way: it has to be made once more."""
+    """The figures of the session; None for a capture that has not ended, or that somebody changed
+    on the way: it has to be made once more."""
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
     has_variants = any(variant.branch_of for variant in reader.rows(model.Compilation))
     return session_figures(reader) if is_whole and not has_variants else None

@@ -60,7 +60,7 @@ LIGHT = Theme(
 )
 
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)
-"""To be among ``App.available_themes``; ``default_theme()`` is the one to start with."""
+"""Themes to be among ``App.available_themes``; ``default_theme()`` is the one to start with."""
 
 
 def default_theme() -> str:

@@ -44,7 +44,7 @@ _SKIPPED = frozenset(("__doc__", "__warningregistry__", "_", "_formatArgSpec", "
 
 
 class OriginalFunctions:
-    """Made before anything of the user's has run."""
+    """Python's own functions, kept before anything of the user's has run."""
 
     def __init__(self) -> None:
         self._known = [(owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in _OWNERS]
@@ -61,7 +61,7 @@ class OriginalFunctions:
         return names
 
     def in_words(self) -> str:
-        """Empty when all is as it was."""
+        """Name what has been replaced; empty when all is as it was."""
         names = self.replaced()
         shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
         return f"The program has replaced or removed {shown}, which fx-explorer needs, too" if names else ""

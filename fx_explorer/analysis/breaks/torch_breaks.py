@@ -41,7 +41,8 @@ class BreakInTorch:
 
 
 def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]) -> BreakInTorch | None:
-    """None for a break in the user's code, or in that of another library."""
+    """Tell whether torch's own code breaks. None for a break in the user's code, or in that of
+    another library."""
     inner = chain[-1] if chain else None
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)

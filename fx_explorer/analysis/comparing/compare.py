@@ -59,7 +59,7 @@ class DocumentPair:
 
     @property
     def is_shared(self) -> bool:
-        """Made once, before the two parted."""
+        """Whether both sides have the very document: it was made once, before the two parted."""
         return self.left is not None and self.left == self.right
 
 

@@ -80,7 +80,7 @@ def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: G
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
-    """None for what is not built, or tells no registers."""
+    """The occupancy of a build; None for what is not built, or tells no registers."""
     if build.state != "built" or build.registers < 0:
         return None
     return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
@@ -155,7 +155,7 @@ def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> D
 
 
 def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
-    """Empty for a level that this build lacks."""
+    """The text of a level; empty for a level that this build lacks."""
     if build is None or level not in build.levels:
         return ""
     return reader.text(reader.get(model.Artifact, build.levels[level]).text)

@@ -50,7 +50,7 @@ class KernelSpeed:
 
 
 def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
-    """None when it was never measured."""
+    """The speed of a kernel that was measured; None when it never was."""
     times = reader.rows(KernelTime, kernel=kernel.id)
     if not times:
         return None

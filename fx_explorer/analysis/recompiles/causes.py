@@ -116,7 +116,7 @@ def _value(one: ExplainedRecompile, value: str) -> tuple[object, ...]:
 
 
 def limit_hits(reader: SessionReader) -> list[LimitHit]:
-    """List one entry per function."""
+    """List where torch gave up, one entry per function."""
     session = _Compilations(reader)
     refused = [one for one in session.rows if reached_limit(one)]
     first = {session.siblings(one)[0].id: one for one in reversed(refused)}

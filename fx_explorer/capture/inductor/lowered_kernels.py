@@ -27,7 +27,8 @@ class GeneratedCall:
     line_nodes: tuple[tuple[int, str], ...] = ()
     """(line of the kernel's source, node), as seen while that line was written for this call."""
     choices: tuple[TemplateChoice, ...] = ()
-    """Of a template or library call that was chosen: all there were, the one that was taken first (on a GPU the fastest)."""
+    """All choices there were for a template or library call, the one that was taken first (on a GPU
+    the fastest)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class GeneratedKernel:
     """What one call reads and writes; -1 where Inductor was not asked."""
     estimated_flops: int = -1
     copied: tuple[CopiedLines, ...] = ()
-    """Of a kernel of the user's: the lines of its source that are those of the user's files."""
+    """For a kernel of the user's: the lines of its source that are those of the user's files."""
     runs: tuple[str, ...] = ()
     """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it is no library call."""
 

@@ -16,7 +16,8 @@ SHORT_PASS_S = 0.0005
 """Half of the 50 events of a small compilation take less, and none of its time."""
 
 EVERY_PASS_OF = 200
-"""Of later compilations a short pass has no row of its own: its time is that of the event around it."""
+"""So many compilations have a row for every pass. In later ones a short pass has none: its time is
+that of the event around it."""
 
 
 class Spans:

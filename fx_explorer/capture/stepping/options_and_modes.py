@@ -47,7 +47,7 @@ class OptionsAndModes:
 
     @classmethod
     def now(cls) -> OptionsAndModes:
-        """Read all of them, which takes some 2 ms."""
+        """Read all of them as they are now, which takes some 2 ms."""
         return cls(
             {(group, name): value_of(group, name) for group in MODULES for name in names(group)},
             tuple(asked() for asked, _ in _MODES),

@@ -109,5 +109,5 @@ class SteppedBoundary:
 
 
 def stepper_of(recording: Recording) -> Stepper | None:
-    """None for a capture that nobody steps through."""
+    """The stepper of a capture; None for one that nobody steps through."""
     return recording.boundary.stepper if isinstance(recording.boundary, SteppedBoundary) else None

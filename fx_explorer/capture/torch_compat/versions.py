@@ -195,7 +195,7 @@ def compile_parameters() -> dict[str, object]:
 
 
 _TRITON_OF_TORCH = {"2.11": "3.6", "2.13": "3.7", "2.15": "3.9"}
-"""Of releases whose CUDA build was looked at; a CPU build does not say."""
+"""Releases whose CUDA build was looked at; a CPU build does not say."""
 
 
 def fitting_triton() -> str:

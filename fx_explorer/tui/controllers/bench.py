@@ -19,7 +19,7 @@ MeasureKernel = Callable[[Path, int, Told, str], Awaitable[model.KernelTime]]
 READ_S = 20
 
 GROUP = "bench"
-"""Of workers: one kernel is measured at a time."""
+"""Group of workers: one kernel is measured at a time."""
 
 
 async def really_measure(session: Path, kernel: int, tell: Told, python: str) -> model.KernelTime:

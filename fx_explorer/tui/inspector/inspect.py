@@ -25,7 +25,8 @@ from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 
 MANY_NODES = 400
-"""Of a line that a whole model passes through, at most this many nodes are listed or asked for their source."""
+"""Nodes that are listed or asked for their source at most, of a line that a whole model passes
+through."""
 
 
 def summary(selection: Selection) -> list[str]:

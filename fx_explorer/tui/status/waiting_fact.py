@@ -15,7 +15,7 @@ _RAN = "Your program has already run to its end, uncompiled."
 
 
 def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
-    """None when nothing waits, or everything is compiled."""
+    """The fact that the compiler waits; None when nothing waits, or everything is compiled."""
     if waiting is None or waiting.gate is None:
         return None
     figures = totals(reader)

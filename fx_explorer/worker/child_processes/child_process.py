@@ -28,7 +28,8 @@ _until = contextlib.ExitStack()
 
 
 def record_when_used(directory: str, beginning: Beginning) -> None:
-    """Called when ``torch._dynamo`` has been imported."""
+    """Record from the first use of torch.compile on. It is called when ``torch._dynamo`` has been
+    imported."""
     import torch._dynamo as dynamo
 
     if any(part in " ".join(sys.orig_argv).replace(os.sep, "/").replace(".", "/") for part in OWN_CHILDREN):

@@ -19,7 +19,7 @@ PART_OF_MEMORY = 16
 """On a card that is small or in use, less is copied."""
 
 SIZE = 8192
-"""Of the square matrices: 1.1e12 operations, enough for any card to reach its best."""
+"""Size of the square matrices: 1.1e12 operations, enough for any card to reach its best."""
 
 PRODUCTS: dict[CeilingKind, tuple[torch.dtype, str]] = {
     "fp32": (torch.float32, "highest"),

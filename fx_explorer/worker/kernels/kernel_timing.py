@@ -22,7 +22,8 @@ MIN_RUNS = 20
 MAX_RUNS = 500
 
 SMALLEST_FLUSH = 256 << 20
-"""To read it keeps the GPU busy for longer than it takes to launch a kernel: so no launch is waited for."""
+"""Bytes to flush at least. Reading them keeps the GPU busy for longer than launching a kernel
+takes: so no launch is waited for."""
 
 TIMES_THE_CACHE = 2
 

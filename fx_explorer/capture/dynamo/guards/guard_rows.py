@@ -155,7 +155,7 @@ class _Owners:
                 self._by_source.setdefault(source_name(guard), i)
 
     def of(self, part: _Part) -> int:
-        """Its number; -1 when there is none."""
+        """The number of the owner; -1 when there is none."""
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__")
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)

@@ -72,7 +72,7 @@ def shown(fix: Fix) -> str:
 
 
 def why_not_written(fix: Fix, trial: Trial | None) -> str:
-    """Empty when the user may be asked whether to write it."""
+    """Say why a fix is not written; empty when the user may be asked whether to write it."""
     if fix.marks:
         return "This changes no file: mark it in your program, before the first call. The lines can be copied."
     if fix.settings and not fix.path:

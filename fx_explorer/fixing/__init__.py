@@ -5,7 +5,7 @@ all that a session has for one break. Source is read and changed by its syntax t
 torch, is imported here.
 """
 
-from fx_explorer.fixing.accepting import accept, accept_all, why_not_accepted
+from fx_explorer.fixing.accepting import accept, why_not_accepted
 from fx_explorer.fixing.dynamic_marks import try_any
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.offers import FixOffer, TryFix, all_proposals, offer
@@ -21,7 +21,6 @@ __all__ = [
     "TryFix",
     "Verdict",
     "accept",
-    "accept_all",
     "all_proposals",
     "is_whole",
     "next_to_try",

@@ -1,90 +1,24 @@
-"""Writing a fix to the user's file, with a backup beside it: line ends, encoding and mode stay what they are."""
+"""Accepting a fix: its edits are written to the user's files."""
 
 from __future__ import annotations
 
-import os
-import shlex
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.on_disk import SourceOnDisk, changed_on_disk, read
-from fx_explorer.fixing.writing_in_place import NewContent, write_all
-from fx_explorer.model.bounded_matching import changed_lines
+from fx_explorer.source_edit.writing import why_not_written, write_edits
 
 
-def accept_all(fix: Fix) -> list[Path]:
+def accept(fix: Fix) -> list[Path]:
     """Write it to each file that it edits, and return the backups. Nothing is written unless all of them are.
 
-    Raises UsageError when a file is no longer what it was when captured, or cannot be written.
+    Raises UsageError when it edits none, or a file is no longer what it was when captured, or cannot be written.
     """
-    return write_all([_prepared(edit, Path(edit.path)) for edit in fix.edits])
-
-
-def accept(fix: Fix, path: str | Path = "") -> Path:
-    """Write the edit to the fix's file (or ``path``, the same file elsewhere) and return the backup. Raises as above."""
-    if not fix.path:
+    if not fix.edits:
         raise UsageError(f"this fix changes no file. Set it in your program: {fix.instruction.splitlines()[0]}")
-    (backup,) = write_all([_prepared(fix, Path(path or fix.path))])
-    return backup
+    return write_edits(fix.edits)
 
 
 def why_not_accepted(fix: Fix) -> str:
-    """Say why the fix cannot be written; empty when it can. It is told before somebody is asked, or
-    waits for a trial."""
-    try:
-        for edit in fix.edits:
-            _prepared(edit, Path(edit.path))
-    except UsageError as error:
-        return str(error)
-    return ""
-
-
-def _prepared(fix: Fix, file: Path) -> NewContent:
-    change = changed_on_disk(fix, str(file))
-    if change:
-        raise UsageError(change)
-    target = file.resolve()
-    if _is_read_only(target):
-        raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff.")
-    if _is_read_only(target.parent):
-        raise UsageError(f"the folder of {file} is read-only, and the backup stands beside the file. Copy the diff instead.")
-    try:
-        os.close(os.open(target, os.O_RDWR))  # not of an immutable file, whatever its mode says
-        before = target.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror or error}. Copy the diff instead.") from error
-    return NewContent(target, before, _encoded(fix, read(str(target)), file))
-
-
-def _is_read_only(path: Path) -> bool:
-    """Whether the file may not be written; its mode counts too, since root may write everything."""
-    return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
-
-
-def _encoded(fix: Fix, now: SourceOnDisk, file: Path) -> bytes:
-    try:
-        return "".join(_with_ends(fix, now)).encode(now.encoding)
-    except UnicodeEncodeError as error:
-        raise UsageError(f"{file} is {now.encoding}, which cannot hold what the edit adds ({error}).") from error
-
-
-def _with_ends(fix: Fix, now: SourceOnDisk) -> list[str]:
-    """Lines that stay keep the ends they have; a new one ends as the line before it does, the last one as the last one did."""
-    before, after = (text.removesuffix("\n").split("\n") for text in (fix.before, fix.after))
-    end = next(filter(None, map(_end_of, now.lines)), "\n")
-    lines: list[str] = []
-    for kind, first, last, new_first, new_last in changed_lines(before, after):
-        if kind == "equal":
-            kept = [line if _end_of(line) else line + end for line in now.lines[first:last]]
-            end = _end_of(kept[-1])
-            lines += kept
-        else:
-            lines += [text + end for text in after[new_first:new_last]]
-    if now.lines and not _end_of(now.lines[-1]):
-        lines[-1] = lines[-1].rstrip("\r\n")
-    return lines
-
-
-def _end_of(line: str) -> str:
-    return line[len(line.rstrip("\r\n")) :]
+    """Say why the fix cannot be written; empty when it can."""
+    return why_not_written(fix.edits)

@@ -1,16 +1,16 @@
-"""One change that may take a graph break away: an edit of a file, or options of torch."""
+"""One change that may take a graph break away: edits of files, options of torch, or marks of sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from fx_explorer.model.bounded_matching import unified_diff
+from fx_explorer.source_edit.file_edit import FileEdit
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Either ``path``, ``before`` and ``after``, or ``settings``; of several in one (``together``) both, and more files."""
+    """It has ``edits``, ``settings`` or ``marks``; several fixes in one (``together``) have edits and settings."""
 
     title: str
     """What it does, as a request: ``take the print out of the compiled code``."""
@@ -19,18 +19,14 @@ class Fix:
     """What it changes beside the break; empty when it means the same."""
     line: int = 0
     """Line of the user's file at which the break is."""
-    path: str = ""
-    """The user's file, as torch named it."""
-    before: str = ""
-    after: str = ""
-    r"""Text of the whole file, with ``\n`` at the ends of lines."""
+    edits: tuple[FileEdit, ...] = ()
+    """The edit of the file that has the break, then those of other files that belong to it."""
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
     marks: tuple[str, ...] = ()
     """Sizes and numbers to be taken for variable (``marking.DynamicMark.source``); the user marks them with ``by_hand``."""
     by_hand: str = ""
-    also: tuple[Fix, ...] = ()
-    """Edits of other files that belong to it."""
+    """Lines of a program that set the marks."""
     keeps_prints: bool = False
     """Whether it is about when something is printed: other text, or another order, is then a reason to refuse it."""
     unseen: str = ""
@@ -39,23 +35,19 @@ class Fix:
     """A kind of call in which it changes something, and which no trial makes."""
 
     @property
+    def path(self) -> str:
+        """The user's file that the break is in, where it is edited; else empty."""
+        return self.edits[0].path if self.edits else ""
+
+    @property
     def diff(self) -> str:
-        """The edit as a unified diff that ``patch -p1`` and ``git apply`` take in the working directory, or else in ``/``.
-
-        Empty for options.
-        """
-        return "".join(edit._own_diff for edit in self.edits)
+        """All edits, as ``FileEdit.diff``; empty for options."""
+        return "".join(edit.diff for edit in self.edits)
 
     @property
-    def edits(self) -> tuple[Fix, ...]:
-        """Itself and ``also``, as far as they edit a file."""
-        return tuple(one for one in (self, *self.also) if one.path)
-
-    @property
-    def _own_diff(self) -> str:
-        path = str(relative(self.path)).lstrip("/")
-        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        return unified_diff(before, after, path)
+    def effect(self) -> tuple[object, ...]:
+        """What it changes: two fixes that change the same are one, whatever they are called."""
+        return self.edits, str(self.settings)
 
     @property
     def instruction(self) -> str:
@@ -74,7 +66,9 @@ class Fix:
         return "\n".join([*lines, f"# or: fx-explorer TARGET {options}"]) if lines else ""
 
 
-def relative(path: str) -> Path:
-    """The path relative to the working directory when the file lies below it, else as it is."""
-    file, here = Path(path), Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file
+def distinct(fixes: Iterable[Fix]) -> list[Fix]:
+    """The first one of those that change the same."""
+    found: dict[object, Fix] = {}
+    for fix in fixes:
+        found.setdefault(fix.effect, fix)
+    return list(found.values())

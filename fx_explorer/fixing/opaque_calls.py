@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fx_explorer.fixing.code import Code, Statement
-from fx_explorer.fixing.names import locals_of, read, walk
 from fx_explorer.fixing.sites import Site
+from fx_explorer.source_edit.code import Code, Statement
+from fx_explorer.source_edit.names import locals_of, read, walk
 
 _EXPLAINED = ("GB0124", "GB0109", "GB0170", "GB0036", "GB0025", "GB0098", "GB0099", "GB0123", "GB0039")
 """Breaks whose cause is another than a call that cannot be looked into."""

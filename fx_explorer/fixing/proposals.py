@@ -6,7 +6,7 @@ import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes import CAUSES, loops
-from fx_explorer.fixing.fix import Fix
+from fx_explorer.fixing.fix import Fix, distinct
 from fx_explorer.fixing.sites import obstacle, sites
 from fx_explorer.session import SessionReader
 
@@ -14,7 +14,7 @@ from fx_explorer.session import SessionReader
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
     """Each fix once. None for a cause that nobody knows a fix for; ``why_none`` says what is in the way."""
     stack = sites(reader, one_break)
-    return _distinct([fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)])
+    return distinct(fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix))
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
@@ -27,11 +27,8 @@ def _can_be_tried(fix: Fix) -> bool:
     if fix.settings:
         return True
     try:
-        cst.parse_module(fix.after)
+        for edit in fix.edits:
+            cst.parse_module(edit.after)
     except cst.ParserSyntaxError:
         return False
-    return fix.after != fix.before
-
-
-def _distinct(fixes: list[Fix]) -> list[Fix]:
-    return list({(fix.path, fix.after, str(fix.settings)): fix for fix in reversed(fixes)}.values())[::-1]
+    return any(edit.after != edit.before for edit in fix.edits)

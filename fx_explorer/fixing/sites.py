@@ -9,9 +9,10 @@ import libcst as cst
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Splice, Statement, parsed, spliced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice, Statement, parsed, spliced
+from fx_explorer.source_edit.file_edit import FileEdit
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Site:
     def edit(self, title: str, why: str, splices: Sequence[Splice], risk: str = "") -> Fix:
         if not self.is_user:
             risk = " ".join(filter(None, [risk, "The file belongs to an installed library: an update of it undoes the edit."]))
-        return Fix(title, why, risk, self.line, self.path, self.code.text, spliced(self.code.text, splices))
+        change = FileEdit(self.path, self.code.text, spliced(self.code.text, splices))
+        return Fix(title, why, risk, self.line, (change,))
 
 
 def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:

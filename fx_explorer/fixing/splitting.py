@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import imports, replaced
-from fx_explorer.fixing.names import bound_in, locals_of, new_name, parameters, read, walk
 from fx_explorer.fixing.sites import Site
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import imports, replaced
+from fx_explorer.source_edit.names import bound_in, locals_of, new_name, parameters, read, walk
 
 RISK = "What is left outside is no longer compiled."
 

@@ -14,9 +14,9 @@ from fx_explorer import model
 from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.on_disk import changed_on_disk
 from fx_explorer.model import CaptureRequest, Outcome, Verification
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.on_disk import changed_on_disk
 from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
 
 Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]

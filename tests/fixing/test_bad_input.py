@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.figures import session_figures
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.fixes import before, elsewhere, with_text
 from tests.fixing.conftest import Case
 
 PRINTS = "import torch\n\n\ndef f(x):\n    x = x + 1\n    print('größer')\n    return x * 2\n"
@@ -140,7 +140,7 @@ def test_a_file_that_has_changed_since_is_not_tried(case: Callable[[str], Case],
     found = case("values:item")
     other = tmp_path / "item.py"
     other.write_text("# something else\n")
-    trial = found.tried(replace(found.fixes[0], path=str(other)))
+    trial = found.tried(elsewhere(found.fixes[0], str(other)))
     assert trial.verdict == "refused"
     assert "has changed since it was captured, first in line 1" in trial.reason
     assert trial.took_s == 0
@@ -159,7 +159,7 @@ def test_a_file_that_has_changed_since_is_not_tried(case: Callable[[str], Case],
 def test_a_fix_that_loops_crashes_or_raises_costs_its_worker_only(case: Callable[[str], Case], code: str, said: str) -> None:
     found = case("calls:asked_for")
     (fix,) = found.fixes
-    broken = replace(fix, after=fix.before.replace("    torch._dynamo.graph_break()\n", f"    {code}\n"))
+    broken = with_text(fix, before(fix).replace("    torch._dynamo.graph_break()\n", f"    {code}\n"))
     trial = found.tried(broken, timeout=8 if "while" in code else 120)
     assert trial.verdict == "refused"
     assert said in trial.reason

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.fixes import after as after_fix
 from tests.fixing.conftest import Case
 from tests.fixing.programs import calls
 
@@ -115,7 +116,7 @@ def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_c
     trial = found.tried(fix)
     assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
     program: dict[str, Any] = {"__name__": "tests.fixing.programs.calls", "__package__": "tests.fixing.programs"}
-    exec(compile(fix.after, "calls.py", "exec"), program)
+    exec(compile(after_fix(fix), "calls.py", "exec"), program)
     x = torch.linspace(-2, 2, 12)
     assert torch.equal(program["digitized_first"](x), calls.digitized_first(x))
 

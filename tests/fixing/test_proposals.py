@@ -10,6 +10,7 @@ import pytest
 from fx_explorer import fixing, model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.fixes import after
 
 
 def proposed(session: Path, source: str, registry_id: str = "GB0170", *, is_user: bool = True) -> list[fixing.Fix]:
@@ -93,7 +94,7 @@ def test_cond_passes_what_a_branch_changes_and_copies_what_it_leaves(tmp_path: P
             return x
     """
     (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "choose with torch.cond")
-    assert fix.after == textwrap.dedent("""\
+    assert after(fix) == textwrap.dedent("""\
         import torch
         def f(x, w):
             def if_true(x):
@@ -134,7 +135,7 @@ def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
             return b
     """
     (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "loop with torch.while_loop")
-    assert fix.after == textwrap.dedent("""\
+    assert after(fix) == textwrap.dedent("""\
         import torch
         def f(x, w):
             a = x
@@ -187,7 +188,7 @@ def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(tm
                 return loss.detach(), weight
     """
     (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title.startswith("call backward() outside"))
-    assert fix.after == textwrap.dedent("""\
+    assert after(fix) == textwrap.dedent("""\
         import torch
         class M(torch.nn.Module):
             def forward_graph(self, x, scale):
@@ -240,7 +241,7 @@ def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
     """
     (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "print where the compiled code is called")
     assert fix.keeps_prints
-    assert fix.after == textwrap.dedent("""\
+    assert after(fix) == textwrap.dedent("""\
         import torch
         @torch.compile(dynamic=True)
         def f_graph(x, names):
@@ -361,7 +362,7 @@ def test_nothing_is_called_at_import_that_needs_the_variable_of_a_comprehension(
 def test_what_is_proposed_twice_is_offered_once(tmp_path: Path) -> None:
     source = "import torch\ndef f(x):\n    a, b = x.sum().item(), 1  # here\n    return x * a\n"
     fixes = proposed(tmp_path / "s.fxs", source, "GB0124")
-    assert len({(fix.after, str(fix.settings)) for fix in fixes}) == len(fixes)
+    assert len({fix.effect for fix in fixes}) == len(fixes)
 
 
 def test_a_log_message_that_is_written_once_is_a_log_message(tmp_path: Path) -> None:

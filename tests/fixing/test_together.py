@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.fixing import Fix, Trial, accept_all, next_to_try, together
+from fx_explorer.fixing import Fix, Trial, accept, next_to_try, together
+from fx_explorer.source_edit.file_edit import FileEdit
 from tests.figures import NOTHING
+from tests.fixes import after, before, with_text
 from tests.fixing.conftest import Case
 
 BEFORE = "import os\n\n\ndef f(x):\n    a = 1\n    b = 2\n    c = 3\n    return x\n"
@@ -18,19 +20,28 @@ BEFORE = "import os\n\n\ndef f(x):\n    a = 1\n    b = 2\n    c = 3\n    return 
 
 def edit(old: str, new: str, *, path: str = "/p/m.py", title: str = "") -> Fix:
     assert old in BEFORE
-    return Fix(title or f"{old} → {new}", "why", line=1, path=path, before=BEFORE, after=BEFORE.replace(old, new))
+    return Fix(title or f"{old} → {new}", "why", line=1, edits=(FileEdit(path, BEFORE, BEFORE.replace(old, new)),))
 
 
 def good(*fixes: Fix) -> list[Trial]:
     return [Trial(fix, "good", "", NOTHING, NOTHING, None, 0.0) for fix in fixes]
 
 
+def test_options_change_no_file_and_say_how_they_are_set() -> None:
+    fix = Fix("let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True})
+    with pytest.raises(UsageError, match=r"torch\._dynamo\.config\.capture_scalar_outputs = True"):
+        accept(fix)
+    assert "--setting dynamo.capture_scalar_outputs=True" in fix.instruction
+
+
 def test_edits_of_one_file_are_merged_and_an_import_that_both_need_comes_once() -> None:
     one = edit("import os\n\n\n", "import os\nimport torch\n\n\n")
-    first, second = (replace(one, after=one.after.replace(old, new)) for old, new in (("a = 1", "a = 10"), ("    c = 3\n", "")))
+    first, second = (with_text(one, after(one).replace(old, new)) for old, new in (("a = 1", "a = 10"), ("    c = 3\n", "")))
     whole = together([[first], [second]], good(first, second))
     assert whole is not None
-    assert whole.fix.after == BEFORE.replace("os\n", "os\nimport torch\n").replace("a = 1", "a = 10").replace("    c = 3\n", "")
+    assert after(whole.fix) == BEFORE.replace("os\n", "os\nimport torch\n").replace("a = 1", "a = 10").replace(
+        "    c = 3\n", ""
+    )
     assert (whole.taken, whole.left_out) == ((first, second), ())
 
 
@@ -38,7 +49,7 @@ def test_an_edit_of_the_same_line_is_left_out_and_named() -> None:
     one, two, three = edit("b = 2", "b = 20"), edit("b = 2", "b = 30"), edit("c = 3", "c = 30")
     whole = together([[one], [two], [three]], good(one, two, three))
     assert whole is not None
-    assert whole.fix.after == BEFORE.replace("b = 2", "b = 20").replace("c = 3", "c = 30")
+    assert after(whole.fix) == BEFORE.replace("b = 2", "b = 20").replace("c = 3", "c = 30")
     assert whole.left_out == (
         "'b = 2 → b = 30' (line 1) edits line 6 as 'b = 2 → b = 20' does: accept one, capture again, and try the other",
     )
@@ -84,16 +95,16 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
     assert whole is not None
     files[1].chmod(0o444)
     with pytest.raises(UsageError, match=r"two\.py is read-only"):
-        accept_all(whole.fix)
+        accept(whole.fix)
     assert files[0].read_text() == BEFORE
     files[1].chmod(0o644)
     files[1].parent.chmod(0o555)
     with pytest.raises(UsageError, match=r"the folder of \S*two\.py is read-only"):
-        accept_all(whole.fix)
+        accept(whole.fix)
     files[1].parent.chmod(0o755)
     assert [len(list(file.parent.iterdir())) for file in files] == [2, 1]
-    assert accept_all(whole.fix) == [file.with_name(f"{file.name}.orig") for file in files]
-    assert [file.read_text() for file in files] == [one.after, two.after]
+    assert accept(whole.fix) == [file.with_name(f"{file.name}.orig") for file in files]
+    assert [file.read_text() for file in files] == [after(one), after(two)]
 
 
 def test_breaks_of_the_whole_are_counted_before_and_after(case: Callable[[str], Case]) -> None:
@@ -109,10 +120,10 @@ def test_breaks_of_the_whole_are_counted_before_and_after(case: Callable[[str], 
 
 def test_fixes_that_are_good_alone_and_not_together_are_refused(case: Callable[[str], Case]) -> None:
     found = case("control:depends_on_both")
-    (asked,) = {fix.before: fix for fix in found.fixes}.values()
+    (asked,) = {before(fix): fix for fix in found.fixes}.values()
     cut = "    torch._dynamo.graph_break()\n"
     edits = [
-        replace(asked, title=name, after=asked.before.replace(f"    {name} = 1\n{cut}", f"    {name} = 2\n"))
+        replace(with_text(asked, before(asked).replace(f"    {name} = 1\n{cut}", f"    {name} = 2\n")), title=name)
         for name in ("one", "other")
     ]
     assert [found.tried(fix).verdict for fix in edits] == ["good", "good"]

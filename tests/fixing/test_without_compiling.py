@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from fx_explorer.analysis.figures import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.target.stances import without_compiling
+from tests.fixes import after, with_text
 from tests.fixing.conftest import Case
 from tests.fixing.observed import in_a_child
 
@@ -54,8 +54,8 @@ f(torch.ones(2))
 def test_a_fix_that_only_compiled_code_understands_is_refused(case: Callable[[str], Case], line: str, said: str) -> None:
     found = case("calls:printed")
     fix = found.fix("let torch do the print after the graph")
-    assert HEAD in fix.after
-    changed = replace(fix, after=f"import torch\n{fix.after.replace(HEAD, f'{HEAD}    {line}{chr(10)}')}")
+    assert HEAD in after(fix)
+    changed = with_text(fix, f"import torch\n{after(fix).replace(HEAD, f'{HEAD}    {line}{chr(10)}')}")
     trial = found.tried(changed)
     assert trial.verdict == "refused"
     assert said in f"{trial.reason} {trial.verification}"
@@ -75,7 +75,7 @@ def test_a_script_that_only_compiled_code_understands_is_refused(tmp_path: Path,
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
     request, fix, before = proposed(captured(file), "let torch do the print after the graph")
-    changed = replace(fix, after=fix.after.replace("return x * 2", f"return x * (2 if {COMPILING} else 3)"))
+    changed = with_text(fix, after(fix).replace("return x * 2", f"return x * (2 if {COMPILING} else 3)"))
     assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
     trial = asyncio.run(fixing.try_fix(request, changed, before))
     assert trial.verdict == "refused"

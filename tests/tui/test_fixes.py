@@ -21,6 +21,7 @@ from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
 from fx_explorer.tui.terminal.clipboard import CopyDestination
 from fx_explorer.tui.widgets.diff_view import DiffView
 from tests.figures import figures
+from tests.fixes import after
 from tests.fixing.test_dynamic_marks import VARYING
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
@@ -170,7 +171,7 @@ async def test_a_trial_is_told_while_it_runs_and_stopped_by_escape(open_app: Ope
         await driver.until(lambda: "being tried" in driver.screen)
         await driver.press("t")
         assert len(trials.tried) == 1
-        assert trials.tried[0][1].after == WITHOUT_PRINT
+        assert after(trials.tried[0][1]) == WITHOUT_PRINT
         assert "A fix is being tried" in messages(driver)
         await driver.press("escape")
         assert trials.was_cancelled

@@ -66,7 +66,7 @@ def told(trial: Trial) -> str:
 
 async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:
     """1 when it is not written."""
-    if not fix.path:
+    if not fix.edits:
         return _set_by_hand(fix)
     if _cannot_be_written(fix):  # before a trial of minutes
         return 1
@@ -78,21 +78,21 @@ async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
 
 def written(fix: Fix, tried: Trial) -> int:
     """After asking; 1 when it is not."""
-    if not fix.path:
+    if not fix.edits:
         return _set_by_hand(fix)
-    from fx_explorer.fixing import accept_all
-    from fx_explorer.fixing.fix import relative
+    from fx_explorer.fixing import accept
+    from fx_explorer.source_edit.file_edit import relative
 
     if tried.verdict == "refused":
         print("not written: a fix that fails or changes results is not applied (--diff N prints it)")
         return 1
     if _cannot_be_written(fix):
         return 1
-    files = ", ".join(place(edit.path, edit.line) if edit.line else str(relative(edit.path)) for edit in fix.edits)
+    files = ", ".join([place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])])
     if not _agreed(f"Write this to {files}? [y/N] "):
         print("not written")
         return 1
-    for backup in accept_all(fix):
+    for backup in accept(fix):
         print(f"written; the file as it was: {printable(str(backup))}")
     if fix.settings:
         print(f"set this in your program too:\n{fix.instruction}")
@@ -123,6 +123,6 @@ def _agreed(question: str) -> bool:
 
 
 def place(file: str, line: int) -> str:
-    from fx_explorer.fixing.fix import relative
+    from fx_explorer.source_edit.file_edit import relative
 
     return f"{relative(file)}:{line}"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import removed, replaced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site, other_files
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import removed, replaced
 
 _DISABLES = ("torch.compiler.disable", "torch._dynamo.disable", "torch._disable_dynamo")
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Splice
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import new_name, walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.fixing.splitting import RISK, SplitLines, body_lines, function_to_split, given_on, split, texts
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.names import new_name, walk
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.edits import at_module_level, imports, replaced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import is_declared_plain, locals_read, new_name
 from fx_explorer.fixing.opaque_calls import REACH, OpaqueCall, isolated, opaque_calls
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.edits import at_module_level, imports, replaced
+from fx_explorer.source_edit.names import is_declared_plain, locals_read, new_name
 
 _ONCE = "It is taken to give the same every time."
 

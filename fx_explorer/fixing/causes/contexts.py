@@ -8,11 +8,11 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code
-from fx_explorer.fixing.edits import imports, in_place_of, replaced, unwrapped
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code
+from fx_explorer.source_edit.edits import imports, in_place_of, replaced, unwrapped
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import after_imports, at_module_level, imports, replaced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import annotation_of, new_name
 from fx_explorer.fixing.opaque_calls import REACH, IsolatedExpression, OpaqueCall, isolated, opaque_calls, tensor_around
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import after_imports, at_module_level, imports, replaced
+from fx_explorer.source_edit.names import annotation_of, new_name
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.edits import in_place_of, unwrapped
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.opaque_calls import REACH
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.edits import in_place_of, unwrapped
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code
-from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.opaque_calls import OpaqueCall, opaque_calls, tensor_around
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code
+from fx_explorer.source_edit.edits import imports, replaced
 
 _EQUIVALENT: dict[str, str] = {
     "nanmean": "torch.nanmean({0})",

@@ -20,7 +20,7 @@ from fx_explorer.fixing import (
     FixOffer,
     Trial,
     TryFix,
-    accept_all,
+    accept,
     all_proposals,
     is_whole,
     next_to_try,
@@ -209,7 +209,7 @@ class FixScreen(TellsUnreadable, Dialog[None]):
 
     def _write(self, fix: Fix) -> None:
         try:
-            backups = accept_all(fix)
+            backups = accept(fix)
         except UsageError as error:
             self.notify(str(error), title="not written", severity="error", timeout=READ_S)
         else:

@@ -10,12 +10,12 @@ import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes.data_dependent.arithmetic import NumberUses
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import is_pure, new_name, read, walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import imports, replaced
+from fx_explorer.source_edit.names import is_pure, new_name, read, walk
 
 BOTH_SIDES = "Both sides are computed now. One that fails or gives NaN in the other's case can spoil gradients."
 

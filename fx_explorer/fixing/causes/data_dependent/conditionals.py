@@ -15,12 +15,12 @@ from fx_explorer.fixing.causes.data_dependent.branches import (
     is_of_tensors,
     small_statements,
 )
-from fx_explorer.fixing.code import Code
-from fx_explorer.fixing.edits import imports, rewritten
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import bound_before, is_pure, new_name
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code
+from fx_explorer.source_edit.edits import imports, rewritten
+from fx_explorer.source_edit.names import bound_before, is_pure, new_name
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

@@ -9,12 +9,12 @@ import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes.data_dependent.branches import assignment, condition
-from fx_explorer.fixing.code import Code, parsed, spliced
-from fx_explorer.fixing.edits import imports, replaced, rewritten, unwrapped
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import bound_before, bound_in, is_pure, new_name, read_after, walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, parsed, spliced
+from fx_explorer.source_edit.edits import imports, replaced, rewritten, unwrapped
+from fx_explorer.source_edit.names import bound_before, bound_in, is_pure, new_name, read_after, walk
 
 _LEAVING: dict[type[cst.CSTNode], str] = {
     cst.Break: "break",

@@ -9,12 +9,12 @@ import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes.data_dependent.arithmetic import NumberUses
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import replaced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import replaced
+from fx_explorer.source_edit.names import walk
 
 _SCALAR = ("GB0124", "GB0109", "GB0033")
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import is_pure
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import imports, replaced
+from fx_explorer.source_edit.names import is_pure
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

@@ -9,11 +9,11 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Splice, Statement
-from fx_explorer.fixing.edits import after_imports, imports, removed, replaced, wrapped
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice, Statement
+from fx_explorer.source_edit.edits import after_imports, imports, removed, replaced, wrapped
 
 _LEVELS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"])
 _FUNCTIONS = frozenset(["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"])

@@ -9,12 +9,12 @@ import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.causes.effects.printing import WHERE_A_LINE_BEHIND_RAISES
-from fx_explorer.fixing.code import Code, Splice, spliced
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import locals_read, new_name, walk
 from fx_explorer.fixing.sites import Site
 from fx_explorer.fixing.splitting import SplitLines, body_lines, function_to_split, split, texts
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice, spliced
+from fx_explorer.source_edit.names import locals_read, new_name, walk
 
 _RISK = "Where a line behind the print raises, nothing is written."
 

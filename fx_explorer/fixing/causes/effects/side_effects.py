@@ -8,13 +8,13 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
-from fx_explorer.fixing.code import Code, Statement
-from fx_explorer.fixing.edits import imports, removed, rewritten, wrapped
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.names import locals_of
 from fx_explorer.fixing.opaque_calls import is_explained
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Statement
+from fx_explorer.source_edit.edits import imports, removed, rewritten, wrapped
+from fx_explorer.source_edit.names import locals_of
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

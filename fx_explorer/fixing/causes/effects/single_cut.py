@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.fixing.code import Code, Splice
-from fx_explorer.fixing.edits import imports, replaced
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import imports, replaced
 
 _RISK = "What was compiled of it no longer is. Good only where the breaks cost more than that."
 

@@ -75,7 +75,7 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
     """Say why a fix is not written; empty when the user may be asked whether to write it."""
     if fix.marks:
         return "This changes no file: mark it in your program, before the first call. The lines can be copied."
-    if fix.settings and not fix.path:
+    if fix.settings and not fix.edits:
         return "This fix changes no file: set the option in your program. The lines can be copied."
     if trial is None:
         return "It has not been tried: only what was tried is written to your file."
@@ -86,5 +86,5 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
 
 def question(fix: Fix, trial: Trial) -> str:
     doubt = _DOUBTS.get(trial.verdict, "")
-    others = "".join(f", {PurePath(edit.path).name}" for edit in fix.also)
+    others = "".join(f", {PurePath(edit.path).name}" for edit in fix.edits[1:])
     return f"{doubt}Write it to {PurePath(fix.path).name}:{fix.line}{others}, keeping a backup? y or yes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from fx_explorer.fixing.code import parsed
+from fx_explorer.source_edit.code import parsed
 
 HOSTILE = {
     "brackets": "(" * 3000,

@@ -9,7 +9,7 @@ from functools import lru_cache
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from fx_explorer.fixing.code import Code
+from fx_explorer.source_edit.code import Code
 
 _CHANGING = frozenset(
     [

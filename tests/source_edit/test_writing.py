@@ -1,4 +1,4 @@
-"""A fix written to a file: only to the file it was made for, and nothing else of the file changes."""
+"""An edit written to a file: only to the file it was made for, and nothing else of the file changes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import errno
 import os
 import stat
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.fixing import Fix, accept, accept_all, why_not_accepted
+from fx_explorer.source_edit.file_edit import FileEdit
+from fx_explorer.source_edit.writing import why_not_written, write_edits
 
 BEFORE = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n"
 AFTER = "import torch\n\n\ndef f(x):\n    return x\n"
 
 
-def a_fix(path: Path, before: str = BEFORE, after: str = AFTER) -> Fix:
-    return Fix("take the print out", "it breaks", path=str(path), before=before, after=after)
+def edited(path: Path, before: str = BEFORE, after: str = AFTER) -> FileEdit:
+    return FileEdit(str(path), before, after)
 
 
 def written(path: Path, content: bytes) -> Path:
@@ -30,7 +30,7 @@ def written(path: Path, content: bytes) -> Path:
 
 def test_the_file_is_the_fixed_one_and_the_backup_the_old_one(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
-    assert accept(a_fix(file)) == tmp_path / "model.py.orig"
+    assert write_edits([edited(file)]) == [tmp_path / "model.py.orig"]
     assert file.read_text() == AFTER
     assert (tmp_path / "model.py.orig").read_text() == BEFORE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.py", "model.py.orig"]
@@ -39,34 +39,34 @@ def test_the_file_is_the_fixed_one_and_the_backup_the_old_one(tmp_path: Path) ->
 def test_a_backup_is_never_written_over(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     written(tmp_path / "model.py.orig", b"mine")
-    assert accept(a_fix(file)).name == "model.py.orig2"
+    assert write_edits([edited(file)])[0].name == "model.py.orig2"
     assert (tmp_path / "model.py.orig").read_bytes() == b"mine"
 
 
 def test_a_file_that_has_changed_since_is_left_alone_and_the_line_is_named(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.replace("return x", "return x * 2").encode())
     with pytest.raises(UsageError, match="changed since it was captured, first in line 6"):
-        accept(a_fix(file))
+        write_edits([edited(file)])
     assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
 
 
 def test_a_file_that_is_gone_is_a_message(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*gone\.py: No such file"):
-        accept(a_fix(tmp_path / "gone.py"))
+        write_edits([edited(tmp_path / "gone.py")])
 
 
 def test_a_read_only_file_is_a_message(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     file.chmod(0o444)
     with pytest.raises(UsageError, match="read-only"):
-        accept(a_fix(file))
+        write_edits([edited(file)])
     assert file.read_text() == BEFORE
 
 
 def test_the_mode_stays(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     file.chmod(0o751)
-    accept(a_fix(file))
+    write_edits([edited(file)])
     assert stat.S_IMODE(file.stat().st_mode) == 0o751
 
 
@@ -75,7 +75,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     file = written(tmp_path / "real" / "model.py", BEFORE.encode())
     link = tmp_path / "model.py"
     link.symlink_to(file)
-    accept(a_fix(link))
+    write_edits([edited(link)])
     assert link.is_symlink()
     assert file.read_text() == AFTER
 
@@ -84,20 +84,20 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_line_ends_stay_and_new_lines_get_the_same(tmp_path: Path, end: str) -> None:
     longer = AFTER.replace("    return x\n", "    y = x\n    return y\n")
     file = written(tmp_path / "model.py", BEFORE.replace("\n", end).encode())
-    accept(a_fix(file, after=longer))
+    write_edits([edited(file, after=longer)])
     assert file.read_bytes() == longer.replace("\n", end).encode()
 
 
 def test_lines_that_stay_keep_the_end_they_have_in_a_mixed_file(tmp_path: Path) -> None:
     mixed = b"import torch\r\n\n\r\ndef f(x):\n    print(x)\r\n    return x\n"
     file = written(tmp_path / "model.py", mixed)
-    accept(a_fix(file))
+    write_edits([edited(file)])
     assert file.read_bytes() == mixed.replace(b"    print(x)\r\n", b"")
 
 
 def test_a_file_without_a_last_newline_stays_without(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.rstrip("\n").encode())
-    accept(a_fix(file, after=AFTER.replace("return x\n", "return x\n    # the end\n")))
+    write_edits([edited(file, after=AFTER.replace("return x\n", "return x\n    # the end\n"))])
     assert file.read_text() == AFTER.rstrip("\n") + "\n    # the end"
 
 
@@ -105,13 +105,13 @@ def test_a_file_without_a_last_newline_stays_without(tmp_path: Path) -> None:
 def test_the_declared_encoding_stays(tmp_path: Path, encoding: str) -> None:
     head = f"# -*- coding: {encoding} -*-\n# größer\n"
     file = written(tmp_path / "model.py", (head + BEFORE).encode(encoding))
-    accept(a_fix(file, head + BEFORE, head + AFTER))
+    write_edits([edited(file, head + BEFORE, head + AFTER)])
     assert file.read_bytes() == (head + AFTER).encode(encoding)
 
 
 def test_a_byte_order_mark_stays(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", codecs.BOM_UTF8 + BEFORE.encode())
-    accept(a_fix(file))
+    write_edits([edited(file)])
     assert file.read_bytes() == codecs.BOM_UTF8 + AFTER.encode()
 
 
@@ -119,27 +119,20 @@ def test_an_edit_that_the_encoding_cannot_hold_is_a_message(tmp_path: Path) -> N
     head = "# -*- coding: latin-1 -*-\n"
     file = written(tmp_path / "model.py", (head + BEFORE).encode("latin-1"))
     with pytest.raises(UsageError, match="which cannot hold what the edit adds"):
-        accept(a_fix(file, head + BEFORE, head + AFTER + "# ∞\n"))
+        write_edits([edited(file, head + BEFORE, head + AFTER + "# ∞\n")])
     assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
 
 
 def test_a_file_that_is_not_what_its_encoding_says_is_a_message(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", b"# \xff\n" + BEFORE.encode())
     with pytest.raises(UsageError, match="cannot be decoded"):
-        accept(a_fix(file))
-
-
-def test_options_change_no_file_and_say_how_they_are_set() -> None:
-    fix = Fix("let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True})
-    with pytest.raises(UsageError, match=r"torch\._dynamo\.config\.capture_scalar_outputs = True"):
-        accept(fix)
-    assert "--setting dynamo.capture_scalar_outputs=True" in fix.instruction
+        write_edits([edited(file)])
 
 
 def test_the_diff_is_one_that_patch_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = written(tmp_path / "model.py", BEFORE.encode())
-    subprocess.run(["git", "apply", "-"], input=a_fix(file).diff.encode(), check=True)
+    subprocess.run(["git", "apply", "-"], input=edited(file).diff.encode(), check=True)
     assert file.read_text() == AFTER
 
 
@@ -153,7 +146,7 @@ def test_hard_links_stay_one_file_with_its_owner_and_attributes(tmp_path: Path) 
         os.chown(file, 1234, 5678)
     attributes = {"user.kept": b"yes"} if _can_hold_attributes(file) else {}
     before = file.stat()
-    accept(a_fix(file))
+    write_edits([edited(file)])
     after = file.stat()
     assert (after.st_ino, after.st_nlink, after.st_uid, after.st_gid) == (before.st_ino, 2, before.st_uid, before.st_gid)
     assert (tmp_path / "same.py").read_text() == AFTER
@@ -171,7 +164,7 @@ def _can_hold_attributes(file: Path) -> bool:
 def test_no_copy_is_setuid_and_the_file_keeps_its_mode(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     file.chmod(0o4755)
-    backup = accept(a_fix(file))
+    (backup,) = write_edits([edited(file)])
     assert stat.S_IMODE(file.stat().st_mode) == 0o4755
     assert stat.S_IMODE(backup.stat().st_mode) == 0o755
 
@@ -183,7 +176,7 @@ def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
     """0: the backup of the second file; 1: its content half written; 2: the room ends when all is written."""
     files = [written(tmp_path / name, BEFORE.encode()) for name in ("one.py", "two.py")]
     longer = AFTER + "# much longer\n" * 1000
-    both = replace(a_fix(files[0]), also=(a_fix(files[1], after=longer),))
+    both = [edited(files[0]), edited(files[1], after=longer)]
     write, calls = os.write, [0]
 
     def full(descriptor: int, content: bytes) -> int:
@@ -199,28 +192,30 @@ def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
             calls[0] += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("fx_explorer.fixing.writing_in_place.os.write", full)
-    monkeypatch.setattr("fx_explorer.fixing.writing_in_place.os.fsync", no_room)
+    monkeypatch.setattr("fx_explorer.source_edit.writing_in_place.os.write", full)
+    monkeypatch.setattr("fx_explorer.source_edit.writing_in_place.os.fsync", no_room)
     with pytest.raises(UsageError, match=r"cannot write .*two\.py: No space left"):
-        accept_all(both)
+        write_edits(both)
     assert [file.read_text() for file in files] == [BEFORE, BEFORE]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.py", "two.py"], "no backup of what was not changed"
 
 
 def test_a_file_that_changes_in_the_last_moment_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
-    monkeypatch.setattr("fx_explorer.fixing.writing_in_place.shutil.copystat", lambda *_: file.write_text("an editor saved"))
+    monkeypatch.setattr(
+        "fx_explorer.source_edit.writing_in_place.shutil.copystat", lambda *_: file.write_text("an editor saved")
+    )
     with pytest.raises(UsageError, match="has changed while it was being written"):
-        accept(a_fix(file))
+        write_edits([edited(file)])
     assert file.read_text() == "an editor saved"
     assert (tmp_path / "model.py.orig").read_text() == BEFORE, "what was read is nowhere else now"
 
 
 def test_what_cannot_be_written_is_known_before_anybody_is_asked(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
-    assert why_not_accepted(a_fix(file)) == ""
+    assert why_not_written([edited(file)]) == ""
     file.chmod(0o444)
-    assert "read-only" in why_not_accepted(a_fix(file))
+    assert "read-only" in why_not_written([edited(file)])
     file.unlink()
     os.mkfifo(file)
-    assert "is no file any more" in why_not_accepted(a_fix(file))
+    assert "is no file any more" in why_not_written([edited(file)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fx_explorer.fixing.code import Code, Splice, Statement
+from fx_explorer.source_edit.code import Code, Splice, Statement
 
 
 def replaced(code: Code, node: cst.CSTNode, text: str) -> Splice:

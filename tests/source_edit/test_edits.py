@@ -8,10 +8,10 @@ import libcst as cst
 import pytest
 
 from fx_explorer.fixing.causes.data_dependent.branches import condition
-from fx_explorer.fixing.code import Code, Splice, parsed, spliced
-from fx_explorer.fixing.edits import after_imports, imports, in_place_of, removed, unwrapped, wrapped
-from fx_explorer.fixing.names import is_pure, locals_of, read
 from fx_explorer.fixing.opaque_calls import isolated
+from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
+from fx_explorer.source_edit.edits import after_imports, imports, in_place_of, removed, unwrapped, wrapped
+from fx_explorer.source_edit.names import is_pure, locals_of, read
 
 
 def code(text: str) -> Code:

@@ -1,4 +1,4 @@
-"""The user's file as it is on disk now: whether it is still the text a fix was made for, and how that text is encoded."""
+"""The user's file as it is on disk now: whether it is still the text an edit was made for, and how that text is encoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
-from fx_explorer.fixing.fix import Fix
+from fx_explorer.source_edit.file_edit import FileEdit
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
@@ -45,20 +45,17 @@ def read(path: str) -> SourceOnDisk:
         ) from error
 
 
-def changed_on_disk(fix: Fix, path: str = "") -> str:
+def changed_on_disk(edit: FileEdit) -> str:
     """What is in the way of using the edit, in words; empty when the file is as it was captured."""
-    if not fix.path:
-        return ""
     try:
-        now = read(path or fix.path).text
+        now = read(edit.path).text
     except UsageError as error:
         return str(error)
-    if now == _ended(fix.before):
+    if now == _ended(edit.before):
         return ""
-    pairs = zip(fix.before.split("\n"), now.split("\n"), strict=False)
+    pairs = zip(edit.before.split("\n"), now.split("\n"), strict=False)
     line = next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
-    where = path or fix.path
-    return f"{where} has changed since it was captured, first in line {line}: capture again, and fix the file as it is now."
+    return f"{edit.path} has changed since it was captured, first in line {line}: capture again, and fix the file as it is now."
 
 
 def _ended(text: str) -> str:

@@ -28,8 +28,16 @@ MODULES = (
     "torch.utils.cpp_extension",
     "sympy.physics.units",
     "sympy.tensor.tensor",
+    "fx_explorer.worker.job",
+    "fx_explorer.worker.request_recording",
+    "fx_explorer.worker.script_program",
+    "fx_explorer.worker.target_program",
+    "fx_explorer.worker.verify.programs",
+    "fx_explorer.worker.verify.verifying",
+    "fx_explorer.worker.verify.verifying_script",
+    "fx_explorer.capture.recorder",
 )
-"""The last ones are imported by the first compilation of a process, which takes it half a second."""
+"""Those of sympy are imported by the first compilation of a process, which takes it half a second; those of ours by every worker."""
 
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 
@@ -43,6 +51,7 @@ def serve(name: str) -> None:
     importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
     importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
     importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once
+    gc.set_threshold(20_000, 20, 20)  # to look through a young process for garbage again and again took a tenth of its time
     gc.freeze()  # or the first collection of each child would copy what torch has made
     with _socket() as waiting:
         waiting.bind(_address(name))

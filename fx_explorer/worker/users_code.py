@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 
 from fx_explorer.model import CaptureRequest
@@ -25,8 +25,7 @@ def is_users_file(path: str) -> bool:
 
 
 def _real(path: str) -> str:
-    """The path without symbolic links. Its folder is resolved once: a process with torch has some 3,000 modules in 400 folders,
-    and each of them is asked for around every call that is compared."""
+    """The path without symbolic links. Its folder is resolved once: the 3,000 modules of a process with torch lie in 400."""
     if not os.path.isabs(path) or os.path.islink(path):
         return os.path.realpath(path)
     return os.path.join(_real_folder(os.path.dirname(path)), os.path.basename(path))
@@ -70,6 +69,8 @@ class UsersCode:
     change is in."""
 
     folders: frozenset[str] = frozenset()
+    _known: dict[str, tuple[object, bool]] = field(default_factory=dict, compare=False, repr=False)
+    """Name → (module, whether it is looked into). A process with torch has some 3,000, and asks before and after each call."""
 
     def has(self, path: str) -> bool:
         if is_users_file(path):
@@ -79,13 +80,18 @@ class UsersCode:
 
     def modules(self) -> list[ModuleType]:
         """The user's modules that are imported now, in the order in which they were."""
-        found = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
-        return [module for module, file in found if _is_a_file_of(module, file) and self.has(str(file))]
+        return [module for name, module in list(sys.modules.items()) if self._looks_into(name, module)]
 
+    def _looks_into(self, name: str, module: object) -> bool:
+        known = self._known.get(name)
+        if known is None or known[0] is not module:
+            known = self._known[name] = (module, isinstance(module, ModuleType) and self._is_of_a_file(module))
+        return known[1]
 
-def _is_a_file_of(module: object, file: object) -> bool:
-    """``torch.ops`` and others name a file that is none."""
-    return isinstance(module, ModuleType) and isinstance(file, str) and os.path.isabs(file)
+    def _is_of_a_file(self, module: ModuleType) -> bool:
+        """``torch.ops`` and others name a file that is none."""
+        file = getattr(module, "__file__", None)
+        return isinstance(file, str) and os.path.isabs(file) and self.has(file)
 
 
 def users_code(place: TargetPlace, request: CaptureRequest) -> UsersCode:

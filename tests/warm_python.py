@@ -37,7 +37,7 @@ MODULES = (
     "fx_explorer.worker.verify.verifying_script",
     "fx_explorer.capture.recorder",
 )
-"""Those of sympy are imported by the first compilation of a process, which takes it half a second; those of ours by every worker."""
+"""Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
 
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 

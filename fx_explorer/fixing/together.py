@@ -81,5 +81,5 @@ def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence
         tuple(merged.edit for merged in texts.values()),
         {name: value for fix in taken for name, value in fix.settings.items()},
         unseen="; ".join(dict.fromkeys(fix.unseen for fix in taken if fix.unseen)),
-        untried="; ".join(dict.fromkeys(fix.untried for fix in taken if fix.untried)),
+        untried="; ".join(dict.fromkeys(part for fix in taken for part in fix.untried.split("; ") if part)),
     )

@@ -25,6 +25,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             if (
                 isinstance(opaque.statement, cst.Expr | cst.With)
                 or hasattr(builtins, opaque.name)
+                or _VARIES.match(opaque.name)
                 or _is_on_tensors(site, opaque)
             ):
                 continue  # called for what it does, or no constant
@@ -33,6 +34,10 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 yield from _assumed(site, opaque)
             elif not given:
                 yield _hoisted(site, opaque)
+
+
+_VARIES = re.compile(r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(getpid|getppid|times|urandom|getrandom)$")
+"""What gives something else at each call: the time, chance, the process."""
 
 
 def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:

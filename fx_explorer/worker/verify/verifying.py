@@ -27,6 +27,9 @@ from fx_explorer.worker.verify.comparing_calls import add_built, add_uncompiled,
 from fx_explorer.worker.verify.observed.observing import Observation, Observer
 from fx_explorer.worker.verify.programs import OtherPrograms
 
+OTHER_TYPES = "inputs of other types or dtypes"
+"""Every call is made with those of the example inputs."""
+
 COMPILES_LONG_S = 30.0
 """A program that took so long to be compiled is not compiled anew for other sizes."""
 
@@ -78,6 +81,8 @@ def call_and_verify(
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
         add_built(comparison, before, programs.built.result(), words, lambda: _begun(job, programs.built_original))
+    if target.arguments.args or target.arguments.keywords:
+        comparison.not_tried.insert(0, OTHER_TYPES)
     return comparison.row([one.call for one in seen if one])
 
 

@@ -44,7 +44,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
-            "It holds for everything that is compiled. A branch on the number is still a break.",
+            "It holds for everything that is compiled. A branch on the number may still be a break.",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
             untried="; ".join(dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())),

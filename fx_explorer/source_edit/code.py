@@ -15,8 +15,6 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
-from fx_explorer.analysis.words import first_line
-
 NodeT = TypeVar("NodeT", bound=cst.CSTNode)
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -87,6 +85,11 @@ class Code:
         where = self._ranges[node]
         return where.start.line, where.end.line
 
+    def first_line(self, node: cst.CSTNode) -> int:
+        """The first line, decorators included."""
+        decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
+        return min([self.lines(node)[0], *(self.lines(one)[0] for one in decorators)])
+
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         where = self._ranges[node]
         return self._offset(where.start.line, where.start.column), self._offset(where.end.line, where.end.column)
@@ -102,10 +105,6 @@ class Code:
         """The node as it is written, in its parentheses."""
         return self.module.code_for_node(node).strip()
 
-    def in_short(self, node: cst.CSTNode) -> str:
-        """The first line of a node, cut to what fits into a sentence."""
-        return first_line(self.source(node))
-
     def indent(self, node: cst.CSTNode) -> str:
         line = self.text[self.line_start(self.lines(node)[0]) :].partition("\n")[0]
         return line[: len(line) - len(line.lstrip())]
@@ -114,6 +113,10 @@ class Code:
     def unit(self) -> str:
         """One level of indentation."""
         return self.module.default_indent
+
+    @property
+    def newline(self) -> str:
+        return self.module.default_newline
 
     def statements_at(self, line: int) -> list[Statement]:
         """List the innermost statements that have a part on the line: of a compound statement only

@@ -40,11 +40,11 @@ def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
     return Splice(start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n")))
 
 
-def wrapped(code: Code, line: cst.CSTNode, header: str) -> list[Splice]:
-    """The statement one level deeper, under ``header``."""
-    first, last = _first_line(code, line), code.lines(line)[1]
-    splices = [Splice(code.line_start(first), code.line_start(first), f"{code.indent(line)}{header}\n")]
-    return splices + shifted(code, line, first, last)
+def wrapped(code: Code, header: str, *lines: cst.CSTNode) -> list[Splice]:
+    """Put statements that follow each other in a block one level deeper, under ``header``."""
+    start = code.line_start(code.first_line(lines[0]))
+    above = Splice(start, start, f"{code.indent(lines[0])}{header}{code.newline}")
+    return [above, *(splice for line in lines for splice in shifted(code, line, code.first_line(line), code.lines(line)[1]))]
 
 
 def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice]:
@@ -61,7 +61,7 @@ def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
     outer, inner = code.indent(compound), code.indent(body.body[0])
     fixed = _lines_in_strings(code, body)
     comments = getattr(body.body[0], "leading_lines", ())
-    first, last = _first_line(code, body.body[0]) - len(comments), code.lines(body.body[-1])[1]
+    first, last = code.first_line(body.body[0]) - len(comments), code.lines(body.body[-1])[1]
     lines = []
     for line in range(first, last + 1):
         text = _text(code, line)
@@ -77,7 +77,7 @@ def in_place_of(code: Code, line: cst.CSTNode, text: str) -> Splice:
 def at_module_level(code: Code, node: cst.CSTNode, text: str) -> Splice:
     """``text`` before the function or class of the module that holds the node."""
     top = code.top_statement(node)
-    start = code.line_start(_first_line(code, top))
+    start = code.line_start(code.first_line(top))
     return Splice(start, start, f"{text}\n\n\n")
 
 
@@ -89,13 +89,22 @@ def after_imports(code: Code, text: str) -> Splice:
 
 
 def imports(code: Code, *modules: str) -> list[Splice]:
-    """The edits that add ``import MODULE`` where it is missing."""
+    """What is missing of ``import MODULE``."""
     missing = [name for name in modules if code.imported_always.get(name) != name]
-    if not missing:
+    return _added_imports(code, [f"import {name}" for name in missing])
+
+
+def imported_as(code: Code, module: str, name: str) -> list[Splice]:
+    """``import MODULE as NAME``, where that is missing."""
+    return _added_imports(code, [f"import {module} as {name}"] if code.imported_always.get(name) != module else [])
+
+
+def _added_imports(code: Code, lines: list[str]) -> list[Splice]:
+    if not lines:
         return []
     offset = code.line_start(_import_line(code) + 1)
-    newline = "" if offset == 0 or code.text[offset - 1] == "\n" else "\n"
-    return [Splice(offset, offset, newline + "".join(f"import {name}\n" for name in missing))]
+    newline = "" if offset == 0 or code.text[offset - 1] == "\n" else code.newline
+    return [Splice(offset, offset, newline + "".join(f"{line}{code.newline}" for line in lines))]
 
 
 def _import_line(code: Code) -> int:
@@ -110,14 +119,8 @@ def _import_line(code: Code) -> int:
     return line
 
 
-def _first_line(code: Code, line: cst.CSTNode) -> int:
-    """Decorators included."""
-    decorators = line.decorators if isinstance(line, cst.FunctionDef | cst.ClassDef) else ()
-    return min([code.lines(line)[0], *(code.lines(one)[0] for one in decorators)])
-
-
 def _whole_lines(code: Code, line: cst.CSTNode) -> tuple[int, int]:
-    return code.line_start(_first_line(code, line)), code.line_start(code.lines(line)[1] + 1)
+    return code.line_start(code.first_line(line)), code.line_start(code.lines(line)[1] + 1)
 
 
 def _text(code: Code, line: int) -> str:

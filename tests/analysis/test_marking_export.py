@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.regions.marking_export import IMPORT, StatementBlock, marking_diff, whole_statements
+from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_diff
 from fx_explorer.errors import UsageError
+from fx_explorer.source_edit.statements import whole_statements
+
+IMPORT = "import torch.fx.traceback as fx_traceback"
 
 SOURCE = '''"""A model."""
 import torch
@@ -142,6 +145,15 @@ def test_regions_that_cut_each_other_are_refused() -> None:
 def test_lines_in_two_branches_of_an_if_are_not_one_block() -> None:
     with pytest.raises(UsageError, match="cut the statement on lines 3 to 6"):
         marking_diff(NESTED, "m.py", StatementBlock("r", 4, 6))
+
+
+def test_an_elif_is_no_statement_of_its_own_and_what_it_holds_is(tmp_path: Path) -> None:
+    source = "def f(x, y):\n  if y:\n    x = 1\n  elif x:\n    x = 2\n  return x\n"
+    with pytest.raises(UsageError, match="cut the statement on lines 2 to 5"):
+        marking_diff(source, "m.py", StatementBlock("r", 4, 5))
+    after = patched(tmp_path, source, marking_diff(source, "m.py", StatementBlock("r", 5, 5)))
+    assert regions(after)[0][1] == ["x = 2"]
+    assert "\n      x = 2\n" in after, "the file's own indentation"
 
 
 def test_lines_grow_to_whole_statements_of_the_innermost_block() -> None:

@@ -51,7 +51,7 @@ def test_a_statement_is_put_under_a_condition_without_changing_its_strings() -> 
     (statement,) = source.statements_at(3)
     line = source.line_of(statement)
     assert line is not None
-    assert spliced(source.text, wrapped(source, line, "if c:")) == textwrap.dedent('''
+    assert spliced(source.text, wrapped(source, "if c:", line)) == textwrap.dedent('''
         def f():
         \tif c:
         \t\tlog("""first

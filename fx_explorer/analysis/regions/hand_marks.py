@@ -13,11 +13,12 @@ from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.regions.annotated_regions import REGIONAL_KEY, region_value
-from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_diff, whole_statements
+from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_diff
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import operation_names
+from fx_explorer.source_edit.statements import whole_statements
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.words import first_line
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
@@ -54,7 +55,7 @@ def _left_out(site: Site, statement: cst.With) -> Iterator[Fix]:
 
 
 def _unseen(code: Code, statement: cst.With) -> str:
-    entered = ", ".join(code.in_short(item.item) for item in statement.items)
+    entered = ", ".join(first_line(code.source(item.item)) for item in statement.items)
     return f"what {entered} does, of which no call shows anything"
 
 

@@ -67,7 +67,7 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
         fix = site.edit(
             f"do the {what} only when not compiled",
             "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
-            [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
+            [*imports(site.code, "torch"), *wrapped(site.code, "if not torch.compiler.is_compiling():", line)],
             "Compiled, nothing is written.",
         )
         yield replace(fix, unseen=_unseen(what))

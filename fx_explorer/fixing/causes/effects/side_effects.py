@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.analysis.words import first_line
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.opaque_calls import is_explained
 from fx_explorer.fixing.sites import Site
@@ -51,7 +52,7 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
         fix = site.edit(
             "do this only when not compiled",
             "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
-            [*imports(site.code, "torch"), *wrapped(site.code, line, "if not torch.compiler.is_compiling():")],
+            [*imports(site.code, "torch"), *wrapped(site.code, "if not torch.compiler.is_compiling():", line)],
             "Compiled, the line does nothing.",
         )
         yield replace(fix, unseen=_unseen(site, statement))
@@ -65,7 +66,7 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
 
 
 def _unseen(site: Site, statement: Statement) -> str:
-    return f"what {site.code.in_short(statement)} does, of which no call shows anything"
+    return f"what {first_line(site.code.source(statement))} does, of which no call shows anything"
 
 
 def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:

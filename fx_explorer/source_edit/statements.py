@@ -1,0 +1,93 @@
+"""Which whole statements some lines of a file are: what a user selects is lines, and what can be edited is statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from fx_explorer.errors import UsageError
+from fx_explorer.source_edit.code import Code, parsed
+
+_Blocks = cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler | cst.ExceptStarHandler | cst.MatchCase | cst.If
+
+
+def code_of(source: str, path: str) -> Code:
+    """Raises UsageError for what cannot be parsed."""
+    try:
+        return parsed(source)
+    except (cst.ParserSyntaxError, RecursionError) as error:
+        raise UsageError(f"{path} cannot be parsed ({error.__cause__ or error}): fix it first.") from error
+
+
+def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int, int]:
+    """The lines of the statements that these lines touch. Raises UsageError when they are in no function, or in several."""
+    code = code_of(source, path)
+    function = _function(code, f"lines {first} to {last} of {path}", first, last)
+    touched = _innermost(code, _statements(function.body), first, last)
+    return (code.first_line(touched[0]), code.lines(touched[-1])[1]) if touched else (first, last)
+
+
+def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.CSTNode]:
+    """The statements that these lines are, all of one block. Raises UsageError when the lines cut through one, are not in one
+    function, or share a line with what is not chosen."""
+    where = f"lines {first} to {last} of {path}"
+    function = _function(code, where, first, last)
+    if isinstance(function.body, cst.SimpleStatementSuite):
+        raise UsageError(f"{where} share a line with another statement: put it on one of its own.")
+    touched = _innermost(code, _statements(function.body), first, last)
+    if not touched:
+        raise UsageError(f"{where} hold no statement: choose lines that compute something.")
+    cut = next((one for one in touched if not _holds(first, last, code, one)), None)
+    if cut:
+        raise UsageError(
+            f"{where} cut the statement on lines {code.first_line(cut)} to {code.lines(cut)[1]}. "
+            "Choose all its lines, or whole statements inside it."
+        )
+    return touched
+
+
+def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
+    """The innermost function that holds the lines."""
+    functions = [one for one in code.all(cst.FunctionDef) if _overlaps(code, one, first, last)]
+    holding = [one for one in functions if code.first_line(one.body.body[0]) <= first and last <= code.lines(one)[1]]
+    if not holding:
+        crossed = ", ".join(one.name.value for one in functions)
+        reason = f"reach over the edge of {crossed}" if functions else "are in no function"
+        raise UsageError(f"{where} {reason}: a region is made of whole statements within one function. Choose other lines.")
+    return max(holding, key=lambda one: code.lines(one)[0])
+
+
+def _innermost(code: Code, block: Sequence[cst.CSTNode], first: int, last: int) -> Sequence[cst.CSTNode]:
+    """The statements that the lines touch, in the innermost block that has them all."""
+    touched = [one for one in block if _overlaps(code, one, first, last)]
+    if len(touched) == 1 and not _holds(first, last, code, touched[0]):
+        inner = [one for one in _blocks(touched[0]) if code.first_line(one[0]) <= last and first <= code.lines(one[-1])[1]]
+        if len(inner) == 1 and code.first_line(inner[0][0]) <= first:
+            return _innermost(code, inner[0], first, last)
+    return touched
+
+
+def _blocks(statement: cst.CSTNode) -> list[Sequence[cst.CSTNode]]:
+    """The blocks of a compound statement, those of its ``elif`` and ``else`` among them; not of functions and classes."""
+    if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+        return []
+    found: list[Sequence[cst.CSTNode]] = []
+    for child in statement.children:
+        if isinstance(child, cst.BaseSuite):
+            found += [_statements(child)] if _statements(child) else []
+        elif isinstance(child, _Blocks):
+            found += _blocks(child)
+    return found
+
+
+def _statements(body: cst.BaseSuite) -> Sequence[cst.CSTNode]:
+    return body.body if isinstance(body, cst.IndentedBlock) else ()
+
+
+def _overlaps(code: Code, node: cst.CSTNode, first: int, last: int) -> bool:
+    return code.first_line(node) <= last and first <= code.lines(node)[1]
+
+
+def _holds(first: int, last: int, code: Code, node: cst.CSTNode) -> bool:
+    return first <= code.first_line(node) and code.lines(node)[1] <= last

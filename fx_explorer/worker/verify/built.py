@@ -1,5 +1,7 @@
-"""The changed program once more, with its code built and run: a graph that runs by PyTorch's own operators proves nothing of
-the kernels, where an integer overflows and a loop is made of instructions.
+"""The changed program once more, with its code built and run.
+
+A graph that runs by PyTorch's own operators proves nothing about the kernels, where an integer
+overflows and a loop is made of instructions.
 """
 
 from __future__ import annotations
@@ -21,20 +23,27 @@ from fx_explorer.worker.verify.observed.observing import Observer, seed
 from fx_explorer.worker.verify.uncompiled import OriginalProgram, read_result
 
 LONGEST_S = 200.0
-"""What building may take, C++ compiler and all."""
+"""Seconds that building and running may take, C++ compiler included."""
 
 MOST_RECOMPILES = 64
-"""Calls with other inputs may each be compiled anew: behind the usual limit they would run without being compiled."""
+"""Recompile limit while programs are compared. Calls with other inputs may each be compiled anew;
+behind torch's usual limit they would run without being compiled.
+"""
 
 
 def as_on_disk(request: CaptureRequest) -> CaptureRequest:
-    """For the original in place of the changed program: the files with the text they have, and its own options."""
+    """Return the request for the original: its files keep the text they have on disk, and its own
+    options are used.
+    """
     texts = {path: text_on_disk(path) for path in request.overlay}
     return replace(request, overlay=texts, settings=request.original_settings)
 
 
 class BuiltProgram(ChildProgram):
-    """Begins when the original has ended, beside the capture of the changed program."""
+    """A program run with its code built.
+
+    It begins when the original has ended, and runs beside the capture of the changed program.
+    """
 
     def __init__(self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram) -> None:
         self._why_not = why_not_built(request)
@@ -47,8 +56,11 @@ class BuiltProgram(ChildProgram):
             super().begin()
 
     def result(self) -> dict[str, Any]:
-        """``problem``: why it could not be run; ``failed``: how it failed; else what was seen in each call. Empty where the
-        capture itself ran all that there is."""
+        """Return what was seen in each call, or ``failed`` (how it failed) or ``problem`` (why it
+        could not be run).
+
+        The result is empty where the capture itself ran all the code there is.
+        """
         if self._why_not == _NOTHING_ELSE:
             return {}
         if self._why_not:
@@ -64,7 +76,7 @@ _NOTHING_ELSE = "it is what was captured"
 
 
 def why_not_built(request: CaptureRequest) -> str:
-    """Empty where it can be, as far as the request tells."""
+    """Return why the code is not built, as far as the request tells; empty where it can be."""
     if request.gpu:
         return f"it is for a GPU that is not here ({request.gpu.title})"
     return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
@@ -94,7 +106,7 @@ def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequ
     first, *others = calls(target.arguments)
     seen: list[dict[str, Any] | None] = [observer.first(compiled, first.words, first.arguments).plain()]
     for call, one in zip(others, before["seen"][1:], strict=True):
-        if one is None or call.has_other_sizes:  # each would be built anew
+        if one is None or call.has_other_sizes:  # building for each other size would take too long
             observer.leave_out()
             seen.append(None)
         else:
@@ -103,7 +115,9 @@ def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequ
 
 
 def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
-    """Options as the request has them, and random numbers as PyTorch's own operators draw them."""
+    """Apply the options of the request, and make random numbers those that PyTorch's own operators
+    draw.
+    """
     from torch._inductor import config
 
     if request.settings:
@@ -115,6 +129,7 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
 
 
 def recompiling_often() -> contextlib.AbstractContextManager[object]:
+    """Raise the recompile limit inside the block to at least ``MOST_RECOMPILES``."""
     from torch._dynamo import config
 
     limit: Any = config.recompile_limit
@@ -122,7 +137,7 @@ def recompiling_often() -> contextlib.AbstractContextManager[object]:
 
 
 def no_compiler() -> str:
-    """Why nothing can be built; empty when it can be."""
+    """Return why nothing can be built; empty when it can be."""
     from torch._inductor import cpp_builder
 
     try:

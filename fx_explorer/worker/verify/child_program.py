@@ -21,10 +21,13 @@ _GO = b"g"
 
 
 class ChildProgram:
-    """Runs ``program`` and keeps what it returns for the parent. A context manager: the child does not outlive it."""
+    """A child process that runs ``program`` and keeps what it returns for the parent.
+
+    It is a context manager: the child does not outlive the block.
+    """
 
     def __init__(self, request: CaptureRequest, program: Callable[[], dict[str, Any]], *, waits: bool = False) -> None:
-        """``waits``: the program begins when it is told to (``begin``)."""
+        """Fork the child. With ``waits`` its program begins only when it is told to (``begin``)."""
         self.file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
         self.status = 0
         waiting, start = os.pipe()
@@ -38,18 +41,21 @@ class ChildProgram:
             self.begin()
 
     def begin(self) -> None:
+        """Let a program that waits begin."""
         with contextlib.suppress(OSError):  # it has ended, or the program has closed the pipe: its status tells
             if self._start.is_ours:
                 os.write(self._start.number, _GO)
 
     def wait(self) -> int:
-        """Until it has ended: its exit status. What the program returned is in ``file`` when that is 0."""
+        """Wait until the child has ended and return its exit status. At 0, ``file`` holds what the
+        program returned.
+        """
         self.status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self._pid = 0
         return self.status
 
     def wait_for(self, seconds: float) -> bool:
-        """Whether it has ended by then."""
+        """Wait at most ``seconds`` and return whether the child has ended."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
@@ -73,7 +79,9 @@ class ChildProgram:
 
 
 def _be_the_program(program: Callable[[], dict[str, Any]], file: Path, waiting: int) -> None:
-    """Never returns. What it prints and warns of is nobody's."""
+    """Run the program in the child and end the process. What it prints and warns of is
+    discarded.
+    """
     status = 1
     try:
         told = os.read(waiting, 1)

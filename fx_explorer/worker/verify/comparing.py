@@ -1,4 +1,6 @@
-"""Two programs' observations side by side: what is equal, and where they differ, in words."""
+"""Compare what two programs did in the same calls: what is equal, and where they differ, in
+words.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-9, 1e-9),
     torch.complex128: (1e-9, 1e-9),
 }
-"""(relative, absolute), as torch.testing.assert_close has them, but for 64 bits: what it allows there hides a number that was
-one of 32 bits on its way. Other dtypes have to be equal."""
+"""(relative, absolute) tolerance per dtype. Those of up to 32 bits are the ones of
+``torch.testing.assert_close``. Those of 64 bits are tighter, because its tolerances would hide a
+number that lost precision in a 32-bit step. Values of any other dtype must be equal.
+"""
 
 BUILT_FACTOR = 20.0
-"""Built kernels compute in another order than PyTorch's own operators."""
+"""How much wider tolerances are for built code, which computes in another order than PyTorch's own
+operators.
+"""
 
 IN_BUILT_CODE, WITHOUT_COMPILING = " in the built code", ", without torch.compile"
 
@@ -42,21 +48,25 @@ _LEAST: dict[torch.dtype, float] = {
     torch.float64: 1e-12,
     torch.complex128: 1e-12,
 }
-"""What rounding leaves where larger numbers cancel each other out."""
+"""Least absolute tolerance, for what rounding leaves where larger numbers cancel each other out."""
 
 
 @dataclass
 class Comparison:
-    """``is_built``: the changed program ran as code that was built, which computes in another order than PyTorch's own
-    operators, and raises errors of its own. ``is_uncompiled``: it ran without torch.compile. ``ignored``: globals that only
-    the changed program has, by the change itself.
+    """The result of comparing a changed program with the original, call by call.
+
+    ``is_built`` means that the changed program ran as built code, which computes in another order
+    than PyTorch's own operators and raises errors of its own. ``is_uncompiled`` means that it ran
+    without torch.compile. ``ignored`` names the globals that the change itself adds.
     """
 
     is_built: bool = False
     is_uncompiled: bool = False
     ignored: frozenset[str] = frozenset()
     known: frozenset[str] | None = None
-    """Globals of the original, where that is known: what else the changed program has is the change's, or Dynamo's."""
+    """Globals of the original, or None if unknown. Any other global was added by the change or by
+    Dynamo.
+    """
     at_first: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
     compared: Counter[str] = field(default_factory=Counter)
@@ -70,7 +80,7 @@ class Comparison:
     not_compared: list[str] = field(default_factory=list)
     not_tried: list[str] = field(default_factory=list)
     is_run_built: bool = False
-    """Whether the changed program was compared with its code built too."""
+    """Whether the changed program was also compared with its code built."""
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
@@ -91,8 +101,11 @@ class Comparison:
                 self._leave_out(f"{what} of {name}")
 
     def add_run_without_compiling(self, other: Comparison) -> None:
-        """``other``: the same calls of the changed program without torch.compile. What it prints in addition is told as a
-        difference, since the lines that are told apart are those of the compiled program."""
+        """Add what ``other`` found: the same calls, made without torch.compile.
+
+        Lines that ``other`` printed differently become differences here, because ``lost`` and
+        ``new`` hold the lines of the compiled program.
+        """
         self.differences += other.differences
         if not (self.lost or self.new):
             self.differences += [f"it no longer prints {_short(line)}{WITHOUT_COMPILING}" for line in other.lost[:1]]
@@ -106,11 +119,13 @@ class Comparison:
             self.not_compared.append(what)
 
     def _ended_alike(self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str) -> bool:
-        """Whether there is more to compare."""
+        """Return whether both calls ended alike, so that their values can be compared too."""
         if not (original["raised"] or changed["raised"]):
             return True
         self.compared["exception"] += 1
         both = original["raised"] and changed["raised"]
+        # Operators in both programs failed, each in its own words: neither the type nor the message
+        # says anything about the change.
         if both and (self.is_built or _fails_as_an_operator(original, changed)):
             return False
         if original["raised"] != changed["raised"]:
@@ -166,8 +181,12 @@ class Comparison:
         return self.known is not None and found is not None and not self.known & {found[0], found["of_main"]}
 
     def _add_effects(self, before: Sequence[str], after: Sequence[str], call: str) -> None:
-        """What both do in the same order is told, since what it writes is not read. A file that is read less often is named:
-        it may say something else by then."""
+        """Compare what the two calls did outside the process.
+
+        An effect that both have in the same order is listed as not compared, since what it writes
+        is not read. A file that is read less often is listed too, because its content may have
+        changed by the time it would have been read.
+        """
         for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
             self._leave_out(f"what {effect.removeprefix(READS)} says later, which is no longer read in each call")
         before, after = ([one for one in effects if not _only_reads(one)] for effects in (before, after))
@@ -179,7 +198,9 @@ class Comparison:
             self._leave_out(f"what follows when the program {effect}")
 
     def _add_errors(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """Torch writes there too when it compiles: what is new need not be the program's."""
+        """Count the lines on stderr that are gone. New lines are ignored, because torch writes to
+        stderr while it compiles.
+        """
         self.compared["line on stderr"] += len(original["errors"])
         self.lost += (Counter(original["errors"]) - Counter(changed["errors"])).elements()
 
@@ -201,7 +222,7 @@ class Comparison:
             self.differences.append(f"{where}: {told}")
 
     def _tensors(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, str]:
-        """(largest absolute difference, what differs in words)."""
+        """Return (largest absolute difference, the difference in words or ``""``)."""
         for what, one, other in (("shape", _shape(before), _shape(after)), ("dtype", before.dtype, after.dtype)):
             if one != other:
                 return 0.0, f"its {what} was {one} and is {other}"
@@ -212,7 +233,10 @@ class Comparison:
         return difference, "" if self.is_built or _signs_of_zeros(before, after) else "a zero has another sign"
 
     def _tolerances(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, float]:
-        """(relative, absolute): the absolute one is for elements that are small beside the others, not for all of a tensor."""
+        """Return the (relative, absolute) tolerance for two tensors. The absolute one allows for
+        elements that are small beside the others; it must not exceed what a tensor of small numbers
+        can bear.
+        """
         if before.dtype not in _TOLERANCES:
             return 0.0, 0.0
         relative, absolute = _TOLERANCES[before.dtype]
@@ -241,8 +265,11 @@ class Comparison:
 
 
 def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
-    """An operator that cannot be computed is found while compiling, in other words, whatever is changed. Its stand-in there may
-    raise another type than the operator does: then there is no message (``observing.raised``)."""
+    """Return whether an operator that cannot be computed failed in both, but in other words.
+
+    Dynamo finds this while compiling, whatever was changed. The operator's fake-tensor version may
+    raise another type than the operator itself; there is then no message (``observing.raised``).
+    """
     if original["raised"] not in _OF_OPERATORS:
         return False
     in_its_stand_in = changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
@@ -251,31 +278,37 @@ def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any
 
 
 _OF_OPERATORS = ("RuntimeError", "IndexError")
-"""What PyTorch's own operators raise where they cannot be computed."""
+"""The exceptions that PyTorch's own operators raise when they cannot be computed."""
 
 _CHECK_OF_A_GRAPH = "Runtime assertion failed for expression "
-"""What a graph says that checks a size before an operator does (``insert_deferred_runtime_asserts`` in torch/fx/passes)."""
+"""Start of the message with which a compiled graph refuses a size before an operator does
+(``insert_deferred_runtime_asserts`` in torch/fx/passes).
+"""
 
 
 def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Of plain values too, which have a type and nothing else."""
+    """Return the facts of all values, by name. A plain value has one fact, its type."""
     return {**{name: {"type": type(value).__name__} for name, (_, value) in _by_name(seen["values"]).items()}, **seen["facts"]}
 
 
 def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
-    """What the original does that no comparison shows, and what no call of it has reached."""
+    """Describe what the original does that no comparison shows, and what no call reached."""
     varying = [f"{what}, which is something else in each run" for what in before["hidden"] if what.endswith("()")]
     return [*varying, *(what for what in before["hidden"] if not what.endswith("()")), *before["not reached"]]
 
 
 _GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
-"""``global NAME``, or ``global MODULE.NAME``; what is behind the name may look like the latter."""
+"""Matches ``global NAME`` or ``global MODULE.NAME``. An attribute of a global may look like the
+second.
+"""
 
 
 _SET_BY_INDUCTOR = frozenset(
     f"os.environ[{name!r}]" for name in ("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
 )
-"""Variables that Inductor sets in its own process when it builds. Where the original has one too, the program set it."""
+"""Variables that Inductor sets in its own process when it builds code. If the original has one too,
+the program set it.
+"""
 
 
 def _only_reads(effect: str) -> bool:
@@ -288,7 +321,9 @@ def _both_ways(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Count
 
 
 def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """Name → (kind, value): an output may be a number in one program and a tensor in the other."""
+    """Return name → (kind, value). The kind is not part of the key: an output may be a number in
+    one program and a tensor in the other.
+    """
     return {name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()}
 
 
@@ -317,7 +352,7 @@ def _short(value: object) -> str:
 
 
 _SHORT, _MESSAGE = 40, 80
-"""Characters that are told of a value, and of what an exception says."""
+"""How many characters of a value, and of an exception's message, are shown."""
 
 
 def _cut(text: str, most: int) -> str:
@@ -335,7 +370,7 @@ def _size(tensor: torch.Tensor) -> float:
 
 
 def _signs_of_zeros(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Whether they are alike: 1 / -0.0 is another number than 1 / 0.0."""
+    """Return whether zeros have the same signs in both: 1 / -0.0 is another number than 1 / 0.0."""
     if not before.is_floating_point():
         return True
     zeros = (before == 0) & (after == 0)

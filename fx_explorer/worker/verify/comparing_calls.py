@@ -1,6 +1,8 @@
-"""All calls of two programs side by side; and of what differs in built code, what the change makes and what Inductor does.
+"""Compare all calls of two programs, and tell what differs in built code by the change from what
+Inductor alone changes.
 
-Code that is built may differ from PyTorch's own operators whatever was changed: then the original's does too.
+Built code may differ from PyTorch's own operators whatever was changed: then the original's built
+code differs too.
 """
 
 from __future__ import annotations
@@ -21,8 +23,12 @@ def compared(
     is_built: bool = False,
     is_uncompiled: bool = False,
 ) -> Comparison:
-    """``before``: the original's result; ``seen``: what the changed program did in the same calls, None where it was not
-    called; ``names``: its globals at first; ``words``: what the calls are made with."""
+    """Compare the calls of two programs.
+
+    ``before`` is the original's result. ``seen`` is what the changed program did in the same calls,
+    None where it was not called. ``names`` are its globals before the first call, and ``words`` say
+    what each call is made with.
+    """
     state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
     known = frozenset(before["names"])
     comparison = Comparison(is_built, is_uncompiled, frozenset(names) - known, known, state)
@@ -39,7 +45,9 @@ def compared(
 
 
 def add_uncompiled(comparison: Comparison, before: Mapping[str, Any], result: Mapping[str, Any], words: Sequence[str]) -> None:
-    """``result``: of the changed program without torch.compile (``UncompiledProgram.result``)."""
+    """Add what the changed program does without torch.compile (``result``, of
+    ``UncompiledProgram.result``).
+    """
     if "problem" in result:
         comparison.not_compared.append(f"what the changed program does without torch.compile: {result['problem']}")
     elif "failed" in result:
@@ -60,8 +68,11 @@ def add_built(
     words: Sequence[str],
     build_original: Callable[[], Mapping[str, Any]],
 ) -> None:
-    """``result``: of the changed program, built (``BuiltProgram.result``). ``build_original``: the same of the original, which
-    takes as long as a compile, and is asked where there is a difference."""
+    """Add what the changed program does as built code (``result``, of ``BuiltProgram.result``).
+
+    ``build_original`` builds and runs the original. That takes as long as a compile, so it is
+    called only when there is a difference.
+    """
     if "problem" in result:
         comparison.not_compared.append(f"what the built code computes: {result['problem']}")
     elif "failed" in result:
@@ -83,7 +94,9 @@ def _add_failed(comparison: Comparison, failed: str, original: Mapping[str, Any]
 
 
 def _why_not_told(original: Mapping[str, Any]) -> str:
-    """Why nothing is known of the original's built code; empty when something is."""
+    """Return, as an addition to a message, why the original's built code is unknown; empty when it
+    is known.
+    """
     if "seen" in original:
         return ""
     return f" (whether that of the original differs too is not known: {original.get('failed') or original['problem']})"
@@ -97,7 +110,11 @@ def _add_differences(
     original: Mapping[str, Any],
     words: Sequence[str],
 ) -> None:
-    """``differences``: between the original, run by PyTorch's own operators, and the changed program, built."""
+    """Sort differences in built code by whether the original's built code has them too.
+
+    ``differences`` are those between the original, run by PyTorch's own operators, and the changed
+    program, built.
+    """
     unknown = _why_not_told(original)
     if unknown:
         comparison.differences += [f"{told}{unknown}" for told in differences]
@@ -114,7 +131,7 @@ def _add_differences(
         else:
             by_inductor_alone.append(told)
     if by_inductor_alone:
-        comparison.is_run_built = False  # it was, and is not equal
+        comparison.is_run_built = False  # the built code was run, but what it computes is not equal
         first, *others = by_inductor_alone
         more = f", and {len(others)} more" if others else ""
         comparison.not_compared.append(f"what Inductor's own code changes, with the original too ({first}{more})")
@@ -125,5 +142,7 @@ def _places(differences: Sequence[str]) -> set[str]:
 
 
 def _place(told: str) -> str:
-    """Of "the output, with zeros in the built code: differs by up to 3" the value and the call."""
+    """Return the value and the call that a difference is about: "the output, with zeros" for "the
+    output, with zeros in the built code: differs by up to 3".
+    """
     return told.partition(IN_BUILT_CODE)[0]

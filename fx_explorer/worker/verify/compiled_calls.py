@@ -1,7 +1,9 @@
-"""What the outermost calls of compiled functions return, while a script runs: kept, to be held against another run of it.
+"""Keep what the outermost calls of compiled functions return while a script runs, to compare it
+with another run.
 
-Hook: ``torch._dynamo.eval_frame.OptimizeContext.__call__``, which makes every function that ``torch.compile`` gives out, also
-when the stance is to run it eagerly. The program gets the same values.
+Hook: ``torch._dynamo.eval_frame.OptimizeContext.__call__``, which makes every function that
+``torch.compile`` returns, also when the stance is to run it eagerly. The program gets the same
+values.
 """
 
 from __future__ import annotations
@@ -21,25 +23,29 @@ from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.worker.verify.observed.reachable import Walk
 
 MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
-"""Of what is kept; later calls are only counted."""
+"""Limits on what is kept: calls, and bytes of tensors. Later calls are only counted."""
 
 
 class CompiledCalls:
+    """Counts the outermost calls of compiled functions, and keeps what the first ones return."""
+
     def __init__(self) -> None:
         self.returned: dict[str, dict[str, Any]] = {}
         """Function → ``the output of call 1 of f`` → value."""
         self.identities: dict[str, list[dict[str, Any]]] = {}
-        """Function → for each call facts, and what is one object or shares memory, as in ``ReachedValues``."""
+        """Function → for each call its facts and which values are one object or share memory, as in
+        ``ReachedValues``.
+        """
         self.counts: Counter[str] = Counter()
         """Function → how often it was called."""
         self.problem = ""
-        """Why nothing was kept."""
+        """Why nothing was kept; empty when calls were watched."""
         self._bytes = 0
         self._inside = threading.local()
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """What is compiled inside the block is watched for good."""
+        """Watch every function that is compiled inside the block. It stays watched afterwards."""
         try:
             context, skip = (require("torch._dynamo.eval_frame", name) for name in ("OptimizeContext", "skip_code"))
         except MissingInTorch as missing:
@@ -75,7 +81,7 @@ class CompiledCalls:
         return functools.wraps(function)(called)
 
     def _keep(self, name: str, arguments: object, output: object) -> None:
-        """The output's values; and of which input it is a part, or whether it is one."""
+        """Keep the values of the output, and which input each one is or is a part of."""
         self.counts[name] += 1
         if sum(self.counts.values()) > MOST_CALLS or self._bytes > MOST_BYTES:
             return
@@ -93,7 +99,7 @@ class CompiledCalls:
 
 
 def _name(function: Any) -> str:
-    """Of a module's method the module's class."""
+    """Return the function's name; for a method of a module, the name of the module's class."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, torch.nn.Module):
         return type(owner).__name__

@@ -1,4 +1,7 @@
-"""The programs that a changed one is held against: children of the worker, in the state it has when they are made."""
+"""The programs that a changed one is compared with.
+
+They are children of the worker, forked with the state it has at that moment.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,19 @@ if TYPE_CHECKING:
 
 
 class OtherPrograms:
-    """A context manager: none of them outlives it."""
+    """All programs of one comparison. It is a context manager: none of them outlives the block."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self.original = OriginalProgram(place, request)
-        """Runs at once; the others when they are told to (``begin``)."""
+        """Begins at once; the others begin when they are told to (``begin``)."""
         self.uncompiled = UncompiledProgram(place, request, self.original)
         """The changed program without torch.compile."""
         self.built = BuiltProgram(place, request, self.original)
         """The changed program with its code built."""
         self.built_original = BuiltProgram(place, as_on_disk(request), self.original)
-        """The original with its code built: whether what differs there does so with the change alone."""
+        """The original with its code built. It tells whether a difference in built code comes from
+        the change or from Inductor.
+        """
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:

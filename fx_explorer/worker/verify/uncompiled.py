@@ -1,4 +1,7 @@
-"""The programs of a comparison that run without torch.compile: the original, and the changed one, which must not need it."""
+"""The programs of a comparison that run without torch.compile: the original, and the changed one.
+
+The changed program must be right without torch.compile too.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +30,26 @@ from fx_explorer.worker.verify.observed.observing import Observation, Observer, 
 from fx_explorer.worker.verify.observed.outside import HiddenCalls
 
 LONGER, LONG_S = 10, 5.0
-"""A call may take this many times as long as the first one, and so many seconds."""
+"""Limit on a call: this many times as long as the first call, plus so many seconds."""
 
 LONGEST_S = 200.0
-"""What the calls of the changed program may take together."""
+"""Seconds that all calls of the changed program may take together."""
 
 
 class OriginalProgram(ChildProgram):
-    """The target as its files have it."""
+    """The target as it is in its files, run without torch.compile."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         super().__init__(request, lambda: _original_result(place, request))
 
     def seed(self) -> None:
-        """Before the changed program is built: the original was, with the same random numbers."""
+        """Seed random numbers before the changed program is built, as was done for the original."""
         seed(0)
 
     def result(self) -> dict[str, Any]:
-        """Waits for the child. ``problem`` says why there is nothing to compare with."""
+        """Wait for the child and return what it saw. ``problem`` says why there is nothing to
+        compare with.
+        """
         status = self.wait()
         if status:
             return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
@@ -52,7 +57,10 @@ class OriginalProgram(ChildProgram):
 
 
 class UncompiledProgram(ChildProgram):
-    """The changed program. Begins when the original has ended, beside the capture of the changed program."""
+    """The changed program, run without torch.compile.
+
+    It begins when the original has ended, and runs beside the capture of the changed program.
+    """
 
     def __init__(self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram) -> None:
         self._is_needed = bool(request.overlay)
@@ -63,8 +71,11 @@ class UncompiledProgram(ChildProgram):
             super().begin()
 
     def result(self) -> dict[str, Any]:
-        """``failed``: how it failed; ``problem``: why nothing is known; else what was seen in each call. Empty where only
-        options of the compiler are changed."""
+        """Return what was seen in each call, or ``failed`` (how it failed) or ``problem`` (why
+        nothing is known).
+
+        The result is empty where only options of the compiler are changed.
+        """
         if not self._is_needed:
             return {}
         if not self.wait_for(LONGEST_S):
@@ -75,6 +86,9 @@ class UncompiledProgram(ChildProgram):
 
 
 def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
+    """Load what ``child`` returned. An unreadable file becomes a ``problem`` that names
+    ``what``.
+    """
     try:
         result: dict[str, Any] = torch.load(child.file, weights_only=True)
     except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
@@ -124,7 +138,7 @@ def _changed_result(place: TargetPlace, request: CaptureRequest, before: dict[st
 def _found(
     place: TargetPlace, request: CaptureRequest, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 ) -> tuple[Target, Observer]:
-    """``watch``: entered around each call."""
+    """Find the target and make its observer. ``watch`` is entered around each call."""
     without_compiling()
     seed(0)
     target, train = calling.prepared(find_target(place, request, lambda activity: None), request)
@@ -132,7 +146,9 @@ def _found(
 
 
 def _called(target: Target, observer: Observer, before: list[Any] | None = None) -> list[dict[str, Any] | None]:
-    """What each call did; None for one that does not end, or that did not end in ``before``."""
+    """Make all calls and return what each did: None for one that took too long, here or in
+    ``before``.
+    """
     first, *others = calls(target.arguments)
     began = time.monotonic()
     seen: list[dict[str, Any] | None] = [observer.first(target.callable, first.words, first.arguments).plain()]
@@ -148,18 +164,24 @@ def _called(target: Target, observer: Observer, before: list[Any] | None = None)
 
 
 def _unless_endless(observer: Observer, target: Target, call: PlannedCall, limit_s: float) -> Observation | None:
-    """None when it takes much longer than the example inputs did: a loop that waits for a value may wait for ever."""
+    """Return what the call did, or None if it takes much longer than the example inputs did: a loop
+    that waits for a value may wait for ever.
+    """
     with _stopped_after(limit_s):
         return observer.again(target.callable, call.words, call.arguments, going_on=call.goes_on)
     return None
 
 
 class _TooLong(BaseException):
-    """Not an Exception, so that the program does not catch it."""
+    """Raised when a call takes too long. It is no Exception, so that the program does not catch
+    it.
+    """
 
 
 @contextlib.contextmanager
 def _stopped_after(seconds: float) -> Iterator[None]:
+    """Leave the block after ``seconds``, by SIGALRM."""
+
     def stop(number: int, frame: FrameType | None) -> None:
         raise _TooLong
 

@@ -1,10 +1,17 @@
-"""Holding a changed program, compiled, against the original one, run without torch.compile (``CaptureRequest.verify``).
+"""Compare a changed program, compiled, with the original, run without torch.compile
+(``CaptureRequest.verify``).
 
-Four processes build the target and make the same calls in the same order: the original without torch.compile, the changed
-program as it is captured, whose graphs are run by PyTorch's own operators unless they are built (``--build``), the changed
-program without torch.compile (``uncompiled.py``), and the changed program with its code built (``built.py``); where that one
-differs, a fifth is the original with its code built. All but the second are children of the worker, forked before anything of
-the user's is imported: so they share nothing but the seeds.
+Four processes build the target and make the same calls in the same order:
+
+- the original without torch.compile;
+- the changed program as it is captured; its graphs are run by PyTorch's own operators unless
+  they are built (``--build``);
+- the changed program without torch.compile (``uncompiled.py``);
+- the changed program with its code built (``built.py``). Where it differs, a fifth process builds
+  the original too.
+
+All but the second are children of the worker, forked before anything of the user's is imported, so
+they share nothing but the seeds.
 """
 
 from __future__ import annotations
@@ -28,14 +35,16 @@ from fx_explorer.worker.verify.observed.observing import Observation, Observer
 from fx_explorer.worker.verify.programs import OtherPrograms
 
 OTHER_TYPES = "inputs of other types or dtypes"
-"""Every call is made with those of the example inputs."""
+"""What a verdict always names as not tried: every call has the types and dtypes of the example
+inputs.
+"""
 
 COMPILES_LONG_S = 30.0
-"""A program that took so long to be compiled is not compiled anew for other sizes."""
+"""Seconds. A program that took longer to compile is not compiled anew for other sizes."""
 
 
 class VerifyingJob(calling.CallingJob, Protocol):
-    """The job this is done for."""
+    """The job that a comparison is made for."""
 
     place: TargetPlace
 
@@ -93,11 +102,12 @@ def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:
 
 
 def nothing_compared(problem: str) -> Verification:
+    """Return a verification that compared nothing, and says why."""
     return Verification(0, False, False, (), {}, 0.0, "", (), (), (), problem)
 
 
 def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
-    """What a call compiles anew is compiled as the first was, only unrecorded."""
+    """Compile what is compiled inside the block as the first call was, without recording it."""
     stack = contextlib.ExitStack()
     stack.enter_context(recompiling_often())
     if not request.build:
@@ -108,5 +118,7 @@ def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
 
 
 def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleType]:
-    """The target's and those that are changed, with what lies beside them, and the user's other ones."""
+    """Return the user's modules that are imported now, and those of the target and of the changed
+    files.
+    """
     return users_code(place, request).modules()

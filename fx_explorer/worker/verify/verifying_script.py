@@ -1,7 +1,9 @@
-"""Holding a changed script against the one on disk: the original runs first, in a child process and without torch.compile.
+"""Compare a changed script with the one on disk, which runs first, in a child process and without
+torch.compile.
 
-Compared is what two runs of a script have in common: how it ends, what it prints, what the outermost compiled calls return, and
-all that can be reached from its globals when it has ended. Torch is imported by the script: until then nothing here needs it.
+What is compared is what two runs of a script have in common: how it ends, what it prints, what the
+outermost compiled calls return, and all that can be reached from its globals at the end. The script
+itself imports torch: until then nothing here needs it.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ _NOT_TOLD = " (that of the original was not built: it may differ too)"
 
 
 class ScriptRun:
-    """One run of the script, seen from outside."""
+    """One run of the script, with everything it did that can be seen from outside."""
 
     def __init__(self, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
-        """``watch``: entered around the run."""
+        """Make a run that enters ``watch`` around the script."""
         self._calls: CompiledCalls | None = None
         self._watch = watch
         self._outside = OutsideEffects()
@@ -48,7 +50,9 @@ class ScriptRun:
         self._lookups: Lookups | None = None
 
     def begin(self, until: contextlib.ExitStack) -> None:
-        """When torch has been imported."""
+        """Begin to watch compiled calls, and seed random numbers. Call it as soon as torch has been
+        imported.
+        """
         from fx_explorer.worker.verify.compiled_calls import CompiledCalls
         from fx_explorer.worker.verify.observed.observing import seed
 
@@ -57,14 +61,16 @@ class ScriptRun:
         until.enter_context(self._calls.watched())
 
     def count_lookups(self, until: contextlib.ExitStack) -> None:
-        """When torch has been imported, in a run without torch.compile."""
+        """Count lookups of tensors. Call it as soon as torch has been imported, in a run without
+        torch.compile.
+        """
         from fx_explorer.worker.verify.observed.lookups import Lookups
 
         self._lookups = Lookups()
         until.enter_context(self._lookups.watched())
 
     def run(self, script: Callable[[], None]) -> None:
-        """What it raises goes on to the caller."""
+        """Run the script and note how it ended. What it raises goes on to the caller."""
         try:
             with self._outside.heard(self._effects), printed(self._written, is_users_file), self._watch():
                 script()
@@ -76,6 +82,7 @@ class ScriptRun:
             raise
 
     def plain(self) -> dict[str, Any]:
+        """Return what was seen, as plain values that another process can read."""
         calls = self._calls
         reached = _globals()
         reached["values"]["exit status"] = {"the exit status": self._status}
@@ -96,13 +103,20 @@ class ScriptRun:
 
 
 class OriginalScript(ChildProgram):
-    """The script as its file has it. To be waited for: two runs at a time could be in each other's way, in files say."""
+    """The script as it is in its file, run without torch.compile.
+
+    It must have ended before the changed script runs: two runs at once could be in each other's
+    way, for instance in files.
+    """
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         super().__init__(request, lambda: _original_result(place, request))
 
     def compared_with(self, changed: ScriptRun, uncompiled: UncompiledScript, built: BuiltScript) -> Verification:
+        """Compare the changed script with the original, then without torch.compile and with its
+        code built.
+        """
         import torch
 
         from fx_explorer.worker.verify.verifying import nothing_compared
@@ -120,13 +134,16 @@ class OriginalScript(ChildProgram):
 
 
 class UncompiledScript(ChildProgram):
-    """The changed script once more, without torch.compile, when the captured one has ended."""
+    """The changed script, run again without torch.compile after the captured run has ended."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         super().__init__(request, lambda: _uncompiled_result(place, request), waits=True)
 
     def compare(self, before: Mapping[str, Any], comparison: Comparison) -> None:
+        """Run the script and add what differs from ``before``. Does nothing if a difference is
+        known already.
+        """
         import torch
 
         from fx_explorer.worker.verify.comparing import WITHOUT_COMPILING
@@ -150,15 +167,20 @@ class UncompiledScript(ChildProgram):
 
 
 class BuiltScript(ChildProgram):
-    """The changed script once more, with the code built that is generated for it, when the others have ended."""
+    """The changed script, run again with its generated code built, after the other runs have
+    ended.
+    """
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         self.is_needed = False
-        """Whether there is code that has not been run."""
+        """Whether there is generated code that has not been run."""
         super().__init__(request, lambda: _built_result(place, request), waits=True)
 
     def compare(self, before: Mapping[str, Any], comparison: Comparison) -> None:
+        """Run the script and add what differs from ``before``. Does nothing if a difference is
+        known already.
+        """
         import torch
 
         from fx_explorer.worker.verify.built import LONGEST_S
@@ -186,7 +208,7 @@ class BuiltScript(ChildProgram):
 
 
 def new_names(changes: Mapping[str, str]) -> frozenset[str]:
-    """Globals that the changed files have by the change itself."""
+    """Return the globals that the change itself adds to the changed files."""
     return frozenset(
         f"global {name}"
         for path, text in changes.items()
@@ -228,15 +250,15 @@ def _built_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]
 
 
 def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest) -> None:
-    """What it prints is kept, and what it raises."""
+    """Run the script as ``__main__``. Suppress what it raises: ``seen`` has noted it."""
     assert place.file is not None
     with contextlib.suppress(Exception, SystemExit):
         seen.run(lambda: loading.run_script(place.file, request.target, request.arguments))  # type: ignore[arg-type]
-    import torch  # noqa: F401 - imported where the changed script is looked at, too, and globals are looked for with it
+    import torch  # noqa: F401 - the changed script's process has it too, and looking at globals needs it
 
 
 def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitStack) -> str:
-    """Why there can be no built code."""
+    """Prepare for building code, and return why it cannot be built; empty when it can."""
     from fx_explorer.worker.verify.built import no_compiler, set_up
 
     set_up(request, until)
@@ -260,7 +282,10 @@ def compared(
     is_built: bool = False,
     is_uncompiled: bool = False,
 ) -> Comparison:
-    """Calls of a function that only one of the two has are left out, and named. ``new_names``: globals of the change."""
+    """Compare two runs. Compiled functions that only one of them calls are left out and named.
+
+    ``new_names`` are the globals that the change adds.
+    """
     from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
 
     comparison = Comparison(is_built, is_uncompiled, new_names, frozenset(before["names"]))
@@ -275,7 +300,9 @@ def compared(
 
 
 def _with_outputs(run: Mapping[str, Any], functions: set[str]) -> dict[str, Any]:
-    """What these functions returned is compared as what the script has left behind is."""
+    """Return ``run`` with what these functions returned among its values, so that it is compared as
+    its globals are.
+    """
     calls = [call for name in sorted(functions) for call in run["identities"].get(name, [])]
     return {
         **run,
@@ -307,7 +334,7 @@ def _left_out(before: Mapping[str, Any], after: Mapping[str, Any], both: set[str
 
 
 def _globals() -> dict[str, Any]:
-    """What the script leaves behind, and the names of all globals."""
+    """Return what the script leaves behind, and the names of all globals."""
     from fx_explorer.worker.verify.observed.observing import globals_of
     from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
 

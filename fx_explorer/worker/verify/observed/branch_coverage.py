@@ -1,8 +1,9 @@
-"""Which lines ran, which way each condition went and where an exception was raised, in what a change replaces.
+"""Which of the lines that a change replaces were run, which way each condition went, and where an
+exception was raised.
 
-A change that was only tried with inputs for which a condition holds says nothing about the others. With a call that is no
-longer made, all that the called function does is replaced too: it may be there to raise. And a ``try`` that holds other
-statements than before matters only once something is raised inside it.
+A change that was only tried with inputs for which a condition holds says nothing about other
+inputs. Where a call is removed, all that the called function does is replaced too: it may be there
+to raise. And a ``try`` whose statements have changed matters only if something is raised inside it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fx_explorer.worker.users_code import is_users_file
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A place in the source: a loop's condition stands twice in the bytecode."""
+    """A condition, by its place in the source: a loop's condition stands twice in the bytecode."""
 
     path: str
     line: int
@@ -35,6 +36,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
+    """A conditional jump in bytecode, with the offset it goes to."""
+
     condition: Condition
     target: int
     is_taken_when_true: bool
@@ -42,13 +45,18 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class TryBlock:
+    """A ``try`` statement that a change touches."""
+
     line: int
     body: range
-    """Lines in which an exception is one that it sees."""
+    """The lines whose exceptions it sees."""
 
 
 class BranchCoverage:
-    """``changes``: file → the text that is to stand in its place."""
+    """Watches the original program run the lines that a change replaces.
+
+    ``changes`` maps a file to the text that is to stand in its place.
+    """
 
     def __init__(self, changes: Mapping[str, str]) -> None:
         texts = {path: (text_on_disk(path), after) for path, after in changes.items()}
@@ -56,7 +64,7 @@ class BranchCoverage:
         self._calls_gone = {path: calls_gone(*both) for path, both in texts.items()}
         self._tries = {path: changed_tries(*both) for path, both in texts.items()}
         self._called: dict[str, set[int]] = defaultdict(set)
-        """File → lines of the functions that replaced lines call and that are called there no more."""
+        """File → lines of functions that replaced lines call and the new lines no longer call."""
         self._called_codes: set[CodeType] = set()
         self._raised: set[tuple[str, int]] = set()
         self._lines: set[tuple[str, int]] = set()
@@ -65,6 +73,7 @@ class BranchCoverage:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
+        """Trace the user's code inside the block."""
         before = sys.gettrace()
         if self._replaced:
             sys.settrace(self._entered)
@@ -74,7 +83,7 @@ class BranchCoverage:
             sys.settrace(before)
 
     def not_taken(self) -> list[str]:
-        """In words, what no call has reached."""
+        """Describe in words what no call reached."""
         missing = [
             f"line {line} of {Path(path).name}, which no input reached"
             for path in dict.fromkeys([*self._replaced, *self._called])
@@ -113,7 +122,11 @@ class BranchCoverage:
         return self._followed(code)
 
     def _is_called_no_more(self, frame: FrameType) -> bool:
-        """Whether it is the user's, and called by such a function, or by a replaced line that no longer calls its name."""
+        """Return whether a call of the user's code is one that the change removes.
+
+        The caller is a line that is replaced and no longer calls this name, or a function that is
+        itself no longer called.
+        """
         caller, code = frame.f_back, frame.f_code
         if caller is None or not is_users_file(code.co_filename):
             return False
@@ -143,14 +156,16 @@ class BranchCoverage:
 
 
 def replaced_lines(before: str, after: str) -> set[int]:
-    """Lines of ``before``, from 1, that are not in ``after``."""
+    """Return the lines of ``before``, counted from 1, that are not in ``after``."""
     changes = changed_lines(before.splitlines(), after.splitlines())
     return {line + 1 for kind, first, last, _, _ in changes if kind != "equal" for line in range(first, last)}
 
 
 def calls_gone(before: str, after: str) -> set[str]:
-    """Names that replaced lines call more often than the lines that are new; a line that is left out of what is compiled calls
-    nothing."""
+    """Return the names that the replaced lines call more often than the new lines do.
+
+    A line that is left out of what is compiled calls nothing.
+    """
     lines, others = before.splitlines(), after.splitlines()
     made: Counter[str] = Counter()
     for kind, first, last, other_first, other_last in changed_lines(lines, others):
@@ -165,7 +180,10 @@ _CALLED = re.compile(r"(\w+)\s*\(")
 
 
 def changed_tries(before: str, after: str) -> list[TryBlock]:
-    """Those of ``before``, with a line that is replaced, that ``after`` does not have with as many statements in each part."""
+    """Return each ``try`` of ``before`` that has a replaced line and no counterpart in ``after``.
+
+    A counterpart has as many statements in each part.
+    """
     replaced = replaced_lines(before, after)
     own = [node for node in ast.walk(ast.parse(before)) if isinstance(node, ast.Try)]
     less = Counter(map(_form, own))
@@ -175,11 +193,14 @@ def changed_tries(before: str, after: str) -> list[TryBlock]:
 
 
 def _form(node: ast.Try) -> tuple[int, ...]:
+    """Return the number of statements in each part of a ``try``."""
     return (*map(len, (node.body, node.orelse, node.finalbody)), *(len(handler.body) for handler in node.handlers))
 
 
 def conditional_jumps(code: CodeType) -> dict[int, Jump]:
-    """By offset, each that can be come to without an exception: ``with`` has more for those."""
+    """Return the conditional jumps by offset, but for those that only an exception leads to:
+    ``with`` has some of those.
+    """
     instructions = list(dis.get_instructions(code))
     line, lines = code.co_firstlineno, {}
     for one in instructions:
@@ -206,7 +227,9 @@ def conditional_jumps(code: CodeType) -> dict[int, Jump]:
 
 
 def _condition(code: CodeType, jump: dis.Instruction, line: int) -> Condition:
-    """Python 3.10 has no columns: there each jump is a condition."""
+    """Return the place of the condition. Python 3.10 has no columns; there each jump counts as a
+    condition of its own.
+    """
     positions = getattr(jump, "positions", None)
     columns = (positions.col_offset, positions.end_col_offset) if positions else (jump.offset, None)
     return Condition(code.co_filename, line, columns)
@@ -221,7 +244,9 @@ def _line_of(instruction: dis.Instruction) -> int | None:
 
 
 def _statements(text: str) -> set[int]:
-    """First lines of the statements inside functions, those that do nothing by themselves left out."""
+    """Return the first lines of the statements inside functions, leaving out those that do nothing
+    themselves.
+    """
     idle = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.Pass, ast.Try)
     functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     inner = (node for function in functions for part in function.body for node in ast.walk(part))
@@ -230,5 +255,6 @@ def _statements(text: str) -> set[int]:
 
 
 def text_on_disk(path: str) -> str:
+    """Return the text of a Python file, in the encoding it declares."""
     with tokenize.open(path) as file:
         return file.read()

@@ -1,4 +1,4 @@
-"""Which names of two observations are one object, or share memory, in the one and not in the other."""
+"""Which names are one object, or share memory, in one of two observations and not in the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]) -> Iterator[str]:
-    """In words, for names that both observations have (``ReachedValues.same``, ``ReachedValues.overlapping``)."""
+    """Describe the differences, for names that both observations have (``ReachedValues.same``,
+    ``ReachedValues.overlapping``).
+    """
     one, other = _first_names(before["same"], both), _first_names(after["same"], both)
     for name in sorted(one.keys() | other.keys()):
         was, now = one.get(name, name), other.get(name, name)
@@ -19,7 +21,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any], both: Set[s
 
 
 def _first_names(groups: Iterable[Sequence[str]], both: Set[str]) -> dict[str, str]:
-    """Name → the name by which its object is known; only for objects with several names."""
+    """Return name → the first name of its object, for objects with several names."""
     found: dict[str, str] = {}
     for group in groups:
         names = sorted(name for name in group if name in both)

@@ -1,7 +1,7 @@
-"""How often the user's code looks up a tensor in a dictionary or a set.
+"""Count how often the user's code looks up a tensor in a dictionary or a set.
 
-Both find a number by its value and a tensor by its identity: a tensor in place of a number is never found. No output shows
-that in a call whose number was not among the keys.
+Both find a number by its value and a tensor by its identity, so a tensor in place of a number is
+never found. Where the number was not among the keys anyway, no output shows that.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from fx_explorer.worker.users_code import is_users_file
 
 
 class Lookups:
-    """For a program that runs without torch.compile: what is patched here Dynamo would see."""
+    """Counts lookups in a program that runs without torch.compile. Dynamo would see what is patched
+    here.
+    """
 
     def __init__(self) -> None:
         self.count = 0
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
+        """Count the lookups inside the block."""
         by_identity = torch.Tensor.__hash__
 
         def counted(tensor: torch.Tensor) -> int:
@@ -38,7 +41,9 @@ class Lookups:
 
 
 def told_of_lookups(before: int, after: int) -> list[str]:
-    """The difference in words; none when the changed program looks up no more tensors than the original."""
+    """Describe the difference; empty when the changed program looks up no more tensors than the
+    original.
+    """
     return [_TOLD] if after > before else []
 
 

@@ -1,4 +1,6 @@
-"""One call of a program, and everything it did that can be seen from outside, as plain values that another process can read."""
+"""Observe one call of a program: everything it did that can be seen from outside, as plain values
+for another process.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,25 @@ from fx_explorer.worker.verify.observed.settings_of_process import settings_of_p
 
 @dataclass
 class Observation:
-    """``reached``: what the call left behind, of these kinds: ``output``, ``gradient``, ``state``, ``input``, ``global``,
-    ``environment``, ``setting``."""
+    """What one call of a program did.
+
+    ``reached`` is what the call left behind, of these kinds: ``output``, ``gradient``, ``state``,
+    ``input``, ``global``, ``environment``, ``setting``.
+    """
 
     call: str
     reached: ReachedValues = field(default_factory=ReachedValues)
     written: PrintedLines = field(default_factory=PrintedLines)
     raised: str = ""
-    """Type of the exception; empty when it returned."""
+    """Type of the exception; empty when the call returned."""
     message: str = ""
     effects: list[str] = field(default_factory=list)
-    """What reached outside the process, in order: files opened for writing, processes started …"""
+    """What reached outside the process, in order: files opened for writing, processes started, and
+    so on.
+    """
 
     def plain(self) -> dict[str, Any]:
+        """Return what was seen, as plain values that another process can read."""
         return {
             "call": self.call,
             **vars(self.reached),
@@ -51,7 +59,7 @@ class Observation:
 
 
 def seed(number: int) -> None:
-    """Every source of random numbers a model is likely to use."""
+    """Seed every source of random numbers that a model is likely to use."""
     torch.manual_seed(number)
     random.seed(number)
     if "numpy" in sys.modules:
@@ -59,7 +67,9 @@ def seed(number: int) -> None:
 
 
 class Observer:
-    """Calls one program again and again, each time from the same parameters and buffers."""
+    """Calls one program again and again, each time from the same parameters and buffers unless it
+    is told to go on.
+    """
 
     def __init__(
         self,
@@ -69,7 +79,7 @@ class Observer:
         code: UsersCode,
         watch: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """``watch``: entered around each call."""
+        """Make an observer that enters ``watch`` around each call."""
         self.target = target
         self._watch = watch
         self._outside = OutsideEffects()
@@ -81,17 +91,17 @@ class Observer:
         self._process = ProcessState()
         self._calls = 0
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
-        """What every call begins with."""
+        """Parameters and buffers that calls begin with."""
         self.names_at_first = sorted(set(names_of(code.modules(), self._module)))
-        """Of all globals and what their classes consist of, before the first call."""
+        """Names of all globals, and of the attributes of their classes, before the first call."""
 
     @property
     def _module(self) -> str:
-        """The one that the target is of: its globals are told without its name."""
+        """The name of the target's module: globals of that module are named without it."""
         return str(self.target.scope.get("__name__", ""))
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers, also those that a state_dict leaves out."""
+        """Return parameters and buffers by name, including those that a state_dict leaves out."""
         return {
             f"{prefix}{name}": tensor.detach()
             for prefix, network in self._networks.items()
@@ -99,11 +109,13 @@ class Observer:
         }
 
     def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        """For what both have; what one lacks shows in the comparison."""
+        """Use the values of ``state`` where it has them. What only one program has shows in the
+        comparison.
+        """
         self.state_at_first = {name: state.get(name, tensor) for name, tensor in self.state_at_first.items()}
 
     def first(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
-        """Call and look. What it raises goes on to the caller."""
+        """Make the first call and observe it. What it raises goes on to the caller."""
         seen = Observation(call)
         self._restore()
         with self._outside.heard(seen.effects), printed(seen.written, self._code.has):
@@ -112,7 +124,10 @@ class Observer:
         return seen
 
     def again(self, function: Callable[..., Any], call: str, arguments: Arguments, *, going_on: bool = False) -> Observation:
-        """The same; what it raises is one of the things seen. ``going_on``: from the state that the call before has left."""
+        """Make another call and observe it, also what it raises.
+
+        With ``going_on`` it begins with the state that the call before left.
+        """
         seen = Observation(call)
         self._restore(with_state=not going_on)
         output: dict[str, Any] = {}
@@ -125,11 +140,17 @@ class Observer:
         return seen
 
     def leave_out(self) -> None:
-        """A call that is not made here: the ones behind it have the seeds they would have had."""
+        """Skip a call that is not made here, so that later calls have the seeds they would have
+        had.
+        """
         self._calls += 1
 
     def _restore(self, *, with_state: bool = True) -> None:
-        """A seed of its own for each call: a random number that was drawn once and kept must not look right."""
+        """Seed for the next call, and put parameters, buffers and gradients back.
+
+        Each call has a seed of its own: a random number that was drawn once and kept must not look
+        right.
+        """
         self._calls += 1
         seed(self._calls)
         if not with_state:
@@ -189,7 +210,11 @@ class Observer:
 
 
 def raised(error: BaseException) -> tuple[str, str]:
-    """(type, message). torch.compile wraps what an operation raises while it is traced: then the type that is wrapped."""
+    """Return (type, message) of an exception.
+
+    torch.compile wraps what an operation raises while it is traced: then the type is that of the
+    wrapped one, and the message is empty.
+    """
     message = _ADDRESS.sub("0x…", str(error)).partition(_ADDED_BY_DYNAMO)[0]
     if type(error).__module__ not in ("torch._dynamo.exc", "torch._inductor.exc"):
         return type(error).__name__, message
@@ -203,7 +228,9 @@ def raised(error: BaseException) -> tuple[str, str]:
 WHILE_COMPILING = " while compiling"
 
 _ADDED_BY_DYNAMO = "\n\nfrom user code:\n"
-"""Where Dynamo goes on with the lines that it was tracing (``augment_exc_message`` in torch/_dynamo/exc.py)."""
+"""Where Dynamo appends the lines that it was tracing (``augment_exc_message`` in
+torch/_dynamo/exc.py).
+"""
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _WRAPPED = re.compile(r"got (?P<type>\w+)\(")
@@ -211,9 +238,10 @@ _NAMED_FIRST = re.compile(r"(\w+: )*(?P<type>\w*(Error|Exception)): ")
 
 
 def weighted_loss(output: object) -> torch.Tensor | None:
-    """A scalar to go backward from, with a weight for each element: the plain sum of a softmax has no gradient.
+    """Return a scalar to go backward from, with a weight per element: the plain sum of a softmax
+    has no gradient.
 
-    The output's own ``loss`` when there is one; None when nothing has a gradient.
+    It is the output's own ``loss`` when there is one, and None when nothing has a gradient.
     """
     own_loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(own_loss, torch.Tensor) and own_loss.requires_grad:
@@ -231,7 +259,9 @@ def _weighted(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _networks(target: Target, modules: list[ModuleType]) -> dict[str, torch.nn.Module]:
-    """Prefix of its names → a network that is called: the target, or what a function may find among its globals."""
+    """Return the networks that may be called, by the prefix of their names: the target itself, or
+    those among the globals that a function may use.
+    """
     called = target.callable
     owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
     if isinstance(owner, torch.nn.Module):
@@ -241,7 +271,9 @@ def _networks(target: Target, modules: list[ModuleType]) -> dict[str, torch.nn.M
 
 
 def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str, str, object]]:
-    """(kind, name, value) of each global of these modules. Those of the module ``first`` are called without its name."""
+    """Yield (kind, name, value) of each global of these modules. Globals of the module ``first``
+    are named without it.
+    """
     for module in modules:
         prefix = "" if module.__name__ == first else f"{module.__name__.rpartition('.')[2]}."
         for name, value in list(vars(module).items()):
@@ -250,7 +282,9 @@ def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str
 
 
 def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:
-    """Names of all globals, as ``globals_of`` has them, and of the attributes of the classes that these modules define."""
+    """Yield the names of all globals, as ``globals_of`` gives them, and of the attributes of
+    classes that these modules define.
+    """
     own = {module.__name__ for module in modules}
     for _, name, value in globals_of(modules, first):
         yield name
@@ -259,4 +293,4 @@ def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:
 
 
 _OF_DYNAMO = re.compile(r"__(compiled_fn|resume_at|import|builtins_dict|guard)_|.*_c\d+(_\d+)?$")
-"""Globals that compiled code has put there (torch/_dynamo/output_graph.py, ``install_global``)."""
+"""Globals that compiled code has added (torch/_dynamo/output_graph.py, ``install_global``)."""

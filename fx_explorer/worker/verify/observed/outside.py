@@ -1,8 +1,10 @@
-"""What a program does outside its own values: files, processes, sockets, clocks, identities, libraries in C.
+"""What a program does outside its own values: files, processes, sockets, clocks, identities, C
+libraries.
 
-None of it can be compared by looking at the program's values. What reaches outside is listed, to be held against the other
-program's list (``OutsideEffects``, by Python's audit events); what varies from run to run, or is kept out of sight, is named
-(``HiddenCalls``, by listening to calls, which slows a program down: for the original, which runs without torch.compile).
+None of it shows in the program's values. ``OutsideEffects`` lists what reaches outside, by Python's
+audit events, to be compared with the other program's list. ``HiddenCalls`` names what varies from
+run to run or is kept out of sight, by listening to calls. That slows a program down, so only the
+original is listened to, which runs without torch.compile.
 """
 
 from __future__ import annotations
@@ -28,17 +30,20 @@ _ONLY_LOOKS = frozenset(
 
 
 READS = "reads "
-"""What an effect begins with that changes nothing outside."""
+"""Prefix of an effect that changes nothing outside."""
 
 
 class OutsideEffects:
-    """What the user's code does while it is heard. Python calls the hook for good: it cannot be removed, so there is one."""
+    """What the user's code does outside while it is heard. Python never removes an audit hook, so
+    there is one for all instances.
+    """
 
     _hearing: OutsideEffects | None = None
     _is_hooked = False
 
     @contextlib.contextmanager
     def heard(self, found: list[str]) -> Iterator[None]:
+        """Append what the user's code does outside to ``found`` inside the block."""
         if not OutsideEffects._is_hooked:
             OutsideEffects._is_hooked = True
             sys.addaudithook(_hear)
@@ -61,7 +66,9 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_data(file: object) -> bool:
-    """Whether it has a name, and is not read for the lines of a traceback or a warning; else it is a descriptor."""
+    """Return whether the file has a name and is no Python source. Sources are read for tracebacks
+    and warnings; a file without a name is a descriptor.
+    """
     return isinstance(file, str | bytes | os.PathLike) and not os.fsdecode(file).endswith(".py")
 
 
@@ -72,8 +79,11 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_of_the_user(frame: types.FrameType | None) -> bool:
-    """Whether the user's code is what called, through whatever libraries, and neither the compiler nor an import: that writes
-    bytecode where there is none yet, and tries to where it may not."""
+    """Return whether the user's code made this call, directly or through libraries.
+
+    Calls by the compiler do not count, nor do calls by an import, which writes bytecode where there
+    is none, and tries to even where it may not.
+    """
     if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         return False
     while frame is not None:
@@ -105,18 +115,21 @@ def _short(value: object) -> str:
     text = os.fsdecode(value) if isinstance(value, bytes | PurePath) else str(value)
     if len(text) <= 80:
         return text
-    return f"…{text[-79:]}" if os.path.isabs(text) else f"{text[:79]}…"  # of a path the end says which file it is
+    return f"…{text[-79:]}" if os.path.isabs(text) else f"{text[:79]}…"  # the end of a path says which file it is
 
 
 class HiddenCalls:
-    """What the user's code asks for that is another thing in each run, or that changes what nobody can see."""
+    """What the user's code calls that gives another value in each run, or changes what cannot be
+    seen.
+    """
 
     def __init__(self) -> None:
         self.found: dict[str, None] = {}
-        """In words, in the order in which they were first met."""
+        """Descriptions, in the order in which they were first met."""
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
+        """Listen to every call inside the block."""
         before = sys.getprofile()
         sys.setprofile(self._called)
         try:
@@ -151,7 +164,9 @@ class HiddenCalls:
 
 
 def _above_path_modules(frame: types.FrameType | None) -> types.FrameType | None:
-    """Who asks: of ``Path.exists()`` and ``shutil.which()`` what calls them."""
+    """Return the frame that asked, above Python's own path modules: for ``Path.exists()`` or
+    ``shutil.which()`` their caller.
+    """
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PATH_MODULES:
         frame = frame.f_back
     return frame
@@ -162,7 +177,9 @@ def _is_called_by_the_user(frame: types.FrameType | None) -> bool:
 
 
 def _is_extension(module: str) -> bool:
-    """A library that is written in C, and neither Python's own, nor torch or NumPy."""
+    """Return whether a module is an installed library written in C. Python's own modules, torch and
+    NumPy do not count.
+    """
     root = module.partition(".")[0]
     if root in sys.stdlib_module_names or root in ("torch", "numpy", "NoneType") or root not in sys.modules:
         return False
@@ -173,7 +190,7 @@ def _is_extension(module: str) -> bool:
 _PATH_MODULES = frozenset(["genericpath", "glob", "os", "pathlib", "posixpath", "shutil"])
 
 _LOOKS_AT_THE_DISK = (os.stat, os.lstat, os.access, os.listdir, os.scandir, os.readlink, os.statvfs)
-"""What they say may be something else in the next call, whoever changes it."""
+"""Functions whose answer may change until the next call, whoever changes the disk."""
 
 _COUNT_THREADS = frozenset([threading.active_count.__code__, threading.enumerate.__code__])
 
@@ -187,7 +204,7 @@ _VARIES = frozenset(
     + ["builtins.id", "os.urandom", "posix.urandom", "posix.getpid", "posix.getppid", "posix.times", "posix.getloadavg"]
     + ["sys.getrefcount", "_thread.get_ident"]
 )
-"""Python's own functions that give another value in each run."""
+"""Functions of Python that give another value in each run."""
 
 _OF_THE_PROCESS = {
     "posix": (
@@ -205,9 +222,9 @@ _OF_THE_PROCESS = {
 }
 
 _ACTS_UNSEEN = frozenset(f"{module}.{name}" for module, names in _OF_THE_PROCESS.items() for name in names)
-"""Python's own functions that change what is not looked at."""
+"""Functions of Python that change what is not compared."""
 
 _WHOLE_MODULES = frozenset(["_ctypes", "ctypes", "_socket", "select", "resource", "_posixsubprocess"])
 
 _OF_CHANCE = tuple(f"{os.sep}{name}.py" for name in ("uuid", "secrets"))
-"""Modules of Python's whose functions give another value in each run."""
+"""Modules of Python whose functions give another value in each run."""

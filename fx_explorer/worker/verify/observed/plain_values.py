@@ -1,4 +1,6 @@
-"""What of a value another process can read and hold against its own: numbers and texts as they are, tensors as copies."""
+"""Turn a value into what another process can read and compare: numbers and texts as they are,
+tensors as copies.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,25 @@ from typing import Any
 import torch
 
 ATOMS = (bool, int, float, complex, str, bytes, type(None))
-"""Values without parts, which compare by ``==``. Their subclasses (members of an Enum, NumPy's numbers) are something else."""
+"""Types of values without parts, which ``==`` compares. Their subclasses (members of an Enum,
+NumPy's numbers) are not among them.
+"""
 
 _LONGEST = 10_000
-"""Characters of a text, or bits of a number: of longer ones a digest is kept."""
+"""Characters of a text. A digest stands for a longer one."""
 
 
 def own(value: Any) -> Any:
-    """A copy that nobody else can change, on the CPU; of an object that we do not know, its type."""
+    """Return a copy on the CPU that nobody else can change; for an object of an unknown type, the
+    name of its type.
+    """
     if isinstance(value, torch.Tensor):
         return own_tensor(value)
     return atom(value) if isinstance(value, ATOMS) else f"a {type(value).__qualname__}"
 
 
 def own_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a plain, dense copy of the tensor on the CPU."""
     copied = tensor.detach()
     if type(copied) is not torch.Tensor:
         copied = copied.as_subclass(torch.Tensor)
@@ -34,7 +41,7 @@ def own_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def atom(value: Any) -> Any:
-    """A plain value of Python's own types."""
+    """Return the value as one of Python's own types. A digest stands for a long text or number."""
     if value is None:
         return None
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)
@@ -45,10 +52,10 @@ def atom(value: Any) -> Any:
 
 
 def repr_of(value: object) -> str:
-    return hex(value) if isinstance(value, int) else repr(value)  # Python refuses to write very long numbers as decimals
+    return hex(value) if isinstance(value, int) else repr(value)  # Python refuses to write very long integers as decimals
 
 
 def digest(text: str | bytes) -> str:
-    """Stands for something long that is only compared."""
+    """Return a short digest, for something long that is only compared."""
     written = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     return hashlib.sha256(written).hexdigest()[:16]

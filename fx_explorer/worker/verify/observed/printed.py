@@ -15,16 +15,24 @@ from typing import Any
 
 @dataclass
 class PrintedLines:
+    """The lines that a part of the program wrote."""
+
     lines: list[str] = field(default_factory=list)
-    """On stdout, messages of the program's loggers, and what it warns of."""
+    """Lines on stdout, messages of the program's loggers, and its warnings."""
     errors: list[str] = field(default_factory=list)
-    """Lines on stderr, torch's among them. Log messages and warnings, which Python writes there, are in ``lines`` only."""
+    """Lines on stderr, torch's among them. Log messages and warnings, which Python writes to
+    stderr, are only in ``lines``.
+    """
 
 
 @contextlib.contextmanager
 def printed(written: PrintedLines, is_users: Callable[[str], bool] = lambda path: True) -> Iterator[None]:
-    """Adds the lines of the block, those that native code and child processes write too. They still go where they would have
-    gone, but once the block has ended. ``is_users``: whether a warning in this file is the program's."""
+    """Add the lines that are written inside the block, also by native code and child processes, to
+    ``written``.
+
+    They are passed on to where they would have gone, after the block has ended. ``is_users`` says
+    whether a warning about a file is the program's.
+    """
     heard = _Heard(is_users)
     stdout, stderr = _Read(1), _Read(2)
     try:
@@ -36,11 +44,11 @@ def printed(written: PrintedLines, is_users: Callable[[str], bool] = lambda path
 
 
 Line = tuple[int, str]
-"""(how much had been written on stdout before, text)."""
+"""(bytes written to stdout before, text)."""
 
 
 class _Read:
-    """A descriptor, whose lines are read in the block."""
+    """Reads the lines that are written to a descriptor inside the block."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -74,11 +82,13 @@ def _flush() -> None:
 
 
 _OF_TORCH = "(Triggered internally at"
-"""Stands in warnings of torch's C++ code, which carry the name of the program's file."""
+"""Part of the warnings of torch's C++ code, which carry the name of the program's file."""
 
 
 class _Heard(logging.Handler):
-    """Messages of the program's own loggers, and its warnings; torch's differ with and without torch.compile."""
+    """Hears messages of the program's own loggers, and its warnings. torch's are left out: they
+    differ with and without torch.compile.
+    """
 
     def __init__(self, is_users: Callable[[str], bool]) -> None:
         super().__init__()
@@ -108,7 +118,9 @@ class _Heard(logging.Handler):
             self.lines.append((os.lseek(1, 0, os.SEEK_CUR), text))
 
     def has_told(self, line: str) -> bool:
-        """Whether it comes from a handler of the program's, or from ``warnings``, and so is known."""
+        """Return whether a line on stderr was written by a log handler or by ``warnings``, and so
+        is in ``lines`` already.
+        """
         return any(told in line for told in self._told if told)
 
     def _warned(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any, **named: Any) -> None:

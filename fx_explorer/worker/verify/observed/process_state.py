@@ -1,7 +1,9 @@
-"""What a call changes of its process beside the program's own values: settings of Python's and other libraries' modules.
+"""What a call changes in its process besides the program's own values: settings in modules of
+Python and other libraries.
 
-Compiling changes some of it too, by importing modules. So only what has changed since the beginning is told, and what the
-changed program has changed in addition is no difference (``comparing.py``).
+Compiling changes some of them too, by importing modules. So only what has changed since the
+beginning is reported, and additional changes by the changed program are no difference
+(``comparing.py``).
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from typing import Any
 import torch
 
 OF_PROCESS = "the process's "
-"""What the names of these facts begin with."""
+"""Prefix of the names of these facts."""
 
 
 class ProcessState:
-    """As it is when this is made."""
+    """The state of the process at the moment this is made, to compare later states with."""
 
     def __init__(self) -> None:
         self._facts = dict(_facts())
         self._names = {module: dict(vars(module)) for module in _modules()}
 
     def changes(self) -> dict[str, Any]:
-        """Name → plain value, of what is not as it was."""
+        """Return what has changed since: name → plain value."""
         before = self._facts
         found = {name: value for name, value in _facts() if name not in before or before[name] != value}
         for module, names in self._names.items():
@@ -41,9 +43,11 @@ class ProcessState:
 
 
 def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Public names that stand for another object, which is no module: torch imports some of its own when it needs them."""
+    """Yield the public names that stand for another object now. Modules are left out: torch imports
+    some when it needs them.
+    """
     if len(before) == len(now) and all(map(operator.is_, before.values(), now.values())):
-        return  # nearly always; there are some 11,000 names, and this is asked after every call
+        return  # nearly always: the 11,000 names are compared after every call
     for name, value in now.items():
         is_public = not name.startswith("_") and name not in _OURS
         if is_public and before.get(name, _NOTHING) is not value and not isinstance(value, types.ModuleType):
@@ -53,16 +57,18 @@ def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tupl
 _NOTHING = object()
 
 _OURS = frozenset(["tempdir", "showwarning"])
-"""Names of ``tempfile`` and ``warnings`` that change when we read what a program writes (printed.py)."""
+"""Names of ``tempfile`` and ``warnings`` that we change ourselves to read what a program writes
+(printed.py).
+"""
 
 
 def _told(value: object) -> object:
-    """Nothing but its type can be held against an object of another process."""
+    """Return the value, or only its type: objects of two processes cannot be compared otherwise."""
     return value if type(value) in (bool, int, float, str, bytes, type(None)) else f"a {type(value).__qualname__}"
 
 
 def _modules() -> list[types.ModuleType]:
-    """Python's own, and torch and NumPy themselves."""
+    """Return Python's own modules, torch and NumPy, as far as they are imported."""
     known = (*sys.stdlib_module_names, "torch", "numpy")
     return [module for name in known if isinstance(module := sys.modules.get(name), types.ModuleType)]
 
@@ -79,7 +85,9 @@ def _facts() -> Iterator[tuple[str, Any]]:
 
 
 _NOT_THEIRS = frozenset([signal.SIGALRM, signal.SIGCHLD])
-"""The first is ours while a call may not end (verifying.py)."""
+"""Signals whose handlers are not the program's. SIGALRM is ours while a call has a time limit
+(uncompiled.py).
+"""
 
 
 def _of_logging() -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,8 @@
-"""Everything that can be reached from a program's values, by name: plain values, facts, and which of them are one object.
+"""Everything that can be reached from a program's values, by name: plain values, facts, and which
+of them are one object.
 
-Breadth first, so that an object has its shortest name. Two runs of one program give the same names.
+The walk is breadth first, so that an object gets its shortest name. Two runs of one program give
+the same names.
 """
 
 from __future__ import annotations
@@ -15,33 +17,39 @@ import torch
 from fx_explorer.worker.verify.observed.plain_values import ATOMS, atom, own_tensor
 from fx_explorer.worker.verify.observed.taking_apart import take_apart, type_name, unwrapped
 
+# More than this is not looked at, and is named as not compared.
 MOST_OBJECTS = 300_000
 
 UNCHANGED = "as before the call"
-"""Stands for a tensor that has the content it had."""
+"""Stands for a tensor whose content the call did not change."""
 
 _OF_ATOMS = {"state": "attribute", "global": "plain global"}
-"""Kind of a tensor → kind of a plain value in its place."""
+"""Kind of a tensor → kind of a plain value found in the same place."""
 
 
 @dataclass
 class ReachedValues:
-    """What was reached, as another process can read it."""
+    """What was reached, in a form that another process can read."""
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Kind → name → a plain value, or a tensor."""
+    """Kind → name → a plain value or a tensor."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Name → what is to be compared of it besides its content: type, strides, whether it requires grad …"""
+    """Name → what is compared besides the content: type, strides, whether it requires grad, and so
+    on.
+    """
     same: list[list[str]] = field(default_factory=list)
-    """Names of one object."""
+    """Groups of names, each group for one object."""
     overlapping: list[tuple[str, str]] = field(default_factory=list)
-    """Names of two tensors that share memory."""
+    """Pairs of names of tensors that share memory."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Name → what cannot be seen of it."""
+    """Name → what cannot be seen."""
 
 
 class Walk:
-    """``before``: tensors by their ids, with the content that they had before the call."""
+    """Walks over all that can be reached from the values it is given.
+
+    ``before`` maps ids of tensors to the content that they had before the call.
+    """
 
     def __init__(self, is_users: Callable[[str], bool], before: Mapping[int, torch.Tensor] | None = None) -> None:
         self._is_users = is_users
@@ -50,15 +58,16 @@ class Walk:
         self._names: dict[int, list[str]] = {}
         self._with_identity: set[int] = set()
         self._objects: list[object] = []
-        """Kept, so that an id stays one object's."""
+        """Objects are kept alive here, so that no id is used twice."""
         self._tensors: list[tuple[str, torch.Tensor]] = []
         self._found = ReachedValues()
 
     def add(self, kind: str, name: str, value: object) -> None:
-        """A place to begin at: the ones that are added first give the names."""
+        """Add a value to begin at. Values that are added first give the names."""
         self._waiting.append((kind, name, value))
 
     def reached(self) -> ReachedValues:
+        """Walk over everything and return what was reached. Stops after ``MOST_OBJECTS``."""
         while self._waiting:
             if len(self._objects) > MOST_OBJECTS:
                 self._found.unreadable["the rest"] = f"more than {MOST_OBJECTS:,} objects"
@@ -90,7 +99,7 @@ class Walk:
             self._names[id(value)] = [name]
         if parts.has_identity:
             self._with_identity.add(id(value))
-        if isinstance(value, ATOMS):  # of a class of its own
+        if isinstance(value, ATOMS):  # a subclass
             self._keep(kind, name, value)
         self._found.facts[name] = parts.facts
         if parts.unreadable:
@@ -126,7 +135,7 @@ class Walk:
         return UNCHANGED if before is not None and _is_bitwise(before, copied) else copied
 
     def _visit_beside(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        """Its gradient, and what the program has put on it."""
+        """Add the gradient of a tensor, and the attributes that the program has put on it."""
         if tensor.is_leaf or tensor.retains_grad:
             grad = tensor.grad
             if grad is not None or tensor.requires_grad:
@@ -143,7 +152,9 @@ class Walk:
 
 
 _DEEPEST = 40
-"""Containers in each other: tuples have no identity that would end a circle."""
+"""Most containers inside each other. The limit ends a circle of tuples, which have no identity to
+be recognised by.
+"""
 
 
 def _facts(tensor: torch.Tensor) -> dict[str, Any]:
@@ -172,7 +183,10 @@ def _is_bitwise(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _overlapping(tensors: list[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, str]]:
-    """By the first and the last byte of each: neighbours in one storage have nothing to do with each other."""
+    """Yield the pairs of tensors that share memory, by the first and last byte of each.
+
+    Tensors that lie side by side in one storage share none.
+    """
     extents = sorted(filter(None, (_extent(name, tensor) for name, tensor in tensors)), key=lambda one: one[:2])
     open_ones: list[tuple[str, int, int, str]] = []
     for extent in extents:
@@ -183,7 +197,9 @@ def _overlapping(tensors: list[tuple[str, torch.Tensor]]) -> Iterator[tuple[str,
 
 
 def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None:
-    """(device, first byte, last byte, name)."""
+    """Return (device, first byte, last byte, name), or None for a tensor without a plain extent in
+    memory.
+    """
     if tensor.layout != torch.strided or tensor.is_nested or not tensor.numel():
         return None
     first = tensor.data_ptr()

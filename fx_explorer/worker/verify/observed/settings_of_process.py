@@ -1,4 +1,6 @@
-"""What a call can change of the process: torch's modes and defaults, where random numbers stand, the working directory."""
+"""What a call can change in the process: torch's modes and defaults, the state of random numbers,
+the working directory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from fx_explorer.worker.verify.observed.plain_values import digest
 
 
 def settings_of_process() -> dict[str, Any]:
-    """Name → value."""
+    """Return the current settings, by their names in words."""
     found: dict[str, Any] = {
         "whether gradients are recorded": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),

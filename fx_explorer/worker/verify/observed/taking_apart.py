@@ -1,7 +1,8 @@
-"""What an object consists of, as far as a program can see: its attributes, its elements, what it has closed over.
+"""What an object consists of, as far as a program can see: its attributes, its elements, the
+variables of its closure.
 
-Nothing of the user's runs for that where it can be done without: no property, no ``__getattr__``, no ``__iter__``. What cannot
-be read, or raises when it is looked at, is named.
+No code of the user's runs where that can be avoided: no property, no ``__getattr__``, no
+``__iter__``. What cannot be read, or raises when it is looked at, is named.
 """
 
 from __future__ import annotations
@@ -35,24 +36,27 @@ import torch
 from fx_explorer.worker.verify.observed.plain_values import ATOMS, digest
 
 Child = tuple[str, object]
-"""(what is written behind the name of the whole, the part)."""
+"""(suffix to the name of the whole, the part)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectParts:
+    """What one object consists of."""
+
     facts: dict[str, Any] = field(default_factory=dict)
-    """Of itself, to be compared: ``type``, ``length``."""
+    """Facts about the object itself that are compared: ``type``, ``length`` and so on."""
     children: tuple[Child, ...] = ()
     has_identity: bool = True
-    """Whether a program can tell it from another one that is equal."""
+    """Whether a program can tell the object from an equal one."""
     unreadable: str = ""
-    """What cannot be seen of it; empty when nothing is hidden."""
+    """What cannot be seen; empty when nothing is hidden."""
 
 
 def take_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
-    """``is_users``: whether a file is the user's; functions and classes of others are not looked into.
+    """Take an object apart. Functions and classes are looked into only where ``is_users`` says that
+    their file is the user's.
 
-    An exception of an object that is only looked at is none of the program's.
+    Never raises: an exception of an object that we look at is not the program's.
     """
     try:
         return _taken_apart(value, is_users)
@@ -75,7 +79,9 @@ def _taken_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
 
 
 def unwrapped(value: object) -> object:
-    """The module or function that ``torch.compile`` or ``torch.compiler.disable`` was given, in place of what it made."""
+    """Return the module or function that ``torch.compile`` or ``torch.compiler.disable`` was given,
+    in place of what it made.
+    """
     while True:
         namespace = _namespace(value)
         inner = namespace.get("_torchdynamo_orig_callable")
@@ -87,31 +93,35 @@ def unwrapped(value: object) -> object:
 
 
 def type_name(value: object) -> str:
+    """Return the qualified name of the value's type, without the module for types of Python and
+    torch.
+    """
     kind = type(value)
     return kind.__qualname__ if kind.__module__ in ("builtins", "torch") else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def file_of(module_name: str) -> str:
+    """Return the file of an imported module; empty for one without a file."""
     return str(getattr(sys.modules.get(module_name), "__file__", "") or "")
 
 
-# one reader a kind of object
+# one reader per kind of object
 
 
 def _named(value: object) -> ObjectParts:
-    """It has a name, and no state."""
+    """Describe an object that has a name and no state."""
     module = getattr(value, "__module__", None) or ""
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
     return ObjectParts({"type": type_name(value), "name": f"{module}.{name}" if module else str(name)}, has_identity=False)
 
 
 def _module(value: types.ModuleType) -> ObjectParts:
-    """By its own name: a module may have a ``__getattr__``."""
+    """Describe a module by its name, read from its dictionary: it may have a ``__getattr__``."""
     return ObjectParts({"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False)
 
 
 def _written(value: object) -> ObjectParts:
-    """Its text says all."""
+    """Describe an object that its ``repr`` tells completely."""
     return ObjectParts({"type": type_name(value), "value": repr(value)}, has_identity=False)
 
 
@@ -182,7 +192,9 @@ def _partial(value: functools.partial[Any]) -> ObjectParts:
 
 
 def _cached(value: Any) -> ObjectParts:
-    """What an lru_cache holds is not looked at: Dynamo calls the function itself, whatever is changed."""
+    """Describe an ``lru_cache`` without what it holds: Dynamo calls the function itself, whatever
+    is changed.
+    """
     return ObjectParts({"type": type_name(value)}, (("", value.__wrapped__),), has_identity=False)
 
 
@@ -271,7 +283,9 @@ def _torch_generator(value: torch.Generator) -> ObjectParts:
 
 
 def _generator(value: Any) -> ObjectParts:
-    """Of one that waits in the middle of its function only the variables can be seen."""
+    """Describe a generator or coroutine. Of one that is suspended, only the variables can be
+    seen.
+    """
     frame = getattr(value, "gi_frame", None) or getattr(value, "cr_frame", None) or getattr(value, "ag_frame", None)
     facts = {"type": type_name(value), "name": value.__qualname__, "is at its end": frame is None}
     if frame is None:
@@ -282,12 +296,16 @@ def _generator(value: Any) -> ObjectParts:
 
 
 def _logger(value: logging.Logger) -> ObjectParts:
-    """Its messages are listened to; handlers are the program's way of writing them."""
+    """Describe a logger. Its messages are heard elsewhere; handlers are only the program's way of
+    writing them.
+    """
     return ObjectParts({"type": type_name(value), "name": value.name, "level": value.level, "disabled": value.disabled})
 
 
 def _network(value: torch.nn.Module) -> ObjectParts:
-    """Parameters, buffers and modules by their own names; hooks by their position, since their keys count all there are."""
+    """Describe a network by the names of its parameters, buffers and modules. Hooks go by position:
+    torch numbers them across all modules.
+    """
     held = _namespace(value)
     children: list[Child] = []
     for kept in ("_parameters", "_buffers", "_modules"):
@@ -324,26 +342,30 @@ def _object(value: object) -> ObjectParts:
 
 
 _MADE_BY_PYTHON = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE."""
+"""Py_TPFLAGS_HEAPTYPE: the class was made at run time, by Python or an extension."""
 
 _TORCHS_OWN = ("torch._", "torch.library", "torch.ops", "torch.fx", "torch.export", "torch.utils.hooks", "fx_explorer.")
 
 
 def _is_python_class(kind: type) -> bool:
-    """Extensions make classes on the heap too; those have no dictionary of a module that Python code filled."""
+    """Return whether Python code defined the class. Extensions make heap types too, but those have
+    neither ``__dict__`` nor ``__slots__``.
+    """
     names = vars(kind)
     return "__dict__" in names or "__slots__" in names or any(_is_python_class(base) for base in kind.__bases__)
 
 
 def _reduced(value: object, held: tuple[Child, ...]) -> ObjectParts:
-    """As ``copy`` and ``pickle`` take it apart: iterators of Python's own, and extensions that can be pickled."""
+    """Take a value apart as ``copy`` and ``pickle`` do, for Python's own iterators and extension
+    types that can be pickled.
+    """
     facts = {"type": type_name(value)}
     overridden = getattr(type(value), "__reduce_ex__", None) is not object.__reduce_ex__
     if isinstance(type(value).__dict__.get("__reduce__"), types.FunctionType) or overridden:
         return ObjectParts(facts, held, unreadable="what it keeps inside")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of itertools
+            warnings.simplefilter("ignore", DeprecationWarning)  # itertools deprecates it
             reduced = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001 - it cannot be pickled, which is told
         return ObjectParts(facts, held, unreadable="what it keeps inside")
@@ -371,7 +393,7 @@ def _array(value: Any) -> ObjectParts:
         return ObjectParts(facts, ((".tolist()", value.tolist()),))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it may not be written to, and is not
+            warnings.simplefilter("ignore")  # an array may be read-only; we do not write to it
             return ObjectParts(facts, ((".content", torch.from_numpy(value)),))
     except (TypeError, ValueError):
         return ObjectParts({**facts, "content": digest(value.tobytes())})
@@ -389,17 +411,17 @@ def _namespace(value: object) -> dict[str, Any]:
 
 
 def _attributes(namespace: Mapping[str, Any]) -> tuple[Child, ...]:
-    """Private ones too."""
+    """Return the attributes as children, private ones too, without what torch has noted."""
     return tuple((f".{name}", held) for name, held in list(namespace.items()) if not _is_torchs(str(name)))
 
 
 def _is_torchs(name: str) -> bool:
-    """What torch notes on objects of others."""
+    """Return whether the attribute is a note of torch's on somebody else's object."""
     return name.startswith(("_torchdynamo", "_dynamo", "__wrapped__", "_torch_", "_is_torch_compile", "__compiled_fn"))
 
 
 def _slots(value: object) -> tuple[Child, ...]:
-    """Each that has a value, read without the class's own ``__getattribute__``."""
+    """Return the slots that have a value, read without the class's own ``__getattribute__``."""
     found: list[Child] = []
     for kind in type(value).__mro__:
         for name, slot in vars(kind).items():
@@ -410,7 +432,7 @@ def _slots(value: object) -> tuple[Child, ...]:
 
 
 def _beside(value: object) -> Iterator[Child]:
-    """What a subclass of a container has besides its elements."""
+    """Yield what a subclass of a container has besides its elements."""
     if not isinstance(value, collections.OrderedDict | collections.defaultdict) or type(value).__module__ != "collections":
         yield from _attributes(_namespace(value))
         yield from _slots(value) if not isinstance(value, functools.partial) else ()

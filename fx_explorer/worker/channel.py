@@ -18,18 +18,19 @@ from fx_explorer.session.bounds import shortened
 from fx_explorer.session.descriptors import Descriptor, moved_up
 
 LAST_WORDS_FILE = "outcome.json"
-"""Beside the session: how the capture ended, where the pipe is gone."""
+"""File beside the session that says how the capture ended, where the pipe is gone."""
 
 MAX_NOTICE = 20_000
 MAX_MESSAGE = 4_000
-"""Characters of a text that the client is sent; the whole is in the session. JSON may make it 14 times as long, and the client
-reads lines up to 1 MiB."""
+"""Most characters of a text sent to the client; the session has the whole text. JSON may make it 14
+times as long, and the client reads lines up to 1 MiB.
+"""
 
 _read, _write = os.read, os.write
-"""As they are before the program can put something else in their place."""
+"""The functions as they are before the program can replace them."""
 
 MAX_SHOWN = 200
-"""Characters of a line that is no command."""
+"""Most characters shown of a line that is no command."""
 
 
 class Channel:
@@ -38,17 +39,18 @@ class Channel:
     def __init__(self, notices: int, commands: int) -> None:
         self._notices: Descriptor | None = moved_up(notices)
         self._commands: Descriptor | None = moved_up(commands)
-        """Either is None once the program has closed it."""
+        """The pipe of commands, or None once the program has closed it."""
         self._last_words: Path | None = None
         self._lock = threading.Lock()
         self._unread = b""
         self.give: Callable[[Command], bool] = lambda command: False
-        """Where commands go that are for a gate; False when nothing waits at one."""
+        """Passes a command for a gate on; returns False when nothing waits at one."""
         os.register_at_fork(after_in_child=self._close_in_child)
 
     def send(self, notice: Notice) -> None:
-        """Write one line. A pipe that is gone (the program closed every descriptor, or the client died) is not our program's
-        trouble: the client notices by itself."""
+        """Write one line. Do nothing if the pipe is gone, because the program closed every
+        descriptor or the client died: the client notices by itself.
+        """
         self._is_sent(notice)
 
     def _is_sent(self, notice: Notice) -> bool:
@@ -62,14 +64,18 @@ class Channel:
         return not line
 
     def send_outcome(self, outcome: Outcome) -> None:
-        """Through the pipe, or through a file beside the session when the program has closed that."""
+        """Send the outcome through the pipe, or leave it in a file beside the session when the
+        program has closed the pipe.
+        """
         told = json.dumps(replace(outcome, message=shortened(outcome.message, MAX_MESSAGE)).to_json())
         if not self._is_sent(Notice("outcome", text=told)) and self._last_words:
             with contextlib.suppress(OSError):  # no room, or the directory is gone: the client tells it from our status
                 self._last_words.write_text(told)
 
     def read_request(self) -> CaptureRequest:
-        """The first line the client sends. Raises EOFError when it went away before."""
+        """Return the request in the first line that the client sends. Raises EOFError when the
+        client went away before.
+        """
         line = self._read_line()
         if not line:
             raise EOFError("the client closed the command pipe before it sent a request")
@@ -79,7 +85,8 @@ class Channel:
 
     def obey(self) -> None:
         """Follow commands from now on, in a thread that does not show up among the program's own
-        (``threading``)."""
+        (``threading``).
+        """
         _thread.start_new_thread(self._obey, ())
 
     def _obey(self) -> None:
@@ -102,7 +109,7 @@ class Channel:
             end_group()  # the client is gone: nobody is left to stop us later
 
     def _read_line(self) -> bytes:
-        """The next line, empty at the end of the pipe."""
+        """Return the next line; empty at the end of the pipe."""
         while b"\n" not in self._unread:
             try:
                 chunk = _read(self._commands.number, 65536) if self._commands and self._commands.is_ours else None

@@ -1,7 +1,8 @@
-"""``fx-explorer doctor --gpu``: is everything there that a virtual GPU needs? ``python …/worker/gpu_check.py GPU-AS-JSON``
+"""Check that everything a virtual GPU needs is there (``fx-explorer doctor --gpu``).
 
-Started by path in the interpreter that is asked about. Prints one JSON line per check: name, whether it passed, and what was
-found or is wrong. What comes after a check that failed may depend on it, and is not tried.
+Called as ``python …/worker/gpu_check.py GPU-AS-JSON``, by path, in the interpreter that is asked
+about. Prints one JSON line per check: its name, whether it passed, and what was found or is wrong.
+The checks after one that failed may depend on it and are not tried.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Say(Protocol):
-    """One line of the answer."""
+    """Writes one line of the answer."""
 
     def __call__(self, name: str, passed: bool, found: str, advice: str = "") -> None:
-        """``advice``: what is worth a look although it passed."""
+        """Report a check. ``advice`` says what is worth a look although the check passed."""
 
 
 class Failed(Exception):
-    """A check did not pass; the rest is not tried."""
+    """Raised by a check that did not pass; the rest is not tried."""
 
 
 def main(gpu_json: str) -> None:
@@ -81,7 +82,11 @@ def check(gpu: Gpu, say: Say) -> None:
 
 @contextlib.contextmanager
 def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
-    """What is appended is what was found; ``what`` is said of a failure. Raises Failed after a check that did not pass."""
+    """Report the check in the block. What is appended to the list was found; ``what`` introduces a
+    failure.
+
+    Raises Failed after a check that did not pass.
+    """
     found: list[str] = []
     try:
         yield found
@@ -107,7 +112,7 @@ def _target(gpu: Gpu) -> str:
 
 
 def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
-    """(name, source) of the Triton kernels of a small training step."""
+    """Return (name, source) of the Triton kernels of a small training step."""
     import torch
 
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.LayerNorm(128))
@@ -121,7 +126,9 @@ def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
 
 
 def _attention() -> str:
-    """Raises Failed when attention is decomposed, which a build without CUDA does without a word."""
+    """Return what attention is compiled to. Raises Failed when it is decomposed, which a build
+    without CUDA does silently.
+    """
     import torch
 
     heads = [torch.randn(1, 4, 128, 64, dtype=torch.bfloat16) for _ in range(3)]
@@ -133,7 +140,7 @@ def _attention() -> str:
 
 
 def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
-    """The output codes that torch.compile makes."""
+    """Return the output codes that torch.compile generates."""
     import torch
     from torch._inductor.graph import GraphLowering
 
@@ -165,7 +172,7 @@ def _kernels(code: str) -> Iterator[tuple[str, str]]:
 
 
 def _machine_code(name: str, source: str) -> str:
-    """Compile a kernel down to what the GPU runs, in its first configuration."""
+    """Compile a kernel to the GPU's machine code, in its first configuration."""
     import torch._inductor.config
     from torch._inductor.codecache import _load_triton_kernel_from_source
 

@@ -56,16 +56,18 @@ class RequestedProgram(Protocol):
     """The program that the user pointed at (target_program.py, script_program.py)."""
 
     def begin(self) -> None:
-        """Nothing of the user's has run yet: see to it that recording begins in time."""
+        """Make sure that recording begins in time. Nothing of the user's has run yet."""
 
     def run(self) -> None:
-        """Raises whatever the user's code raises."""
+        """Run the program. Raises whatever the user's code raises."""
 
     def offer_again(self) -> None:
-        """It has run: what may be asked about it, while its graphs are stepped through, is known now."""
+        """Say what may be asked about the program while its graphs are stepped through. It has
+        run.
+        """
 
     def leave(self) -> None:
-        """Everything has been captured."""
+        """End the program. Everything has been captured."""
 
 
 class Job:
@@ -76,7 +78,7 @@ class Job:
         self._outcomes = Outcomes(progress)
 
     def run(self) -> Outcome:
-        """Do everything and say how it ended. Never raises."""
+        """Do everything and return how it ended. Never raises."""
         outcome = self._outcome()
         with self._progress.original_functions.in_place():
             outcome = self._outcomes.checked(outcome)
@@ -90,7 +92,7 @@ class Job:
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except (UsageError, WorkerError) as error:
             return Outcome("not_started", str(error), error.exit_code)
-        except SessionWriteError as error:  # nobody's fault; why the session is not complete is told by ``checked``
+        except SessionWriteError as error:  # nobody's fault; ``checked`` says why the session is not complete
             return self._outcomes.program or Outcome("not_started", str(error), error.exit_code)
         except BaseException as error:  # noqa: BLE001 - ours, since what the program raises is an outcome already
             return self._outcomes.of_fault(error)
@@ -119,20 +121,20 @@ class Job:
             return self._explained(outcome, recorded)
 
     def _explained(self, outcome: Outcome, recorded: RequestRecording) -> Outcome:
-        """Where nothing was compiled, with why."""
+        """Add the reason to the outcome of a program that compiled nothing."""
         if outcome.went_well and self._compiled_nothing():
             told = (outcome.message, recorded.why_nothing_compiled(outcome))
             return replace(outcome, message="; ".join(filter(None, told)))
         return outcome
 
     def _compiled_nothing(self) -> bool:
-        """Not so where that is not known, because the session cannot be asked any more."""
+        """Return whether nothing was compiled; False where the session cannot be asked any more."""
         with contextlib.suppress(SessionWriteError):
             return not (self._outcomes.problem or self._progress.writer.count(Compilation))
         return False
 
     def _virtual_gpu(self) -> VirtualGpu | None:
-        """The one that code is to be made for. Before torch is imported."""
+        """Return the virtual GPU that code is to be made for. Call it before torch is imported."""
         if not self._progress.request.gpu:
             return None
         from fx_explorer.worker.virtual_gpu import VirtualGpu

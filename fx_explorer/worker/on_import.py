@@ -18,8 +18,11 @@ During = Callable[[], contextlib.AbstractContextManager[object]]
 
 
 def after_import(name: str, action: Callable[[], None], during: During = contextlib.nullcontext) -> None:
-    """Call ``action`` once, in the thread that imports ``name``, when the module is there; now, if it is there already. The
-    import itself happens inside ``during()``."""
+    """Call ``action`` once, in the thread that imports ``name``, when the import is done; at once
+    if the module is imported already.
+
+    The import itself happens inside ``during()``.
+    """
     if name in sys.modules:
         action()
     else:
@@ -27,7 +30,9 @@ def after_import(name: str, action: Callable[[], None], during: During = context
 
 
 class _AfterImportFinder(MetaPathFinder):
-    """Finds nothing itself: lets the others find the module, and wraps its loader. Leaves ``sys.meta_path`` when it has."""
+    """Wraps the loader that other finders give for the module, and then leaves ``sys.meta_path``.
+    It finds nothing itself.
+    """
 
     def __init__(self, name: str, action: Callable[[], None], during: During) -> None:
         self._name = name

@@ -1,4 +1,6 @@
-"""How the user's program ended, in words, and what of ours broke meanwhile, which is never told as the program's fault."""
+"""How the user's program ended, in words, and which of our own faults happened meanwhile. They are
+never reported as the program's.
+"""
 
 from __future__ import annotations
 
@@ -25,45 +27,49 @@ from fx_explorer.worker.usable_torch import TorchEnded
 
 
 class Outcomes:
-    """Makes the outcome of one request."""
+    """Makes the outcome of one request, from what happened to the program and to us."""
 
     def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress
         self.plain_words: list[Callable[[BaseException], str]] = [in_plain_words]
-        """What to say of an error instead of its own message; empty where one has nothing to say. The first counts."""
+        """Functions that reword an error's message, or return an empty text. The first that returns
+        a text counts.
+        """
         self.program: Outcome | None = None
         """How the user's program ended; None while it runs."""
         self.is_cancelled = False
         """Whether the client asked us to stop, rather than the user at a gate."""
         self._fault = ""
-        """What of ours broke while a script went on."""
+        """Our own fault that happened while a script went on; empty when there was none."""
 
     def of_program(self, program: Callable[[], None]) -> Outcome:
-        """Whatever the user's program does, an outcome comes back; the traceback of one that raised is printed and stored."""
+        """Run the program and return its outcome, whatever it does. The traceback of an exception
+        is printed and stored.
+        """
         self.program = self._of_program(program)
         return self.program
 
     def note_problem(self, told: str) -> None:
-        """Something keeps us from recording, and the program goes on."""
+        """Note why we cannot record. The program goes on."""
         self._fault = told
 
     def note_fault(self, error: BaseException) -> None:
-        """Something of ours broke, and the program goes on."""
+        """Note a fault of our own. The program goes on."""
         self._fault = self._told_fault(error)
 
     def of_fault(self, error: BaseException) -> Outcome:
-        """Something of ours broke, outside the user's program: say so, and never blame the program."""
+        """Return the outcome for a fault of our own outside the user's program."""
         told = self._told_fault(error)
         return replace(self.program, kind="incomplete", message=told) if self.program else Outcome("not_started", told, 4)
 
     @property
     def problem(self) -> str:
-        """Why the session is not complete; empty when it is."""
+        """Return why the session is not complete; empty when it is."""
         failure = self._progress.writer.failure
         return self._fault or (str(failure) if failure else "")
 
     def checked(self, outcome: Outcome) -> Outcome:
-        """An outcome that also tells when the session is not complete."""
+        """Return the outcome, marked as incomplete when the session is."""
         if not self.problem:
             return outcome
         told = f"{self.problem} The program went on: {outcome.kind}"
@@ -95,7 +101,9 @@ class Outcomes:
             return self._raised(raised)
 
     def _left(self, leaving: SystemExit) -> Outcome:
-        """A target is called, so for it every ``sys.exit`` is early."""
+        """Return the outcome of ``sys.exit``. A target is a function that we call, so for it every
+        ``sys.exit`` is early.
+        """
         code, file, line = ending.exit_code(leaving), "", 0
         is_script = self._progress.place.is_script
         if is_script:
@@ -115,7 +123,9 @@ class Outcomes:
         return Outcome("raised", f"{message} while {self._progress.activity}", code)
 
     def _told_fault(self, error: BaseException) -> str:
-        """Whose fault it is: the program's where it has replaced what we need, too."""
+        """Describe a fault, and name the functions that the program has replaced: they may be its
+        cause.
+        """
         replaced = self._progress.original_functions.in_words()
         with self._progress.original_functions.in_place():
             what = f"failed while {self._progress.activity}: {self._report('worker', error)}. "

@@ -1,4 +1,6 @@
-"""What is known of a request while it is worked on, and how the client and whoever reads the session hear of it."""
+"""What is known of a request while it is worked on, and how the client and the session's readers
+hear of it.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,15 @@ if TYPE_CHECKING:
 
 
 IMPORTING_TORCH = "importing torch"
-"""What the client knows a torch by that ends the process (client/outcomes.py)."""
+"""The activity during which the client takes an ended process for torch's fault
+(client/outcomes.py).
+"""
 
 
 class RequestProgress:
-    """``activity`` says in words what the worker does, for the user and for error messages."""
+    """The request, the session, the pipes and what is being done. ``activity`` is shown to the user
+    and in error messages.
+    """
 
     def __init__(self, request: CaptureRequest, writer: GuardedWriter, channel: Channel) -> None:
         self.request = request
@@ -35,7 +41,7 @@ class RequestProgress:
         self._process = getpid()
 
     def say(self, activity: str) -> None:
-        """Tell what happens now."""
+        """Tell the client what happens now."""
         self.activity = activity
         self.writer.set_meta("progress", activity)
         self.channel.send(Notice("worker", text=activity))
@@ -44,7 +50,7 @@ class RequestProgress:
         self.channel.send(Notice("note", text=text))
 
     def describe(self, target: Target, train: bool) -> None:
-        """Say in the session what is compiled; ``train``: whether backward is run."""
+        """Record what is compiled; ``train`` says whether backward is run."""
         name = f"{Path(self.place.shown).name}:{target.name}"
         self._describe(name, target.kind, train, target.name, sum(p.numel() for p in target.parameters()))
 
@@ -53,12 +59,13 @@ class RequestProgress:
 
     @property
     def is_in_fork(self) -> bool:
-        """Whether this is a child that the program forked: it is no worker."""
+        """Return whether this process is a child that the program forked, and no worker."""
         return getpid() != self._process
 
     def watch_children(self) -> None:
-        """Notice processes that the program starts or forks, from now on. They record what they
-        compile."""
+        """Notice the processes that the program starts or forks from now on. They record what they
+        compile.
+        """
         request = request_of_children(self.request).to_json()
         self.writer.children = children.watch(Path(self.request.session), request)
 

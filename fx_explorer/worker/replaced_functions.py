@@ -1,7 +1,9 @@
-"""What the program has put in place of Python's own functions, which our code in its process needs as well.
+"""Which of Python's own functions the program has replaced, while our code in its process needs
+them too.
 
-A program may do so (``freezegun`` replaces ``time.time``, tests replace ``open``). What fails of ours for that reason is told
-with the name it has replaced, and not as a fault of anybody else's; when the program has ended, we use Python's own again.
+Programs may do so: ``freezegun`` replaces ``time.time``, tests replace ``open``. When our code
+fails for that reason, the message names what was replaced and blames nobody else. When the program
+has ended, we use Python's own functions again.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ _OWNERS: tuple[Any, ...] = (
 _MODULES: tuple[Any, ...] = tuple(owner for owner in _OWNERS if not isinstance(owner, type))
 
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
-"""Of this file alone: its functions find Python's own whatever the program does to them."""
+"""Python's own builtins for this file alone: its functions find them whatever the program does."""
 
 _SKIPPED = frozenset(("__doc__", "__warningregistry__", "_", "_formatArgSpec", "_active", "_limbo", "cache", "__builtins__"))
-"""What changes by itself."""
+"""Names that change by themselves."""
 
 
 class OriginalFunctions:
@@ -51,7 +53,9 @@ class OriginalFunctions:
         self._meta_path, self._path = list(sys.meta_path), list(sys.path)
 
     def replaced(self) -> list[str]:
-        """``builtins.len`` …: functions and classes that are others now, or gone, and what of the import system is."""
+        """Return the names of what the program has replaced or removed: functions and classes
+        (``builtins.len``) and parts of the import system.
+        """
         names = [f"{_name(owner)}.{name}" for owner, name, _ in self.others()]
         gone = [module.__name__ for module in _MODULES if _is_gone(module)]
         names += [f"sys.modules[{name!r}]" for name in gone]
@@ -61,17 +65,19 @@ class OriginalFunctions:
         return names
 
     def in_words(self) -> str:
-        """Name what has been replaced; empty when all is as it was."""
+        """Name what has been replaced; empty when nothing was."""
         names = self.replaced()
         shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
         return f"The program has replaced or removed {shown}, which fx-explorer needs, too" if names else ""
 
     def in_place(self) -> OriginalsInPlace:
-        """Inside the block Python's own are back; afterwards the program's are: its exit handlers may need them."""
+        """Return a context manager that puts Python's own functions back inside its block.
+        Afterwards the program's are back: its exit handlers may need them.
+        """
         return OriginalsInPlace(self)
 
     def put_back(self) -> list[tuple[Any, str, object]]:
-        """Put Python's own in their places. Returns what the program had there."""
+        """Put Python's own functions in their places. Returns what the program had there."""
         others = list(self.others())
         now = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in others]
         for owner, name, value in others:
@@ -85,7 +91,7 @@ class OriginalFunctions:
             sys.modules[module.__name__] = module
 
     def others(self) -> Iterator[tuple[Any, str, Any]]:
-        """Owner, name, and Python's own."""
+        """Yield (owner, name, Python's own object) for each one that was replaced."""
         for owner, known in self._known:
             there = vars(owner)
             for name, value in known.items():
@@ -94,7 +100,9 @@ class OriginalFunctions:
 
 
 class OriginalsInPlace:
-    """A context manager that needs nothing of Python's which the program may have replaced."""
+    """Puts Python's own functions back inside the block. It uses nothing that the program may have
+    replaced.
+    """
 
     def __init__(self, originals: OriginalFunctions) -> None:
         self._originals = originals
@@ -122,7 +130,7 @@ class OriginalsInPlace:
 MOST_NAMED = 5
 
 SMALL_RECURSION_LIMIT = 1000
-"""Python's own. Imports of torch's need some hundreds of frames."""
+"""Python's own limit. Imports in torch need some hundreds of frames."""
 
 _ABSENT = object()
 

@@ -1,4 +1,4 @@
-"""What is recorded of a request: all that is compiled from a moment on, and what is done with it once the program has ended."""
+"""The recording of one request, and what is done with it once the program has ended."""
 
 from __future__ import annotations
 
@@ -22,21 +22,27 @@ if TYPE_CHECKING:
 
 
 class RequestRecording:
-    """The recording of one request."""
+    """Records all that is compiled from ``begin`` to ``stop``, and steps through the rest in
+    ``finish``.
+    """
 
     def __init__(self, progress: RequestProgress, gpu: VirtualGpu | None, until: contextlib.ExitStack) -> None:
-        """``gpu``: the virtual one that code is made for; ``until``: closed when nothing more is to be recorded."""
+        """``gpu`` is the virtual GPU that code is made for. ``until`` is closed when nothing more
+        is to be recorded.
+        """
         self._progress = progress
         self._gpu = gpu
         self._until = until
         self.recording: Recording | None = None
-        """None until torch is there."""
+        """The recording; None before torch has been imported."""
         self._ended: Callable[[], Outcome] = lambda: Outcome("finished")
         self._finish_stepping: Callable[[], None] = lambda: None
         """Lets the client step through what is left to compile, once the program has ended."""
 
     def begin(self) -> None:
-        """Record whatever is compiled from now on. Torch is imported, and nothing compiled yet."""
+        """Record whatever is compiled from now on. torch has been imported, and nothing was
+        compiled yet.
+        """
         request, writer, channel = self._progress.request, self._progress.writer, self._progress.channel
         if self._gpu:
             self._gpu.install()
@@ -74,13 +80,14 @@ class RequestRecording:
             add_catalogue(writer, options, only=None if gates else CONSOLE)
 
     def stop(self) -> None:
-        """Record nothing of what is compiled from now on."""
+        """Stop recording what is compiled."""
         self._until.close()
 
     def finish(self, ended: Callable[[], Outcome]) -> None:
-        """The program has ended: what was recorded is run once more where its steps are wanted, and stepped through to its end.
+        """Step through what was recorded, once the program has ended.
 
-        ``ended``: how, as it is to be told once all is captured.
+        Where its steps are wanted, the program is run once more. ``ended`` gives the outcome that
+        is told once all is captured.
         """
         self._ended = ended
         if self.recording and self._progress.request.record_bytecode:
@@ -89,7 +96,7 @@ class RequestRecording:
         self._finish_stepping()
 
     def why_nothing_compiled(self, ended: Outcome) -> str:
-        """What kept it from that, as far as anything is known."""
+        """Return what kept the program from compiling anything, as far as it is known."""
         place, directory = self._progress.place, self._progress.writer.children
         if directory and any(directory.glob("*.fxs")):
             return f"{place.shown} compiled nothing in its own process; what its child processes compiled is counted"
@@ -120,6 +127,8 @@ class RequestRecording:
             self._progress.note(str(error))
 
     def _at_hand(self) -> None:
-        """Everything has been captured; whoever reads the session meanwhile sees a complete one."""
+        """Note that everything has been captured, so that readers of the session see a complete one
+        meanwhile.
+        """
         if self._progress.request.stay:
             self._progress.writer.set_meta("outcome", self._ended().to_json())

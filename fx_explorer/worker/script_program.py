@@ -1,6 +1,8 @@
-"""The program of a request that names a script: it runs as under ``python``, and recording begins when it imports torch.
+"""The program of a request that names a script: it runs as under ``python``, and recording begins
+when it imports torch.
 
-To be held against the original (``verify``), the script on disk runs first, in a child, and this one when it has ended.
+For a comparison with the original (``verify``), the script on disk runs first, in a child, and this
+one when that has ended.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from fx_explorer.worker.verify.verifying_script import BuiltScript, OriginalScri
 
 
 class ScriptProgram:
-    """Runs the script."""
+    """Runs the script and records it."""
 
     def __init__(
         self, progress: RequestProgress, recorded: RequestRecording, outcomes: Outcomes, until: contextlib.ExitStack
     ) -> None:
-        """``until``: closed when nothing more is to be watched."""
+        """``until`` is closed when nothing more is to be watched."""
         self._progress = progress
         self._request = progress.request
         self._recorded = recorded
@@ -38,9 +40,9 @@ class ScriptProgram:
         self._original: OriginalScript | None = None
         """The script that this one is compared with."""
         self._uncompiled: UncompiledScript | None = None
-        """This one once more, without torch.compile."""
+        """The same script run without torch.compile."""
         self._built: BuiltScript | None = None
-        """This one once more, with its code built."""
+        """The same script run with its code built."""
         self._seen = ScriptRun()
 
     def begin(self) -> None:
@@ -72,7 +74,7 @@ class ScriptProgram:
             self._recorded.recording.live_guards.program = Script(self._progress.place, self._request)
 
     def leave(self) -> None:
-        """Threads are joined and exit handlers run."""
+        """Join threads and run exit handlers."""
         ending.finish_as_python()
 
     @contextlib.contextmanager
@@ -96,16 +98,16 @@ class ScriptProgram:
         activity = self._progress.activity
         try:
             self._begin_recording()
-        except BrokenTorch as error:  # the script goes on, and may say it better
+        except BrokenTorch as error:  # the script goes on, and its own error may say it better
             self._outcomes.note_problem(str(error))
-        except (UsageError, WorkerError) as error:  # the script is not run with other options than were asked for
+        except (UsageError, WorkerError) as error:  # the script must not run with other options than were asked for
             raise TargetError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
             self._outcomes.note_fault(error)
         self._progress.say(activity)
 
     def _record_child(self) -> None:
-        """The program forked before it imported torch."""
+        """Record a child that the program forked before it imported torch."""
         directory = self._progress.writer.children
         if directory:
             after_import("torch._dynamo", lambda: record_when_used(str(directory), "forked"))

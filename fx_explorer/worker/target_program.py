@@ -1,7 +1,8 @@
-"""The program of a request that names a target: torch is imported, then the target, which is compiled and called.
+"""The program of a request that names a target: torch is imported, then the target, which is
+compiled and called.
 
-To be held against the original program (``verify``) it is called more than once, beside that one in a child; to be measured
-(``measure_breaks``), very often.
+For a comparison (``verify``) it is called several times, while the original runs in a child. For a
+measurement (``measure_breaks``) it is called very often.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class TargetProgram:
         self._request = progress.request
         self._recorded = recorded
         self._others: OtherPrograms | None = None
-        """What this one is compared with."""
+        """The programs that this one is compared with."""
 
     def begin(self) -> None:
         # Before the target's directory is on sys.path: a types.py or queue.py there must not reach torch's imports.
@@ -48,13 +49,13 @@ class TargetProgram:
         self._call(find_target(self._progress.place, self._request, self._progress.say))
 
     def offer_again(self) -> None:
-        """What can be asked of the target was told when it was called."""
+        """Do nothing: what can be asked of the target was said when it was called."""
 
     def leave(self) -> None:
-        """Nothing is waited for: no thread of the program can keep this process."""
+        """Do nothing: no thread of the program can keep this process."""
 
     def _begin_others(self) -> None:
-        """Have the program as its files are run beside this one, for a comparison."""
+        """Begin the programs that this one is compared with."""
         if self._request.verify:
             from fx_explorer.worker.verify.programs import OtherPrograms
 
@@ -81,7 +82,9 @@ class TargetProgram:
             self._progress.writer.add(call_and_verify(target, self._progress, others, self._recorded.stop))
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:
-        """``ready``: the target as it is called."""
+        """Mark inputs as requested, and make it possible to call the target again. ``ready`` is the
+        target as it is called.
+        """
         from fx_explorer.worker.target.calling_again import CalledOnce
         from fx_explorer.worker.verify.verifying import users_modules
 

@@ -1,4 +1,6 @@
-"""Importing torch, which may be broken, half installed, or of a release that we do not know: that is told as what it is."""
+"""Import torch, and say what is wrong with one that is broken, half installed, or of an unknown
+release.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,17 @@ ADVICE = "Install torch there anew, or choose the interpreter that has it with -
 
 
 class BrokenTorch(WorkerError):
-    """This torch cannot be recorded."""
+    """Raised when this torch cannot be recorded."""
 
 
 class TorchEnded(BaseException):
-    """torch's import called ``sys.exit``. Not an Exception: the program, too, would not have gone on."""
+    """Raised when torch's import called ``sys.exit``. It is no Exception, since the program would
+    not have gone on either.
+    """
 
 
 def import_torch() -> None:
-    """Raises BrokenTorch when this interpreter has no torch that works."""
+    """Import torch. Raises BrokenTorch when this interpreter has no torch that works."""
     try:
         import torch
     except (Cancelled, KeyboardInterrupt):
@@ -41,7 +45,9 @@ def import_torch() -> None:
 
 @contextlib.contextmanager
 def no_end_of_process() -> Iterator[None]:
-    """Inside the block a program imports torch. Raises TorchEnded where that calls ``sys.exit``."""
+    """Import torch inside the block, on behalf of a program. Raises TorchEnded when the import
+    calls ``sys.exit``.
+    """
     try:
         yield
     except SystemExit as leaving:
@@ -51,7 +57,9 @@ def no_end_of_process() -> Iterator[None]:
 
 @contextlib.contextmanager
 def importing_the_compiler() -> Iterator[None]:
-    """Inside the block torch's compiler is imported, and what of ours stands on it. Raises BrokenTorch when that fails."""
+    """Import torch's compiler, and our code that depends on it, inside the block. Raises
+    BrokenTorch when that fails.
+    """
     try:
         with _in_utf8(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # with PYTHONWARNINGS=error torch's own old code could not be imported
@@ -66,7 +74,7 @@ def importing_the_compiler() -> Iterator[None]:
 
 
 def locale_in_words() -> str:
-    """Say what an ASCII locale does to torch; empty for any other."""
+    """Return what an ASCII locale does to torch, as a sentence; empty for any other locale."""
     if not _is_ascii():
         return ""
     return (
@@ -94,7 +102,7 @@ def _in_utf8() -> Iterator[None]:
 
 
 def place_of_torch() -> str:
-    """The directory of torch, or what is known of it."""
+    """Return the directory of torch, or what is known of it."""
     known = sys.modules.get("torch")
     try:
         spec = known.__spec__ if known else importlib.util.find_spec("torch")

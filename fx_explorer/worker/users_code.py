@@ -1,4 +1,6 @@
-"""Which files and modules are the user's own: not Python's, not torch, nothing that was installed, and nothing of ours."""
+"""Which files and modules are the user's own. Python's, torch's, installed ones and ours are
+not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 @functools.lru_cache(maxsize=16384)
 def is_users_file(path: str) -> bool:
-    """A file that does not exist (``<string>``) is taken for the user's: exec and notebooks make such functions."""
+    """Return whether a file is the user's. One that does not exist (``<string>``) is: exec and
+    notebooks make such functions.
+    """
     if not path or path.startswith("<frozen"):
         return False
     real = _real(path)
@@ -25,7 +29,9 @@ def is_users_file(path: str) -> bool:
 
 
 def _real(path: str) -> str:
-    """The path without symbolic links. Its folder is resolved once: the 3,000 modules of a process with torch lie in 400."""
+    """Return the path without symbolic links. Each folder is resolved once: a process with torch
+    has 3,000 modules in 400 folders.
+    """
     if not os.path.isabs(path) or os.path.islink(path):
         return os.path.realpath(path)
     return os.path.join(_real_folder(os.path.dirname(path)), os.path.basename(path))
@@ -38,12 +44,16 @@ def _real_folder(folder: str) -> str:
 
 @functools.lru_cache(maxsize=16384)
 def _folder_of(path: str) -> str:
-    """The folder that a file lies in, without symbolic links. For absolute paths only, which no change of directory moves."""
+    """Return the folder of a file, without symbolic links. Give absolute paths only: a change of
+    directory does not change them.
+    """
     return os.path.dirname(_real(path))
 
 
 def _is_generated(real: str) -> bool:
-    """Code that Inductor wrote (torch/_inductor/runtime/cache_dir_utils.py), and imported."""
+    """Return whether Inductor wrote and imported the file
+    (torch/_inductor/runtime/cache_dir_utils.py).
+    """
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return f"{os.sep}torchinductor_" in real or (bool(folder) and real.startswith(os.path.realpath(str(folder)) + os.sep))
 
@@ -55,7 +65,7 @@ def _is_installed(real: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _pythons() -> tuple[str, ...]:
-    """Folders of the standard library; the packages that lie in them were installed."""
+    """Return the folders of the standard library. Packages that lie in them were installed."""
     return tuple(os.path.realpath(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
 
 
@@ -65,12 +75,15 @@ def _is_below(path: str, folder: str) -> bool:
 
 @dataclass(frozen=True)
 class UsersCode:
-    """The code that is looked into: the user's own files, and installed ones that the target or a
-    change is in."""
+    """The code that is looked into: the user's own files, and installed files that hold the target
+    or a change.
+    """
 
     folders: frozenset[str] = frozenset()
     _known: dict[str, tuple[object, bool]] = field(default_factory=dict, compare=False, repr=False)
-    """Name → (module, whether it is looked into). A process with torch has some 3,000, and asks before and after each call."""
+    """Name → (module, whether it is looked into). Answers are kept, since a process with torch has
+    some 3,000 modules, and they are asked for before and after each call.
+    """
 
     def has(self, path: str) -> bool:
         if is_users_file(path):
@@ -79,7 +92,7 @@ class UsersCode:
         return folder in self.folders
 
     def modules(self) -> list[ModuleType]:
-        """The user's modules that are imported now, in the order in which they were."""
+        """Return the user's modules that are imported now, in the order of their imports."""
         return [module for name, module in list(sys.modules.items()) if self._looks_into(name, module)]
 
     def _looks_into(self, name: str, module: object) -> bool:
@@ -89,7 +102,9 @@ class UsersCode:
         return known[1]
 
     def _is_of_a_file(self, module: ModuleType) -> bool:
-        """``torch.ops`` and others name a file that is none."""
+        """Return whether the module comes from a file. ``torch.ops`` and others name one that does
+        not exist.
+        """
         file = getattr(module, "__file__", None)
         return isinstance(file, str) and os.path.isabs(file) and self.has(file)
 

@@ -1,4 +1,4 @@
-"""A capture for a GPU that is not there: sets it up at the right moment, and says how it is emulated (emulation_mode.py)."""
+"""Set up a capture for a GPU that is not there, and say how it is emulated (emulation_mode.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class VirtualGpu:
-    """What a request needs done for its virtual GPU."""
+    """Does what a request's virtual GPU needs, at the right moments."""
 
     def __init__(self, gpu: Gpu, progress: RequestProgress) -> None:
         self._gpu = gpu
@@ -28,12 +28,14 @@ class VirtualGpu:
         self._warning = ""
 
     def before_torch(self) -> None:
-        """Raises WorkerError when something that it needs is not there."""
+        """Prepare, before torch is imported. Raises WorkerError when something that the GPU needs
+        is missing.
+        """
         self._progress.say(f"setting up a virtual {self._gpu.title}")
         before_torch(self._gpu)
 
     def install(self) -> None:
-        """Between torch and its compiler. Raises WorkerError."""
+        """Install the GPU, after torch and before its compiler are imported. Raises WorkerError."""
         self._emulation = install(self._gpu)
         self._warning = other_triton()
         if self._warning:
@@ -53,7 +55,9 @@ class VirtualGpu:
             emulation.become_fake(reason)
 
     def finish(self) -> None:
-        """Once the program has run: what could not be chosen without the device, and what its files ask about devices."""
+        """Record, once the program has run, what could not be chosen without the device, and what
+        the program's files ask about devices.
+        """
         if self._emulation and self._emulation.choices:
             self._progress.writer.set_meta("virtual_gpu_choices", self._emulation.choices)
         if self._emulation and self._emulation.mode == "transplant":
@@ -65,7 +69,9 @@ class VirtualGpu:
                 self._progress.note(f"{told}; --no-weights captures it as there")
 
     def in_plain_words(self, error: BaseException) -> str:
-        """What to say of an error that the program would not have had on a real GPU; empty for any other."""
+        """Return what to say of an error that the program would not have had on a real GPU; empty
+        for any other.
+        """
         if "torch" not in sys.modules:
             return ""
         from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import missing_value

@@ -30,7 +30,9 @@ def load_package() -> None:
 
 
 def refuse(notices: int, message: str) -> None:
-    """Say why this interpreter cannot be used, in the words of model/protocol.py, which it could not import."""
+    """Tell the client why this interpreter cannot be used. The words follow model/protocol.py,
+    which it could not import.
+    """
     import json
 
     outcome = {"kind": "not_started", "message": message, "exit_code": 4}
@@ -44,7 +46,7 @@ def start() -> None:
         os.set_inheritable(descriptor, False)  # or a process the user's program starts would hold our pipes open
     here = os.path.dirname(os.path.abspath(__file__))
     if sys.path and os.path.abspath(sys.path[0]) == here:
-        del sys.path[0]  # Python puts a script's directory first; ours holds names like "target" and "links"
+        del sys.path[0]  # Python puts a script's directory first; ours holds names like "target" and "kernels"
     if sys.version_info < MINIMUM:
         found = "{}.{}".format(*sys.version_info)
         refuse(

@@ -1,6 +1,8 @@
-"""In a process that the program started, or forked before it had torch: recording begins with the first use of torch.compile.
+"""Recording in a process that the program started, or forked before it had torch: it begins with
+the first use of torch.compile.
 
-Not earlier: a process that loads data imports torch as well, and must not pay for a recorder that it has no use for.
+It does not begin earlier: a process that loads data imports torch too, and must not pay for a
+recorder that it has no use for.
 """
 
 from __future__ import annotations
@@ -24,16 +26,19 @@ from fx_explorer.worker.child_processes.children import (
 )
 
 _until = contextlib.ExitStack()
-"""Never closed: what is recorded is recorded to the end of the process, and is in the file at once."""
+"""Never closed: recording goes on to the end of the process, and every row is in the file at
+once.
+"""
 
 
 def record_when_used(directory: str, beginning: Beginning) -> None:
-    """Record from the first use of torch.compile on. It is called when ``torch._dynamo`` has been
-    imported."""
+    """Record from the first use of torch.compile on. Called when ``torch._dynamo`` has been
+    imported.
+    """
     import torch._dynamo as dynamo
 
     if any(part in " ".join(sys.orig_argv).replace(os.sep, "/").replace(".", "/") for part in OWN_CHILDREN):
-        return  # a process that compiles kernels for one of ours
+        return  # a process of the compiler's own, which compiles kernels
     original = dynamo.optimize
 
     @functools.wraps(original)
@@ -62,5 +67,7 @@ def _begin(directory: Path, beginning: Beginning) -> None:
 
 
 def request_of_children(request: CaptureRequest) -> CaptureRequest:
-    """What a process of the program's is recorded with: as the program, but never waited for, and without a virtual GPU."""
+    """Return the request for a process of the program's: the program's own, but without waiting at
+    gates and without a virtual GPU.
+    """
     return replace(request, pause="", stay=False, overlay={}, verify=False, gpu=None, no_weights=False)

@@ -1,8 +1,10 @@
-"""Processes that the program forks or starts: each that compiles something writes a session of its own beside ours.
+"""Processes that the program forks or starts: each that compiles something writes a session of its
+own beside ours.
 
-A forked one has our recorder already, which begins anew there. A Python that is started finds ``in_children/sitecustomize.py``
-through its environment, and records from its first use of torch.compile on. A Python that is started without that environment
-cannot be seen: this is noted, since nobody may say then that nothing was compiled.
+A forked one has our recorder already, which begins anew there. A Python that is started finds
+``in_children/sitecustomize.py`` through its environment, and records from its first use of
+torch.compile on. A Python that is started without that environment cannot be seen. That is noted,
+because the session may then lack compilations.
 """
 
 from __future__ import annotations
@@ -22,28 +24,35 @@ from fx_explorer.model import Beginning
 from fx_explorer.session import SessionWriter
 
 DIRECTORY = "children"
-"""Beside the session: ``PID-N.fxs`` of each process, and ``*.json`` of each that cannot be seen."""
+"""Directory beside the session, with ``PID-N.fxs`` of each process, and a ``*.json`` for each that
+cannot be seen.
+"""
 
 REQUEST = "request.json"
 
 VARIABLE = "FX_EXPLORER_CHILDREN"
-"""Tells a started process where that directory is."""
+"""Environment variable that tells a started process where that directory is."""
 
 HOOK = str(Path(__file__).resolve().parents[1] / "in_children")
 
 OWN_CHILDREN = ("torch/_inductor/", "torch/testing/", "triton/")
-"""Who starts processes for the compiler itself: pools that compile, assemblers."""
+"""Code that starts processes for the compiler itself: pools that compile, assemblers."""
 
 _LAUNCHERS = ("sh", "bash", "dash", "zsh", "env", "nice", "nohup", "setsid", "stdbuf", "taskset", "time", "timeout", "xargs")
-"""Programs that start what their arguments name."""
+"""Programs that start the program which their arguments name."""
 
 _NO_SITE = frozenset("EIS")
-"""Options of Python that keep it from our hook: it ignores the environment, or ``sitecustomize``."""
+"""Options of Python that keep it from our hook: they ignore the environment, or
+``sitecustomize``.
+"""
 
 
 def watch(session: Path, request: str) -> Path:
-    """Notice processes that the program starts, from now on. ``request``: what they record, as
-    JSON. Returns their directory."""
+    """Notice the processes that the program starts from now on, and return the directory of their
+    sessions.
+
+    ``request`` is what they record, as JSON.
+    """
     directory = session.with_name(DIRECTORY)
     directory.mkdir(exist_ok=True)
     (directory / REQUEST).write_text(request, encoding="utf-8")
@@ -54,7 +63,9 @@ def watch(session: Path, request: str) -> Path:
 
 
 def keep_from_dynamo(skip_code: Callable[[CodeType], object]) -> None:
-    """Python calls what hears of its events within compiled functions, too, where Dynamo would look at every frame."""
+    """Have Dynamo skip our audit hook. Python calls it within compiled functions too, where Dynamo
+    would look at its every frame.
+    """
     hearing: list[Any] = [_Starts.__call__, *globals().values()]
     for function in hearing:
         if isinstance(function, FunctionType):
@@ -62,7 +73,7 @@ def keep_from_dynamo(skip_code: Callable[[CodeType], object]) -> None:
 
 
 def new_session(directory: Path) -> Path:
-    """A name that no other process has."""
+    """Return a path that no other process has."""
     return directory / f"{getpid()}-{time.monotonic_ns()}.fxs"
 
 
@@ -76,7 +87,9 @@ def command_line() -> str:
 
 
 def note_unseen(directory: Path, command: str, why: str) -> None:
-    """Leave word of a process that may compile without being seen. Nothing here may harm the program."""
+    """Leave word of a process that may compile without being seen. Never raises: nothing here may
+    harm the program.
+    """
     told = {"pid": 0, "command": command, "why": why}
     try:
         (directory / f"{getpid()}-{time.monotonic_ns()}.json").write_text(json.dumps(told), encoding="utf-8")
@@ -85,7 +98,9 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
 
 
 class _Starts:
-    """Hears of programs that are started with an environment or options of their own (audit events of Python's)."""
+    """Hears, by Python's audit events, of programs that are started with an environment or options
+    of their own.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -104,7 +119,9 @@ class _Starts:
 
 
 def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any] | None) -> str:
-    """Empty for what is no Python, and for one that will find our hook."""
+    """Return why a program cannot be seen; empty for one that is not Python, or that will find our
+    hook.
+    """
     words = [program, *" ".join(command).split()] if os.path.basename(program) in _LAUNCHERS else [program]
     if not any(map(_is_python, words)):
         return ""

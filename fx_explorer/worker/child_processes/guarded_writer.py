@@ -1,4 +1,6 @@
-"""The worker's session writer: remembers the first write that failed, and writes a session of its own in a forked child."""
+"""The worker's session writer. It remembers the first write that failed, and writes a session of
+its own in a forked child.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,14 @@ from fx_explorer.worker.child_processes.children import describe_process, new_se
 
 
 class GuardedWriter(SessionWriter):
-    """A full disk must not stop the user's program: the recorder stops recording, and ``failure`` says why at the end."""
+    """A writer that stops at the first write that fails, so that a full disk does not stop the
+    user's program. ``failure`` then says why.
+    """
 
     def __init__(self, path: str | Path, children: Path | None = None) -> None:
-        """``children``: where processes that are forked write theirs; without it nothing of them is kept."""
+        """``children`` is the directory for the sessions of forked processes. Without it they are
+        not kept.
+        """
         self.failure: SessionWriteError | None = None
         self.children = children
         with high_numbers():
@@ -27,9 +33,9 @@ class GuardedWriter(SessionWriter):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write as ever; but a write that failed is the last one.
+        """Write as usual, but never again after a write that failed.
 
-        To try again would be to wait again, for a lock or a disk, with each artefact of a program
+        Trying again would mean waiting again, for a lock or a disk, with each artefact of a program
         that compiles thousands.
         """
         if getpid() != self._owner:
@@ -44,8 +50,12 @@ class GuardedWriter(SessionWriter):
             raise
 
     def _move_to_child(self) -> None:
-        """SQLite connections must not be used across a fork, nor closed (sqlite.org/howtocorrupt.html, "carrying an open
-        database"). The child's own file is made when the first row comes: most children never write one."""
+        """Begin a session of its own in a forked child, when the first row comes: most children
+        never write one.
+
+        SQLite connections must not be used across a fork, nor closed (sqlite.org/howtocorrupt.html,
+        "carrying an open database").
+        """
         if self.children is None:
             raise SessionWriteError("what a forked child compiles is not recorded")
         self._abandon()
@@ -55,13 +65,14 @@ class GuardedWriter(SessionWriter):
         describe_process(self, "forked")
 
     def set_meta(self, key: str, value: object) -> None:
-        """Write as ever, but show a failed write in ``failure`` only: meta is written outside the
-        recorder's own safety net."""
+        """Write as usual, but only note a failed write in ``failure``: meta is written outside the
+        recorder's own safety net.
+        """
         with contextlib.suppress(SessionWriteError):
             super().set_meta(key, value)
 
     def try_failure(self, row: Failure, text: str) -> None:
-        """Add a Failure with its whole text; a failed write shows in ``failure``."""
+        """Add a Failure with its whole text. A failed write shows in ``failure``."""
         with contextlib.suppress(SessionWriteError), self.transaction():
             self.add(replace(row, text=self.text(text)))
 

@@ -16,11 +16,15 @@ from typing import NoReturn
 from fx_explorer.session.descriptors import moved_up
 
 STACKS_FILE = "stacks.txt"
-"""Beside the session: Python stacks of all threads, written by a crash or a SIGTERM even while C code runs."""
+"""File beside the session with the Python stacks of all threads, written at a crash or a SIGTERM
+even while C code runs.
+"""
 
 
 class Cancelled(BaseException):
-    """The client asked the worker to stop (SIGTERM). Not an Exception, so that ``except Exception`` lets it through."""
+    """Raised when the client asked the worker to stop (SIGTERM). It is no Exception, so that
+    ``except Exception`` lets it through.
+    """
 
 
 def watch(session: Path) -> None:
@@ -40,7 +44,9 @@ def _cancel(number: int, frame: FrameType | None) -> None:
 
 
 def _unwatch() -> None:
-    """A forked child dies of SIGTERM as usual: ``multiprocessing`` ends its workers that way."""
+    """Undo ``watch`` in a forked child, so that it dies of SIGTERM as usual: ``multiprocessing``
+    ends its workers that way.
+    """
     faulthandler.unregister(signal.SIGTERM)
     if signal.getsignal(signal.SIGTERM) is _cancel:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -53,7 +59,9 @@ def ignore_cancel() -> None:
 
 
 def exit_code(leaving: SystemExit) -> int:
-    """The status ``python`` ends with for this SystemExit; text goes to stderr, as ``python`` does it."""
+    """Return the status that ``python`` would end with, and write the text of the exit to stderr as
+    ``python`` does.
+    """
     if not isinstance(leaving.code, int | None):
         with contextlib.suppress(Exception):  # as Python does: what cannot be printed is left out
             print(leaving.code, file=sys.stderr)
@@ -61,16 +69,17 @@ def exit_code(leaving: SystemExit) -> int:
 
 
 def status(leaving: SystemExit) -> int:
-    """The same, and nothing is written."""
+    """Return the status that ``python`` would end with. Writes nothing."""
     if leaving.code is None:
         return 0
     return leaving.code & 0xFF if isinstance(leaving.code, int) else 1
 
 
 def finish_as_python() -> None:
-    """What Py_FinalizeEx does that a program can notice: join threads, run exit handlers, in this order.
+    """Join threads, then run exit handlers: what Py_FinalizeEx does that a program can notice.
 
-    (Python/pylifecycle.c; objects that still live are not destroyed, which Python does not promise either.)
+    (See Python/pylifecycle.c. Objects that still live are not destroyed, which Python does not
+    promise either.)
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

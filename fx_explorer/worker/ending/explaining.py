@@ -1,4 +1,6 @@
-"""An exception in words: printed as Python would, and in one line for messages. Holds up against exceptions that misbehave."""
+"""Show an exception: printed as Python would, or in one line for messages. This works for
+exceptions that misbehave too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _NAME = type.__dict__["__name__"]
 
 MAX_LINE = 2_000
 MAX_NAME = 200
-"""Characters of a message in one line, and of the name of a class."""
+"""Most characters of a one-line message, and of the name of a class."""
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
@@ -34,7 +36,9 @@ def print_traceback(error: BaseException) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """``ValueError: first line of the message``, and the line it announces when it ends with a colon."""
+    """Return ``ValueError: first line of the message``. A line that ends with a colon is followed
+    by the line it announces.
+    """
     name = class_name(error)
     message = _message(error).strip()
     if not message:
@@ -45,8 +49,9 @@ def one_line(error: BaseException) -> str:
 
 
 def class_name(value: object) -> str:
-    """The class's name as Python wrote it: a metaclass of the program's may say something else, or
-    raise."""
+    """Return the class's name as Python wrote it: a metaclass of the program's may say something
+    else, or raise.
+    """
     return shortened(str(_NAME.__get__(type(value))), MAX_NAME)
 
 
@@ -60,7 +65,9 @@ def _message(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` of an object of the program's, which may be huge or fail."""
+    """Return ``repr(value)``, shortened. An object of the program's may be huge, or its ``repr``
+    may raise.
+    """
     try:
         return shortened(repr(value), MAX_LINE)
     except Cancelled:
@@ -70,7 +77,7 @@ def shown(value: object) -> str:
 
 
 def whole_text(error: BaseException) -> str:
-    """The traceback; of one that is very long, its beginning and its end."""
+    """Return the traceback; of a very long one, its beginning and its end."""
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Cancelled:
@@ -81,14 +88,18 @@ def whole_text(error: BaseException) -> str:
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Python's MemoryError, as it is or as an error of Dynamo's names it, or the message of an allocator of torch's."""
+    """Return whether this is a MemoryError, an error of Dynamo's that names one, or the message of
+    one of torch's allocators.
+    """
     told = one_line(error)
     words = ("MemoryError", "can't allocate memory", "out of memory")
     return isinstance(error, MemoryError) or any(one in told for one in words)
 
 
 def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame that is not fx-explorer's own, so that it reads as it would without us."""
+    """Return the traceback from the first frame that is not fx-explorer's, so that it reads as it
+    would without us.
+    """
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
         trace = trace.tb_next
     return trace

@@ -1,7 +1,8 @@
-"""Whether a program that calls ``sys.exit`` had come to its end: read from where the call stands, in each of its own functions.
+"""Whether a program that calls ``sys.exit`` had come to its end, judged by where the call stands in
+each of its own functions.
 
-``sys.exit(main())`` as the last statement of a script is its end; the same in the middle is not, nor in a loop. A call within a
-library (click, argparse) counts by the user's lines that lead to it.
+``sys.exit(main())`` as the last statement of a script is its end; in the middle or in a loop it is
+not. A call within a library (click, argparse) counts by the user's lines that lead to it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def left_early(trace: TracebackType | None) -> tuple[str, int]:
-    """File and line of the first of the user's frames that had more to do; ("", 0) when all were at their ends.
+    """Return file and line of the first of the user's frames that had more to do; ("", 0) when all
+    were at their ends.
 
-    ``trace``: from the script's own frame on.
+    ``trace`` begins with the script's own frame.
     """
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -35,7 +37,9 @@ def _is_users(file: str) -> bool:
 
 
 def _is_at_end(code: CodeType, line: int) -> bool:
-    """True where it cannot be told: no source, a lambda, a comprehension."""
+    """Return whether ``line`` ends the function. True where it cannot be told: no source, a lambda,
+    a comprehension.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -51,7 +55,7 @@ def _is_at_end(code: CodeType, line: int) -> bool:
 
 
 def is_last(body: Sequence[ast.stmt], line: int) -> bool:
-    """Whether nothing of the block comes after the statement at ``line``, other than definitions."""
+    """Return whether nothing but definitions comes after the statement at ``line`` in the block."""
     at = next((i for i, statement in enumerate(body) if statement.lineno <= line <= (statement.end_lineno or line)), None)
     if at is None or any(not isinstance(after, (*_FUNCTIONS, ast.ClassDef)) for after in body[at + 1 :]):
         return False
@@ -64,7 +68,7 @@ def is_last(body: Sequence[ast.stmt], line: int) -> bool:
             blocks = [otherwise or tried, final, *(handler.body for handler in handlers)]
             return any(is_last(block, line) for block in blocks)
         case ast.While(test=ast.Constant(value=value), body=inner) if value:
-            return inner[0].lineno <= line  # there is no other way out of an endless loop
+            return inner[0].lineno <= line  # an endless loop has no other way out
         case ast.While() | ast.For() | ast.AsyncFor():
             return False
         case ast.Match(cases=cases):

@@ -1,6 +1,8 @@
-"""What torch raises because it was told to be strict (fullgraph, fail_on_recompile, error_on_recompile), in one plain sentence.
+"""Explain in one sentence what torch raises because it was told to be strict (fullgraph,
+fail_on_recompile, error_on_recompile).
 
-torch: torch/_dynamo/exc.py (``Unsupported``, ``RecompileError``), torch/_dynamo/eval_frame.py (``fail_callback``).
+torch: torch/_dynamo/exc.py (``Unsupported``, ``RecompileError``), torch/_dynamo/eval_frame.py
+(``fail_callback``).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILINE)
 
 
 def in_plain_words(error: BaseException) -> str:
-    """Which break, or which call, and where; empty for anything else that a program raises."""
+    """Return which break or call was refused, and where; empty for any other exception."""
     if "torch" not in sys.modules:
         return ""
     from torch._dynamo import exc
@@ -44,7 +46,9 @@ def _recompiled(who: str, told: re.Match[str] | None, error: BaseException) -> s
 
 
 def _broke(error: BaseException) -> str:
-    """``real_stack`` are the frames of the user's program that Dynamo was in, the innermost last."""
+    """Describe the break. ``real_stack`` holds the frames of the user's program that Dynamo was in,
+    innermost last.
+    """
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     stack = list(getattr(error, "real_stack", None) or ())
     if not stack:

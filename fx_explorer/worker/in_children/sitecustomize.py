@@ -1,7 +1,8 @@
-"""Runs first in a Python that the recorded program starts (children.py): sees to it that what it compiles is recorded, too.
+"""Record what a Python compiles that the recorded program starts (children.py). It runs first in
+that Python.
 
-It keeps to the standard library and to syntax that old interpreters read, leaves ``sys.path`` as it would be, and lets the
-``sitecustomize`` come in whose place it has.
+It keeps to the standard library and to syntax that old interpreters read, leaves ``sys.path`` as it
+would be, and imports the ``sitecustomize`` that it hides.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _make_way() -> None:
 
 
 def _record_later() -> None:
-    """Nothing is done, and nothing of ours imported, before the program imports torch's compiler."""
+    """Wait until the program imports torch's compiler. Until then nothing of ours is imported."""
     import importlib.util
 
     folder = os.path.dirname(HERE)

@@ -1,6 +1,8 @@
-"""The most that this card does, measured: bytes per second of plain copies, operations per second of large matrix products.
+"""Measure the most that this card does: bytes per second of plain copies, operations per second of
+large matrix products.
 
-Data sheets give peaks that no program reaches; what a kernel does is told against what the same card was seen to do.
+Data sheets give peaks that no program reaches. What a kernel does is compared with what the same
+card was measured to do.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from fx_explorer.worker.kernels.kernel_timing import timed_alone
 
 COPIED_BYTES = 1 << 30
 PART_OF_MEMORY = 16
-"""On a card that is small or in use, less is copied."""
+"""A card that is small or in use copies at most this part (1/16) of its free memory."""
 
 SIZE = 8192
 """Size of the square matrices: 1.1e12 operations, enough for any card to reach its best."""
@@ -31,7 +33,7 @@ PRODUCTS: dict[CeilingKind, tuple[torch.dtype, str]] = {
 
 
 def check_gpu() -> str:
-    """The name of the GPU. Raises UsageError where torch can use none."""
+    """Return the name of the GPU. Raises UsageError where torch can use none."""
     if not torch.cuda.is_available():
         raise UsageError(
             f"There is no GPU here that torch {torch.__version__} can use, and a kernel can only be measured on one. "
@@ -41,7 +43,7 @@ def check_gpu() -> str:
 
 
 def ceilings_of(device: str, say: Callable[[str], None]) -> tuple[CardCeiling, ...]:
-    """Takes about two seconds."""
+    """Measure all ceilings, which takes about two seconds."""
     say(f"measuring what {device} can do: copies")
     found = [_memory(device)]
     for kind, (dtype, precision) in PRODUCTS.items():
@@ -52,7 +54,7 @@ def ceilings_of(device: str, say: Callable[[str], None]) -> tuple[CardCeiling, .
 
 
 def _memory(device: str) -> CardCeiling:
-    """The better of a copy and ``a = b + 2 c``."""
+    """Return the better of a copy and ``a = b + 2 c``."""
     size = min(COPIED_BYTES, torch.cuda.mem_get_info()[0] // PART_OF_MEMORY) // 4
     a, b, c = (torch.randn(size, device="cuda") for _ in range(3))
     copied = 2 * size * 4 / timed_alone(lambda: a.copy_(b)).median_s

@@ -1,7 +1,9 @@
-"""What a process that compiles a stranger's kernels is kept from: a second wall behind session/untrusted/triton_source.py.
+"""Confine a process that compiles a stranger's kernels: a second wall behind
+session/untrusted/triton_source.py.
 
-It gains no privileges, dumps no memory to disk, and has an end to its memory, its processor time and the files it writes.
-It may write files wherever the user may: Landlock and seccomp are not used.
+The process gains no privileges, dumps no memory to disk, and has limits on its memory, its
+processor time and the files it writes. It may write files wherever the user may: Landlock and
+seccomp are not used.
 """
 
 from __future__ import annotations
@@ -12,16 +14,18 @@ import resource
 import sys
 
 PR_SET_NO_NEW_PRIVS = 38
-"""linux/prctl.h."""
+"""The constant's value in linux/prctl.h."""
 
 MEMORY_BYTES = 16 << 30
 FILE_BYTES = 4 << 30
 CPU_S = 900
-"""For one request; LLVM takes seconds for most kernels, and minutes for the largest."""
+"""Seconds of processor time for one request. LLVM takes seconds for most kernels, and minutes for
+the largest.
+"""
 
 
 def confine() -> None:
-    """Confine this process for good; what it starts (ptxas, nvdisasm) is confined too."""
+    """Confine this process for good, and whatever it starts (ptxas, nvdisasm)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _limit(resource.RLIMIT_CORE, 0)
@@ -30,7 +34,9 @@ def confine() -> None:
 
 
 def renew_cpu_time() -> None:
-    """Another request may take as long as the last one. When the time is up, SIGXCPU ends the process."""
+    """Give the next request its own processor time. When the time is up, SIGXCPU ends the
+    process.
+    """
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = int(used.ru_utime + used.ru_stime) + CPU_S
@@ -38,7 +44,7 @@ def renew_cpu_time() -> None:
 
 
 def _limit(what: int, most: int) -> None:
-    """Never more than what is allowed already."""
+    """Set a limit, but never above what is allowed already."""
     hard = resource.getrlimit(what)[1]
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with contextlib.suppress(ValueError, OSError):  # a system that lacks this limit has the others

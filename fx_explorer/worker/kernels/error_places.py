@@ -1,4 +1,6 @@
-"""Where Triton refuses the user's own kernel, in the user's file: Triton itself counts lines from the function's ``def``."""
+"""Where Triton refuses the user's own kernel, as a line of the user's file. Triton itself counts
+lines from the function's ``def``.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,17 @@ from fx_explorer.model import Artifact, Kernel, LineSource, SourceFile
 from fx_explorer.session import SessionReader
 
 _PLACE = re.compile(r"\bat (\d+):\d+:\n")
-"""``CompilationError._format_message``, triton/compiler/errors.py: the function's text down to that line follows, and ``^``."""
+"""Matches the place in a message of ``CompilationError._format_message``
+(triton/compiler/errors.py). The function's text down to that line follows, and a ``^``.
+"""
 
 _CARET = re.compile(r"^\s*\^\s*$")
 
 
 def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
-    """``error`` with ``model.py:12,`` in front of each place that is a line of the user's own kernel, or of a helper of it."""
+    """Return ``error`` with ``model.py:12,`` in front of each place that is a line of the user's
+    kernel, or of one of its helpers.
+    """
     lines = reader.text(reader.get(Artifact, kernel.artifact).text).split("\n")
 
     def named(place: re.Match[str]) -> str:
@@ -28,8 +34,11 @@ def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
 
 
 def _line_of(lines: list[str], message: str, number: int) -> int:
-    """Line (from 1) of the kernel's source that is the ``number``-th of its function, whose text the message begins with; 0
-    when no line is, or several are."""
+    """Return the line (from 1) of the kernel's source that is the ``number``-th of its function; 0
+    when none or several match.
+
+    The message begins with the function's text.
+    """
     shown = message.split("\n")
     end = next((i for i, line in enumerate(shown) if _CARET.match(line)), 0)
     ends = [i for i in range(end, len(lines) + 1) if end and lines[i - end : i] == shown[:end]]

@@ -12,15 +12,22 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import Argument
 
 QUOTED = "\n"
-"""Inductor compiles a kernel's source with the line feed that follows its quotes: with it, Triton's cache has it already."""
+"""Inductor compiles a kernel's source with the line feed after its quotes. With it, Triton finds
+the kernel in its cache.
+"""
 
 
 class KernelAlone:
-    """``run()`` launches it once on the current stream. Its data is random where floating point, and zero elsewhere: any index
-    is valid then. What it writes is its own, and ``put_back()`` undoes it."""
+    """A kernel with its own arguments; ``run()`` launches it once on the current stream.
+
+    Its data is random where floating point, and zero elsewhere, because any index is then valid.
+    ``put_back()`` undoes what it writes.
+    """
 
     def __init__(self, name: str, source: str, options: dict[str, object], arguments: tuple[Argument, ...]) -> None:
-        """Raises UsageError for a source that cannot be loaded or built, and for arguments that cannot be made."""
+        """Load and build the kernel. Raises UsageError when that fails, and for arguments that
+        cannot be made.
+        """
         self._arguments = made(arguments)
         self._before = [
             (value, value.clone())
@@ -48,7 +55,9 @@ class KernelAlone:
 
 
 def made(arguments: tuple[Argument, ...], device: str = "cuda") -> list[Any]:
-    """Values as described. Raises UsageError for what cannot be described, such as a descriptor of a tile."""
+    """Return values as described. Raises UsageError for one that cannot be made, such as a tile
+    descriptor.
+    """
     return [_made(argument, device) for argument in arguments]
 
 
@@ -64,7 +73,7 @@ def _made(argument: Argument, device: str) -> Any:
 
 
 def with_options(configuration: Any, options: dict[str, object]) -> Any:
-    """A ``triton.Config`` like this one, with those of ``options`` that it has."""
+    """Return a ``triton.Config`` like this one, with those of ``options`` that it has."""
     made = copy.deepcopy(configuration)
     made.kwargs.update({name: value for name, value in options.items() if name in made.kwargs})
     for name in ("num_warps", "num_stages"):

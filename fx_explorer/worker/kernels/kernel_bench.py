@@ -1,7 +1,8 @@
 """A process like the worker that measures one kernel of a session on the GPU at hand, and ends.
 
-It is given a ``BenchRequest`` as its first line and answers with ``BenchAnswer`` lines, the last of which is the result. The
-program that the kernel is from is not run: the kernel's own source is, on random data of the shapes it was launched with.
+Its first line of input is a ``BenchRequest``. It answers with ``BenchAnswer`` lines, the last of
+which is the result. The program that the kernel is from is not run: the kernel's own source is, on
+random data of the shapes it was launched with.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ def main(notices: int, commands: int) -> None:
         send(measured(request, lambda text: send(BenchAnswer(text))))
     except (FxExplorerError, ImportError) as error:
         send(BenchAnswer(str(error), refused=True))
-    os._exit(0)  # torch takes a second to take leave of the GPU
+    os._exit(0)  # torch takes a second to release the GPU
 
 
 def measured(request: BenchRequest, say: Say) -> BenchAnswer:
-    """Raises UsageError when there is nothing that could be measured, or nothing to measure it on."""
+    """Measure the kernel of the request. Raises UsageError when there is nothing to measure, or
+    nothing to measure it on.
+    """
     with SessionReader(request.session) as reader:
         kernel = reader.get(Kernel, request.kernel)
         launch = usual_launch(reader, kernel)
@@ -73,7 +76,7 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
 
 
 def _check(source: str) -> None:
-    """A stranger's source is read before it is run. Raises UntrustedSourceError."""
+    """Read a stranger's source before it is run. Raises UntrustedSourceError."""
     from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
     from fx_explorer.session.untrusted.triton_source import check_source
 
@@ -81,7 +84,7 @@ def _check(source: str) -> None:
 
 
 def usual_launch(reader: SessionReader, kernel: Kernel) -> KernelLaunch:
-    """The one that there were most of. Raises UsageError when there is none."""
+    """Return the most frequent launch. Raises UsageError when there is none."""
     if kernel.language != "triton":
         raise UsageError(NOT_GENERATED.format(name=kernel.name))
     launches = [row for row in reader.rows(KernelLaunch, kernel=kernel.id) if row.arguments]
@@ -91,5 +94,7 @@ def usual_launch(reader: SessionReader, kernel: Kernel) -> KernelLaunch:
 
 
 def _picked_options(reader: SessionReader, launch: KernelLaunch) -> dict[str, object]:
-    """Empty: the first that Inductor would try."""
+    """Return the options of the configuration that was picked; empty means the first that Inductor
+    would try.
+    """
     return reader.get(KernelBuild, launch.build).options if launch.build else {}

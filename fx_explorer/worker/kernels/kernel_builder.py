@@ -1,8 +1,9 @@
-"""The builder: a process like the worker, for one virtual GPU, that compiles kernels of sessions down to the machine's code.
+"""The builder: a process like the worker, for one virtual GPU, that compiles kernels of sessions to
+machine code.
 
-It is given the GPU as its first line, then a ``BuildRequest`` a line, and answers each with one ``BuildAnswer``. What it finds
-goes into the session. It runs no program, so it may stay for as long as somebody looks. LLVM may abort it at any request: the
-client sees that.
+Its first line of input is the GPU, and each further line a ``BuildRequest``, which it answers with
+one ``BuildAnswer``. What it finds goes into the session. It runs no program, so it may stay for as
+long as somebody looks. LLVM may abort it at any request; the client sees that.
 """
 
 from __future__ import annotations
@@ -37,17 +38,20 @@ from fx_explorer.worker.kernels.confining import confine, renew_cpu_time
 from fx_explorer.worker.kernels.error_places import with_places
 
 QUOTED = "\n"
-"""Output code has a kernel's source in triple quotes with a line feed behind them: Inductor compiles it with that in front."""
+"""Inductor compiles a kernel's source with the line feed after its triple quotes, so we compile it
+with that line feed too.
+"""
 
 NOTHING_TO_BUILD = "a library call is not compiled here: what it looks like inside is decided on the GPU"
 
 
 PR_SET_PDEATHSIG = 1
-"""linux/prctl.h. There is no Triton but on Linux."""
+"""The constant's value in linux/prctl.h. Triton exists on Linux only."""
 
 
 def main(notices: int, commands: int) -> None:
-    # However the client ends: LLVM may compute for minutes, and until then nobody reads that the commands are at their end.
+    # However the client ends, this process must end too: LLVM may compute for minutes, and
+    # meanwhile nobody would read that the commands are at their end.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     confine()
     lines = _lines(commands)
@@ -99,14 +103,16 @@ def _say(descriptor: int, answer: BuildAnswer) -> None:
 
 
 class KernelBuilder:
-    """Keeps the kernels it has loaded: the next configuration of the same one begins at once."""
+    """Answers requests. It keeps the kernels it has loaded, so that the next configuration of one
+    begins at once.
+    """
 
     def __init__(self, toolchain: Toolchain) -> None:
         self.toolchain = toolchain
         self._loaded: dict[tuple[str, str, bool], TritonKernel] = {}
 
     def answer(self, request: BuildRequest) -> BuildAnswer:
-        """Never raises for what a kernel or a session may be like."""
+        """Answer a request. Never raises, whatever a kernel or a session is like."""
         began = time.monotonic()
         renew_cpu_time()
         try:
@@ -128,14 +134,14 @@ class KernelBuilder:
             return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
 
     def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
-        """A stranger's source is read before it is run. Raises CannotBuild."""
+        """Return the kernel. A stranger's source is read before it is run. Raises CannotBuild."""
         if (name, source, is_own) not in self._loaded:
             self._loaded[name, source, is_own] = loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
         return self._loaded[name, source, is_own]
 
 
 class _Work:
-    """One request: a kernel of a session."""
+    """The work on one request, which is about one kernel of a session."""
 
     def __init__(
         self, builder: KernelBuilder, reader: SessionReader, writer: SessionWriter, kernel: Kernel, is_own: bool
@@ -148,12 +154,14 @@ class _Work:
         self._kernel = kernel
 
     def list_candidates(self) -> BuildAnswer:
-        """``text`` says how many there are."""
+        """List the kernel's configurations. ``text`` of the answer says how many there are."""
         rows = self._candidates()
         return BuildAnswer(0, "failed" if rows[0].error and not rows[0].options else "candidates", rows[0].id, f"{len(rows)}")
 
     def resources(self, position: int) -> KernelBuild:
-        """The row, compiled unless it was with the same toolchain. Raises UsageError."""
+        """Return the row of a configuration, compiled unless the same toolchain has done so. Raises
+        UsageError.
+        """
         row = self._row(position)
         if row.state == "candidate" or row.toolchain != self._toolchain.name:
             row = self._built(row)
@@ -190,7 +198,9 @@ class _Work:
         return sorted(found, key=lambda row: row.position)
 
     def _candidates(self) -> list[KernelBuild]:
-        """Made once a session; another builder may have been first, which the transaction finds out."""
+        """Return the rows of the configurations, made once per session. Another builder may have
+        been first; the transaction finds that out.
+        """
         if not self._rows():
             made = self._new_candidates()
             with self._writer.transaction():
@@ -200,7 +210,7 @@ class _Work:
         return self._rows()
 
     def _new_candidates(self) -> list[KernelBuild]:
-        """What cannot even be loaded is one row that says why."""
+        """Return new rows. A kernel that cannot even be loaded is one row that says why."""
         first = KernelBuild(0, self._kernel.id, 0, {}, self._toolchain.gpu.name)
         try:
             kernel, _ = self._loaded(first)
@@ -209,7 +219,9 @@ class _Work:
         return [replace(first, position=i, options=options) for i, options in enumerate(kernel.options)]
 
     def _loaded(self, row: KernelBuild) -> tuple[TritonKernel, int]:
-        """The kernel, and which of its configurations the row is. A template's other choices have a source of their own."""
+        """Return the kernel, and which of its configurations the row is. A template's other choices
+        each have their own source.
+        """
         if row.source:
             return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source), self._is_own), 0
         artifact = self._reader.get(Artifact, self._kernel.artifact)
@@ -219,7 +231,9 @@ class _Work:
         return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
 
     def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
-        """A builder that was started anew must find the smaller blocks that an earlier one has added."""
+        """Add the smaller blocks that an earlier builder has found: a builder that was started anew
+        must have them too.
+        """
         if len(rows) > len(kernel.configs):
             first = [row for row in rows if row.origin != "smaller_block"]
             kernel.add_smaller_blocks([row.registers for row in first])

@@ -1,8 +1,9 @@
-"""How long one launch takes on the GPU, each time with cold caches, and without what it costs to launch it.
+"""Measure how long one launch takes on the GPU, each time with cold caches, without the cost of
+launching.
 
-The times are those of torch's profiler, which has them from the GPU itself. CUDA events, as ``triton.testing.do_bench`` uses
-them, count the start of the kernel too: 3.5 µs more on an H200, of a kernel of 1.3 µs. They are for where the profiler sees
-nothing.
+The times are those of torch's profiler, which has them from the GPU itself. CUDA events, as
+``triton.testing.do_bench`` uses them, also count the start of the kernel: 3.5 µs on an H200, for a
+kernel of 1.3 µs. They are used where the profiler sees nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ MIN_RUNS = 20
 MAX_RUNS = 500
 
 SMALLEST_FLUSH = 256 << 20
-"""Bytes to flush at least. Reading them keeps the GPU busy for longer than launching a kernel
-takes: so no launch is waited for."""
+"""Least bytes to flush. Reading them keeps the GPU busy for longer than a launch takes, so that no
+launch is waited for.
+"""
 
 TIMES_THE_CACHE = 2
 
@@ -41,13 +43,16 @@ class KernelFigures(NamedTuple):
 
 
 def timed_alone(run: Run, put_back: Run = lambda: None) -> KernelFigures:
-    """Before each run, ``put_back()`` and caches full of something else, neither of which is timed."""
+    """Time ``run``. Before each run, ``put_back()`` is called and caches are filled with something
+    else, which is not timed.
+    """
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
     flush = torch.zeros(flush_bytes(l2_bytes) // 4, device="cuda")
 
     def prepare() -> None:
         put_back()
-        # Read, not written: what is written has to leave the cache while the kernel runs, which made one of 25 MB 10 % slower.
+        # Caches are read, not written: written data would have to leave the cache while the kernel
+        # runs, which made one of 25 MB 10 % slower.
         flush.sum()
 
     def together() -> None:
@@ -63,7 +68,7 @@ def timed_alone(run: Run, put_back: Run = lambda: None) -> KernelFigures:
 
 
 def timed_empty() -> KernelFigures:
-    """The same for a kernel that has one number to write."""
+    """Time a kernel that only writes one number."""
     one = torch.zeros(1, device="cuda")
     return timed_alone(lambda: one.fill_(1.0))
 
@@ -73,14 +78,16 @@ def flush_bytes(l2_bytes: int) -> int:
 
 
 def runs_for(cycle_s: float) -> int:
-    """How many runs are made, when one and what comes before it take so long."""
+    """Return how many runs to make when one and its preparation take ``cycle_s`` seconds."""
     return max(MIN_RUNS, min(MAX_RUNS, int(MEASURE_S / max(cycle_s, 1e-9))))
 
 
 def spans(events: list[Event], runs: int, before: int) -> list[float]:
-    """Seconds of each run: of what the GPU did in equal rounds, without the first ``before`` of each round.
+    """Return seconds per run: what the GPU did in equal rounds, without the first ``before`` events
+    of each round.
 
-    Raises ValueError when there are no such rounds: nothing was seen, or something else ran meanwhile.
+    Raises ValueError when there are no such rounds: nothing was seen, or something else ran
+    meanwhile.
     """
     of_a_round = len(events) // runs
     if of_a_round <= before or len(events) % runs:
@@ -96,7 +103,7 @@ def _in_figures(times_s: list[float], clock: Clock) -> KernelFigures:
 
 
 def _cycle_s(run: Run, prepare: Run) -> float:
-    """After this, everything is warm."""
+    """Return the seconds of one run with its preparation. Afterwards everything is warm."""
     run()
     torch.cuda.synchronize()
     began = time.perf_counter()

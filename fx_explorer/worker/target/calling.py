@@ -18,7 +18,7 @@ from fx_explorer.worker.target.target import Target
 
 
 class CallingJob(Protocol):
-    """The job that a target is called for: its request, and who hears how it goes."""
+    """The job that a target is called for: its request, and who hears what happens."""
 
     request: CaptureRequest
 
@@ -31,7 +31,7 @@ class CallingJob(Protocol):
 
 @dataclass
 class SilentJob:
-    """The job of calling something once more, which tells nothing again."""
+    """A job that tells nothing, for calling something once more."""
 
     request: CaptureRequest
 
@@ -43,9 +43,10 @@ class SilentJob:
 
 
 def call_target(target: Target, job: CallingJob, before: Callable[[Target], object] = lambda target: None) -> None:
-    """Raises whatever the target raises, and TargetError when the request asks for what it cannot do.
+    """Compile the target, call it, and go backward. ``before`` is given the target as it is called.
 
-    ``before`` is given the target as it is called.
+    Raises whatever the target raises, and TargetError when the request asks for what the target
+    cannot do.
     """
     request = job.request
     target, train = prepared(target, request)
@@ -64,8 +65,7 @@ def call_target(target: Target, job: CallingJob, before: Callable[[Target], obje
 
 
 def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
-    """Put the target on its device, with what it needs for a backward; and say whether there is to
-    be one."""
+    """Return the target on its device and ready for a backward, and whether there is to be one."""
     return prepare_training(on_device(target, request.device), request.train)
 
 
@@ -79,7 +79,7 @@ def on_device(target: Target, device_name: str) -> Target:
 
 
 def check_device(name: str) -> torch.device:
-    """Raises TargetError when there is no such device here."""
+    """Return the device. Raises TargetError when this machine has none of that name."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -92,7 +92,9 @@ def check_device(name: str) -> torch.device:
 
 
 def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]:
-    """Whether to go backward, with the inputs made ready for it when that is asked for (``--train``)."""
+    """Return the target and whether to go backward; when that is asked for (``--train``), with
+    inputs made ready for it.
+    """
     can_train = torch.is_grad_enabled() and any(t.requires_grad for t in target.differentiable())
     if wanted and not can_train:
         target = target.with_arguments(target.arguments.changed(with_grad))
@@ -106,7 +108,9 @@ def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]
 
 
 def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
-    """torch.compile as the request says; what the user's own code has compiled already stays as it is."""
+    """Apply torch.compile as the request says. What the user's own code has compiled already stays
+    as it is.
+    """
     if is_compiled(target.callable):
         job.note(f"{target.name} was compiled by the target itself; --backend, --mode and --dynamic do not change it")
         return target.callable
@@ -118,14 +122,18 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
 
 
 def is_compiled(function: object) -> bool:
-    """Whether it came out of ``torch.compile``, or is a module whose ``compile()`` was called."""
+    """Return whether ``torch.compile`` made it, or it is a module whose ``compile()`` was
+    called.
+    """
     if isinstance(function, torch.nn.Module):
         return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
     return hasattr(function, "_torchdynamo_orig_callable")
 
 
 def check_backend(name: str) -> None:
-    """Raises TargetError for a backend that torch does not know; torch itself would say so only within the first call."""
+    """Raise TargetError for a backend that torch does not know. torch itself would say so only
+    within the first call.
+    """
     known = torch._dynamo.list_backends(exclude_tags=())
     if name not in known:
         raise TargetError(f"there is no backend {name!r}; this torch has: {', '.join(known)}. Choose one with --backend.")

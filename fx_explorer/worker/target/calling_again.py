@@ -1,7 +1,7 @@
-"""Calling a captured target once more, so that the program's state is afterwards what it was before.
+"""Call a captured target once more, and put the program's state back afterwards.
 
-Inputs are copies. Buffers, plain attributes and globals, and random numbers are put back; what else the call may have changed
-(the inside of a list, a file) is not known.
+Inputs are copies. Buffers, plain attributes and globals, and random numbers are put back. Whatever
+else the call may have changed (the inside of a list, a file) is not known.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class CalledOnce:
-    """A target that is being called: calls it again (recording/hook_notes.py, CallAgain). Made before its first call."""
+    """A target that is being called, which can be called again (recording/hook_notes.py,
+    CallAgain). It is made before the first call.
+    """
 
     def __init__(self, target: Target, request: CaptureRequest, modules: list[ModuleType]) -> None:
-        """``modules``: the user's own, whose plain globals are put back."""
+        """``modules`` are the user's own; their plain globals are put back."""
         self.inputs = target.arguments.describe()
         self._target = target
         self._request = request
@@ -83,7 +85,9 @@ def _random_numbers_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
-    """Numbers, texts and flags: what Dynamo's guards look at above all."""
+    """Put numbers, texts and flags back after the block: they are what Dynamo's guards look at
+    most.
+    """
     before = [{name: value for name, value in names.items() if type(value) in _PLAIN} for names in namespaces]
     try:
         yield
@@ -96,7 +100,9 @@ def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterator[None]:
-    """Parameters are not copied, which would take the model's size once more: one that was written is named."""
+    """Put buffers back after the block. Parameters are not copied, which would take the model's
+    size again: one that was written is named.
+    """
     buffers = [buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()]
     before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
     parameters = {name: one for network in networks for name, one in network.named_parameters()}

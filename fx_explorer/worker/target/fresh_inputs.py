@@ -1,7 +1,9 @@
-"""More inputs with the shapes and types of the example inputs: a changed program is verified with them.
+"""More inputs with the shapes and types of the example inputs, to compare a changed program with
+the original.
 
-A change may hold for the example inputs alone. Negated, larger and smaller inputs, NaN and the largest integers make a branch
-that depends on a tensor's content go the other way, and show what overflows.
+A change may hold for the example inputs alone. Negated, larger and smaller inputs, NaN and the
+largest integers make a branch that depends on a tensor's content go the other way, and show what
+overflows.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ class PlannedCall:
     """One call that both programs make."""
 
     words: str
-    """What it is called with."""
+    """The inputs, in words."""
     arguments: Arguments
     goes_on: bool = False
-    """Whether the call begins with the state that the one before has left, instead of the first state."""
+    """Whether the call begins with the state that the one before left, instead of the first
+    state.
+    """
     has_other_sizes: bool = False
-    """A compiled program may be compiled anew for it."""
+    """Whether a compiled program may be compiled anew for this call."""
 
 
 Change = Callable[[torch.Tensor], torch.Tensor]
@@ -55,12 +59,17 @@ _OF_FLOATS: dict[str, Change] = {
     "the example inputs with a NaN": _first_elements(float("nan")),
     "the example inputs with infinities": _first_elements(float("inf"), float("-inf")),
 }
-"""For floating-point tensors: an index must stay in its range. The difference of equal large numbers is 0, and a little that is
-added to it is lost when the sum is made in another order."""
+"""Changes for floating-point tensors only, because an index must stay in its range.
+
+One large number in all places shows a sum that is made in another order: the difference of two of
+them is 0, and a small term that is added to it is lost in the other order.
+"""
 
 
 def _large_number(dtype: torch.dtype) -> float:
-    """Far beyond what the dtype tells from the next integer, and its square does not overflow in float32."""
+    """Return a number far beyond those that the dtype can tell from the next integer. Its square
+    does not overflow in float32.
+    """
     return min(1e10, torch.finfo(dtype).max / 8)
 
 
@@ -71,11 +80,16 @@ _OF_ALL: dict[str, Change] = {
     "the smallest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amin, torch.amax),
     "the largest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amax, torch.amin),
 }
-"""With the last three a condition chooses a single element: a graph for any size may treat that size like the others."""
+"""Changes for all tensors. With the last three a condition chooses a single element: a graph for
+any size may treat that size like the others.
+"""
 
 
 def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.Tensor:
-    """A comparison that tells elements of the example apart, whatever its threshold, tells the first one from the others."""
+    """Return ``common`` of the tensor in all places and ``single`` of it in the first. A comparison
+    that tells elements of the example apart tells the first one from the others, whatever its
+    threshold.
+    """
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
         return tensor
     wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)  # not every dtype has a minimum in torch
@@ -89,14 +103,18 @@ LARGEST = "the largest and smallest integers"
 ALL_LARGE = "large integers"
 
 _LARGE_BITS = 40
-"""A sum of a few such numbers still fits into 64 bits; its square does not."""
+"""Bits of a large integer: a sum of a few such numbers still fits into 64 bits, but its square does
+not.
+"""
 
 ALL_HALF = "an integer of which two are too many for the dtype, in all places"
 
 MODERATE = "integers that sum to hundreds"
 
 _MODERATE = 100
-"""As an exponent it leaves 64 bits, and a loop or a power of Python's that counts so far still ends at once."""
+"""A moderate integer: used as an exponent it overflows 64 bits, but a Python loop that counts so
+far still ends at once.
+"""
 
 _OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "flags the other way": lambda value: not value if isinstance(value, bool) else value,
@@ -105,11 +123,14 @@ _OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "numbers as zeros": lambda value: value if isinstance(value, bool) else type(value)(0),
     "integers of 2**62": lambda value: 2**62 if type(value) is int else value,
 }
-"""For Python's numbers and flags among the arguments."""
+"""Changes for Python's numbers and flags among the arguments."""
 
 
 def calls(arguments: Arguments) -> Iterator[PlannedCall]:
-    """The same ones in every process. The first has the example inputs themselves; those with other sizes come last."""
+    """Yield the calls that both programs make. They are the same in every process.
+
+    The first has the example inputs themselves; those with other sizes come last.
+    """
     yield PlannedCall("the example inputs", copied(arguments))
     yield from (PlannedCall(words, given) for words, given in _other_content(arguments))
     yield PlannedCall("the example inputs once more, from what the call before has left", copied(arguments), goes_on=True)
@@ -145,7 +166,7 @@ def _other_sizes(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
 
 
 def copied(arguments: Arguments) -> Arguments:
-    """The same values in tensors of their own: a call may change its inputs."""
+    """Return the same values in new tensors, because a call may change its inputs."""
     return arguments.changed(lambda tensor: _like(tensor, tensor))
 
 
@@ -161,7 +182,9 @@ def _largest(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _all_large(tensor: torch.Tensor) -> torch.Tensor:
-    """The example's, moved far from zero. The largest and the smallest integer cancel each other out in a sum; these do not."""
+    """Return the example's integers moved far from zero, so that they do not cancel each other out
+    in a sum as the largest and the smallest would.
+    """
     if not _is_integer(tensor):
         return _like(tensor, tensor)
     bits = torch.iinfo(tensor.dtype).bits
@@ -169,17 +192,18 @@ def _all_large(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _all_half(tensor: torch.Tensor) -> torch.Tensor:
-    """Their sum wraps in a tensor, and does not in Python."""
+    """Return integers whose sum wraps in a tensor but not in Python."""
     if not _is_integer(tensor):
         return _like(tensor, tensor)
     return _like(torch.full_like(tensor, torch.iinfo(tensor.dtype).max // 2 + 1), tensor)
 
 
 def _moderate(tensor: torch.Tensor) -> torch.Tensor:
-    """The example's integers made larger: the first by 100, the others by so much that their sum stays below about 1,000.
+    """Return the example's integers made larger: the first by 100, the others by so much that their
+    sum stays below about 1,000.
 
-    A loop that would not end with large integers ends with these. They still show where an integer of Python differs from
-    one of 64 bits.
+    A loop that would not end with large integers ends with these. They still show where a Python
+    integer differs from one of 64 bits.
     """
     if not _is_integer(tensor) or tensor.numel() == 0:
         return _like(tensor, tensor)
@@ -194,7 +218,9 @@ def _float(tensor: torch.Tensor, change: Change) -> torch.Tensor:
 
 
 def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Drawn on the CPU, so that every device gets the same; integers stay within the range of the example's."""
+    """Return random values. They are drawn on the CPU, so that every device gets the same; integers
+    stay within the example's range.
+    """
     if tensor.layout != torch.strided or tensor.numel() == 0:
         return _like(tensor, tensor)
     if tensor.is_floating_point() or tensor.is_complex():
@@ -208,13 +234,17 @@ def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
-    """A single number may be a count that a branch depends on: it varies more than the example shows."""
+    """Return the range to draw from. A single number may be a count that a branch depends on, so it
+    varies more than the example shows.
+    """
     low, high = int(tensor.min()), int(tensor.max())
     return (min(low, 0), 2 * max(high, 1)) if tensor.numel() == 1 else (low, high)
 
 
 def _like(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """``value`` as a new tensor with the strides of ``tensor``, that requires grad where ``tensor`` does."""
+    """Return ``value`` as a new tensor with the strides of ``tensor``, requiring grad where
+    ``tensor`` does.
+    """
     is_strided = value.layout == torch.strided and tensor.layout == torch.strided
     if is_strided and value.shape == tensor.shape and value.stride() != tensor.stride():
         value = torch.empty_like(tensor, requires_grad=False).copy_(value)

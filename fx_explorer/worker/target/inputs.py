@@ -1,4 +1,6 @@
-"""Example inputs: from what a file or an expression offers to arguments of a call, on the right device."""
+"""Example inputs: made from what a file or an expression offers into arguments of a call, on the
+right device.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class Arguments:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] | None = None
     origin: str = ""
-    """Where they come from, in words: ``example_inputs``, ``--inputs``, ``fx_explorer_target()``."""
+    """Where the arguments come from, in words: ``example_inputs``, ``--inputs``,
+    ``fx_explorer_target()``.
+    """
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -29,13 +33,15 @@ class Arguments:
         return tensors((self.args, self.keywords))
 
     def describe(self) -> str:
-        """Shapes and types, for messages: ``(f32[4, 8], labels=i64[4])``."""
+        """Return shapes and types, for messages: ``(f32[4, 8], labels=i64[4])``."""
         shown = [_short(value) for value in self.args]
         shown += [f"{name}={_short(value)}" for name, value in self.keywords.items()]
         return f"({', '.join(shown)})"
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
-        """The same arguments with every tensor replaced by ``change`` of it; one that is passed twice stays one."""
+        """Return the arguments with ``change`` applied to every tensor. A tensor that is passed
+        twice stays one.
+        """
         changed: dict[int, torch.Tensor] = {}
 
         def change_once(tensor: torch.Tensor) -> torch.Tensor:
@@ -47,7 +53,9 @@ class Arguments:
         return Arguments(args, {k: _map_tensors(v, change_once) for k, v in self.keywords.items()}, self.origin)
 
     def with_numbers(self, change: Callable[[Any], Any]) -> Arguments | None:
-        """The same with every Python number and flag replaced by ``change`` of it; None when that changes nothing."""
+        """Return the arguments with ``change`` applied to every Python number and flag; None when
+        that changes nothing.
+        """
         changed = tuple(_map_numbers(value, change) for value in self.args)
         keywords = {name: _map_numbers(value, change) for name, value in self.keywords.items()}
         numbers = (list(_numbers((self.args, self.keywords))), list(_numbers((changed, keywords))))
@@ -55,8 +63,11 @@ class Arguments:
 
 
 def as_arguments(inputs: object, origin: str) -> Arguments:
-    """A tuple or list is positional, a dict (or HF's BatchEncoding) goes by name, a function is asked, anything else is the
-    one argument."""
+    """Make arguments of what the user offers.
+
+    A tuple or list is positional, a dict (or Hugging Face's BatchEncoding) goes by name, a function
+    is called for them, and anything else is the one argument.
+    """
     if callable(inputs) and not isinstance(inputs, torch.nn.Module):
         inputs = inputs()
     if isinstance(inputs, tuple | list):
@@ -72,7 +83,9 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
 
 
 def tensors(value: object) -> Iterator[torch.Tensor]:
-    """Every tensor in nested tuples, lists, dicts and dataclasses (a model's output), in order."""
+    """Yield every tensor in nested tuples, lists, dicts and dataclasses (a model's output), in
+    order.
+    """
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -87,12 +100,14 @@ def tensors(value: object) -> Iterator[torch.Tensor]:
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The tensor on ``device``; one that requires grad stays a leaf, so that it gets a gradient."""
+    """Return the tensor on ``device``. One that requires grad stays a leaf, so that it gets a
+    gradient.
+    """
     return tensor.detach().to(device).requires_grad_(tensor.requires_grad) if tensor.is_leaf else tensor.to(device)
 
 
 def with_grad(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that requires grad, where the dtype can have one."""
+    """Return a copy that requires grad, where the dtype can have one."""
     if tensor.requires_grad or not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor
     return tensor.detach().clone().requires_grad_()
@@ -102,7 +117,7 @@ def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):
-        changed = copy.copy(value)  # not built anew: a defaultdict takes other arguments
+        changed = copy.copy(value)  # building it anew would fail: a defaultdict takes other arguments
         changed.update((name, _map_tensors(inner, change)) for name, inner in value.items())
         return changed
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -127,8 +142,9 @@ def _map_numbers(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _numbers(value: object) -> Iterator[bool | int | float]:
-    """Find the numbers in containers of Python's own; what is in other objects is not known to be
-    an argument."""
+    """Yield the numbers in Python's own containers. Numbers in other objects may be no
+    arguments.
+    """
     if type(value) in (bool, int, float):
         yield value  # type: ignore[misc]
     elif type(value) is dict:

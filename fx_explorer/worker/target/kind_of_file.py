@@ -1,4 +1,6 @@
-"""Whether a file is Python by its name, and what it looks like when it is not: nothing else is run as a program unasked."""
+"""Check whether a file is Python by its name, and say what it looks like when it is not. Nothing
+else is run as a program unasked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from fx_explorer.errors import TargetError
 _PYTHON = (".py", ".pyw")
 
 _BEGINNING = 4096
-"""Bytes that are looked at."""
+"""How many bytes are looked at."""
 
 _TRACE_LINE = re.compile(rb"^[VIWE]\d{4} \d\d:\d\d:\d\d")
 """How torch's structured trace begins a record (torch/_logging/_internal.py, TorchLogsFormatter)."""
@@ -25,13 +27,15 @@ _BY_BEGINNING: tuple[tuple[bytes, str, str], ...] = (
     (b"\x7fELF", "a program or library for this machine", "Give the Python file that uses it"),
     (b"\x89HDF", "HDF5 data, weights perhaps", "Give the Python file that makes the model"),
 )
-"""Beginning → what that is, and what to do."""
+"""Beginning → what such a file is, and what to do with it."""
 
 _CHECKPOINT = ("a model checkpoint: weights, and no code that computes with them", "Give the Python file that makes the model")
 
 
 def check_is_python(file: Path) -> None:
-    """Raises TargetError for a regular file that is no Python by its name; without a suffix its first line may say so."""
+    """Raise TargetError for a regular file whose name is not that of a Python file. Without a
+    suffix its first line may say so.
+    """
     if not file.is_file() or {file.suffix, file.resolve().suffix} & {*_PYTHON}:
         return
     with file.open("rb") as opened:
@@ -47,7 +51,7 @@ def check_is_python(file: Path) -> None:
 
 
 def _looks_like(file: Path, start: bytes) -> tuple[str, str]:
-    """What it is, and what to do."""
+    """Return what the file is, and what to do with it."""
     advice = "Give a target: file.py, file.py:object or package.module:object"
     known = next(((what, do) for beginning, what, do in _BY_BEGINNING if start.startswith(beginning)), None)
     if known:
@@ -68,7 +72,9 @@ def _looks_like(file: Path, start: bytes) -> tuple[str, str]:
 
 
 def _is_json(start: bytes) -> bool:
-    """Whether it begins as JSON does, also when the document is longer than its beginning."""
+    """Return whether the text begins as JSON does. The document may be longer than its
+    beginning.
+    """
     if not start.lstrip().startswith((b"{", b"[")):
         return False
     try:

@@ -1,4 +1,6 @@
-"""Bringing the user's code in: a file or module to look into, or a script to run as ``python script.py`` would."""
+"""Load the user's code: a file or module to look into, or a script to run as ``python script.py``
+would.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
 
 
 def package_of(path: Path) -> tuple[Path, str]:
-    """The directory that holds the outermost package the file lies in, and the file's dotted name from there."""
+    """Return the directory that holds the file's outermost package, and the file's dotted name from
+    there.
+    """
     parts, folder = [path.stem], path.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
@@ -81,7 +85,9 @@ def new_module(name: str, path: Path) -> ModuleType:
 
 
 def place(path: Path, argv: list[str]) -> None:
-    """``sys.argv`` and ``sys.path[0]`` as Python sets them for a script (a symbolic link's own directory is not used)."""
+    """Set ``sys.argv`` and ``sys.path[0]`` as Python does for a script (not to the directory of a
+    symbolic link itself).
+    """
     sys.argv[:] = argv
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, str(path.resolve().parent))
@@ -93,9 +99,10 @@ def compile_file(path: Path) -> CodeType:
 
 
 def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
-    """Names that importing the file would bind, with the kind of statement, read from its syntax: looking must not run it.
+    """Return the names that importing the file would bind, with the kind of statement. The file is
+    parsed and not run.
 
-    Empty on a syntax error: running the file will say it better.
+    The result is empty on a syntax error: running the file will report it better.
     """
     try:
         tree = ast.parse(path.read_bytes(), str(path))
@@ -105,7 +112,7 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
 
 
 def names_bound(text: str) -> set[str]:
-    """Names that a file of this text binds when it is imported. Raises SyntaxError."""
+    """Return the names that a file of this text binds when it is imported. Raises SyntaxError."""
     return {name for name, _ in _bound(ast.parse(text).body)}
 
 

@@ -10,9 +10,10 @@ from fx_explorer.worker.target.inputs import tensors
 
 
 def find_loss(output: object) -> torch.Tensor | None:
-    """The output's ``loss`` (attribute or key) when there is one, else the sum of its floating tensors that have a gradient.
+    """Return the output's ``loss`` (attribute or key) if there is one, else the sum of its floating
+    tensors that have a gradient.
 
-    None when nothing in the output has a gradient.
+    Returns None when nothing in the output has a gradient.
     """
     own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(own, torch.Tensor) and own.requires_grad:
@@ -26,5 +27,5 @@ def find_loss(output: object) -> torch.Tensor | None:
 
 
 def _sum(tensor: torch.Tensor) -> torch.Tensor:
-    """Sum of all elements, real and imaginary parts of a complex tensor alike."""
+    """Return the sum of all elements, with real and imaginary parts of a complex tensor alike."""
     return torch.view_as_real(tensor).sum() if tensor.is_complex() else tensor.sum()

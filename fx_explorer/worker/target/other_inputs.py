@@ -1,4 +1,4 @@
-"""Other inputs for the target that was called: made and prepared as ``--inputs`` would be."""
+"""Other inputs for the target that was called, made and prepared as ``--inputs`` would be."""
 
 from __future__ import annotations
 
@@ -33,8 +33,12 @@ class CalledTarget:
         return self.target.callable
 
     def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Empty: the example inputs with twice the batch. Raises TargetError when it is no expression or names what is not
-        there, and whatever it raises."""
+        """Return (args, kwargs) of an expression; of an empty one, the example inputs with twice
+        the batch.
+
+        Raises TargetError when it is no expression or names what is not there, and whatever the
+        expression raises.
+        """
         ready, _ = prepared(replace(self.target, arguments=self._arguments(expression)), self.request)
         return ready.arguments.args, ready.arguments.keywords
 
@@ -55,7 +59,7 @@ class CalledTarget:
 
 @dataclass(frozen=True)
 class Script:
-    """The same of a script that has run: which inputs it gave to what is not known."""
+    """Makes inputs for a script that has run, of which the example inputs are not known."""
 
     place: TargetPlace
     request: CaptureRequest
@@ -65,7 +69,7 @@ class Script:
         return None
 
     def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Raises as CalledTarget's."""
+        """Return (args, kwargs) of an expression. Raises as ``CalledTarget.inputs`` does."""
         if not expression.strip():
             raise TargetError("A script has no example inputs to double. Give inputs as an expression, in the script's names.")
         offer = OfferingModule("__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent)
@@ -74,7 +78,9 @@ class Script:
 
 
 def mark_differing(first: Arguments, other: Arguments) -> None:
-    """``torch._dynamo.mark_dynamic`` for each dimension of ``first`` that has another size in ``other``."""
+    """Call ``torch._dynamo.mark_dynamic`` for each dimension of ``first`` that has another size in
+    ``other``.
+    """
     for one, another in zip(first.tensors(), other.tensors(), strict=False):
         if one.dim() == another.dim():
             for dimension, (size, other_size) in enumerate(zip(one.shape, another.shape, strict=True)):
@@ -83,4 +89,4 @@ def mark_differing(first: Arguments, other: Arguments) -> None:
 
 
 def _silent(activity: str) -> None:
-    """What the worker is doing is told by whoever asks."""
+    """Ignore the activity: whoever asks for inputs tells it."""

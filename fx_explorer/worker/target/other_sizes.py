@@ -11,12 +11,14 @@ from fx_explorer.worker.target.inputs import Arguments
 
 
 def with_twice_the_batch(arguments: Arguments) -> Arguments:
-    """Every tensor whose first size is that of the first tensor, twice over. Raises TargetError when there is none."""
+    """Return the arguments with every tensor repeated whose first size is that of the first tensor.
+    Raises TargetError when there is none.
+    """
     return _with_another_batch(arguments, lambda tensor: torch.cat((tensor.detach(), tensor.detach())))
 
 
 def without_a_batch(arguments: Arguments) -> Arguments:
-    """The same with a batch of nothing."""
+    """Return the arguments with a batch of size 0."""
     return _with_another_batch(arguments, lambda tensor: tensor.detach()[:0])
 
 

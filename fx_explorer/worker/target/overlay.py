@@ -1,7 +1,8 @@
-"""Text that is run in place of a file's own, under the file's name: a change of the user's program that is only tried.
+"""Text that is run in place of a file's own, under the file's name, to try a change of the user's
+program.
 
-Imports, ``loading.py`` and whoever asks ``linecache`` for a source line (Dynamo, tracebacks, the recorder) get the given text;
-the file on disk stays as it is, and so does its cached bytecode.
+Imports, ``loading.py`` and whoever asks ``linecache`` for a source line (Dynamo, tracebacks, the
+recorder) get the given text. The file on disk stays as it is, and so does its cached bytecode.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def install(texts: Mapping[str, str]) -> None:
 
 
 def text_of(path: str) -> str | None:
-    """The text that stands for the file; None for one that is run as it is."""
+    """Return the text that stands for the file; None for a file that is run as it is."""
     return _texts.get(os.path.realpath(path)) if _texts else None
 
 
 class _OverlayFinder(importlib.abc.MetaPathFinder):
-    """Finds what the others find, and replaces the loader of a file that has another text."""
+    """Finds what other finders find, and replaces the loader of a file that has another text."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
@@ -54,7 +55,7 @@ class _OverlayLoader(SourceFileLoader):
         self._text = text
 
     def get_code(self, fullname: str) -> CodeType:
-        """Neither reads nor writes cached bytecode."""
+        """Compile the text, neither reading nor writing cached bytecode."""
         return compile(self._text, self.path, "exec", dont_inherit=True)
 
     def get_source(self, fullname: str) -> str:

@@ -1,4 +1,6 @@
-"""Where a target stands: the file or module and the object that ``TARGET`` names. Reads the file's syntax, runs nothing."""
+"""The place of a target: the file or module and the object that ``TARGET`` names. Parses the file
+and runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 @dataclass(frozen=True, slots=True)
 class TargetPlace:
-    """An absolute file or a module name, and perhaps an object in it."""
+    """An absolute file or a module name, and optionally an object in it."""
 
     shown: str
     """The file or module as the user wrote it."""
@@ -28,11 +30,13 @@ class TargetPlace:
     module: str = ""
     object: str = ""
     is_script: bool = False
-    """The file is to be run as ``__main__``."""
+    """Whether the file is run as ``__main__``."""
 
 
 def locate(request: CaptureRequest) -> TargetPlace:
-    """Raises TargetError when there is no such file, or the words cannot be a target."""
+    """Return the place of the request's target. Raises TargetError when there is no such file, or
+    the words cannot be a target.
+    """
     file, name = split_target(request.target)
     if file is None:
         found = MODULE_TARGET.fullmatch(request.target)
@@ -53,7 +57,7 @@ def locate(request: CaptureRequest) -> TargetPlace:
 
 
 def split_target(target: str) -> tuple[Path | None, str]:
-    """(file, object) of a target that is a file; (None, "") for a module."""
+    """Return (file, object) of a target that is a file; (None, "") for a module."""
     if target and Path(target).exists():
         return Path(target), ""
     file, colon, name = target.rpartition(":")
@@ -68,12 +72,14 @@ def check_file(file: Path) -> None:
         raise TargetError(f"{file} is a directory without __main__.py; name a file in it, or package.module:object")
     if not file.exists():
         raise TargetError(f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}")
-    if not file.is_file():  # to read a FIFO is to wait for whoever writes it
+    if not file.is_file():  # reading a FIFO would wait for whoever writes to it
         raise TargetError(f"{file} is {kind_of(file.stat().st_mode)}: write the program to a file first")
 
 
 def _similar(file: Path) -> str:
-    """The sentence "Did you mean …?", when the directory has a file with nearly that name; else what there is to say."""
+    """Return the sentence "Did you mean …?" when the directory has a file of a similar name;
+    otherwise other advice.
+    """
     if not file.parent.is_dir():
         return f" The directory {file.parent} does not exist either."
     names = difflib.get_close_matches(file.name, [p.name for p in file.parent.glob("*.py")], n=1)
@@ -81,15 +87,16 @@ def _similar(file: Path) -> str:
 
 
 def offers_target(file: Path) -> bool:
-    """Whether the file says what to compile; otherwise it is a script."""
+    """Return whether the file says what to compile; otherwise it is a script."""
     names = top_level_names(file)
     has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
     return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
 
 
 def nothing_compiled(place: TargetPlace, ended: Outcome, known: str) -> str:
-    """Say that all went well and nothing was compiled, and what could be. ``known``: the reason, if
-    there is one."""
+    """Return the message for a program that ended well and compiled nothing, with what could be
+    compiled. ``known`` is the reason, if there is one.
+    """
     shown = place.shown
     if place.file is None or not place.is_script:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"

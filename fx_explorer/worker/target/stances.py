@@ -1,4 +1,5 @@
-"""Stances of the compiler that the request asks for: set, and called often enough to show what they do.
+"""Set the compiler stances that the request asks for, and call the target often enough to show what
+they do.
 
 torch: torch/_dynamo/eval_frame.py, ``_callback_from_stance``.
 """
@@ -19,7 +20,7 @@ from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, OptionInForce
 
 
 def check_stance(stance: str) -> None:
-    """Raises UsageError for one that this torch does not have."""
+    """Raise UsageError for a stance that this torch does not have."""
     if stance and stance not in stances():
         raise UsageError(f"there is no stance {stance!r}; torch {torch.__version__} has: {', '.join(stances())}")
 
@@ -30,8 +31,10 @@ def set_stance(stance: str) -> None:
 
 
 def without_compiling() -> None:
-    """For good: what the program gives to torch.compile runs in Python. ``torch.cond`` and its like still do what they do in a
-    program that compiles nothing: they have Dynamo trace their branches, and lose their gradients where a stance forbids it.
+    """Make everything run in Python that the program gives to torch.compile, from now on.
+
+    ``torch.cond`` and similar operators still do what they do in a program that compiles nothing:
+    they have Dynamo trace their branches. A stance that forbade it would cost them their gradients.
 
     Hook: ``torch._higher_order_ops.utils.setup_compilation_env``, which is around that tracing.
     """
@@ -39,7 +42,7 @@ def without_compiling() -> None:
     utils: Any = importlib.import_module("torch._higher_order_ops.utils")
     original = getattr(utils, "setup_compilation_env", None)
     if original is None:
-        return  # in this torch they do not use torch.compile
+        return  # in this torch these operators do not use torch.compile
 
     @contextlib.contextmanager
     def in_operator() -> Iterator[object]:
@@ -50,13 +53,14 @@ def without_compiling() -> None:
 
 
 def in_stance(stance: str) -> AbstractContextManager[object]:
-    """Inside the block; the program's own for an empty one."""
+    """Set the stance inside the block; an empty one leaves the program's own."""
     return torch.compiler.set_stance(stance) if stance else contextlib.nullcontext()
 
 
 def stances_of_calls(stance: str) -> tuple[str, ...]:
-    """The stance of each call of a target. What recompiles is seen once something is compiled: the
-    call before has no stance."""
+    """Return the stance of each call of a target. A recompile shows only once something is
+    compiled, so the call before has no stance.
+    """
     if stance in ONCE_COMPILED:
         return ("", stance)
     return (stance, stance) if stance in SECOND_CALL else (stance,)
@@ -70,8 +74,9 @@ _WHY = {
 
 
 def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
-    """Name the option in force that kept torch from compiling, and where it was set; empty when
-    none did."""
+    """Return which option in force kept torch from compiling, and where it was set; empty when none
+    did.
+    """
     for option in options:
         stance = option.value.strip('"') if option.name == STANCE else ""
         if stance in _WHY:
@@ -84,7 +89,7 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
 
 
 def compiled_functions(options: Sequence[OptionInForce]) -> list[str]:
-    """Names of what the program gave to torch.compile, each once."""
+    """Return the names of what the program gave to torch.compile, each once."""
     return list(dict.fromkeys(one.function for one in options if one.name.startswith("compile.") and one.function))
 
 

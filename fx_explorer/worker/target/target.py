@@ -1,8 +1,9 @@
-"""What to compile and with which inputs: every form of target a user can give.
+"""Find what to compile and with which inputs, for every form of target that a user can give.
 
-A file may offer, in this order: ``fx_explorer_target()``; ``model`` or ``get_model()`` with ``example_inputs``; one
-``nn.Module`` subclass that can be built without arguments, with ``example_inputs``. A file that offers none of these is run
-as a script. What cannot be resolved is a TargetError that names what was found and the options that would help.
+A file may offer, in this order: ``fx_explorer_target()``; ``model`` or ``get_model()`` with
+``example_inputs``; one ``nn.Module`` subclass that can be built without arguments, with
+``example_inputs``. A file that offers none of these is run as a script. What cannot be resolved is
+a TargetError that names what was found and the options that would help.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A callable with what to call it with."""
+    """A callable, with the arguments to call it with."""
 
     name: str
-    """What it is called in its file; the class of a model that has no name of its own."""
+    """The callable's name in its file; for a model without a name, its class."""
     callable: Callable[..., Any]
     arguments: Arguments
     scope: Mapping[str, Any] = field(default_factory=dict)
-    """The names of the module it was found in; none for one that was given as an object."""
+    """The names of its module; empty for a target that was given as an object."""
 
     @property
     def kind(self) -> Literal["module", "function"]:
@@ -43,7 +44,7 @@ class Target:
         return list(self.callable.parameters()) if isinstance(self.callable, torch.nn.Module) else []
 
     def differentiable(self) -> Iterator[torch.Tensor]:
-        """Everything that could get a gradient: parameters and input tensors."""
+        """Yield everything that could get a gradient: parameters and input tensors."""
         yield from self.parameters()
         yield from self.arguments.tensors()
 
@@ -52,7 +53,9 @@ class Target:
 
 
 def find_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target:
-    """Import what the place says and resolve it. Raises TargetError, and whatever the user's code raises."""
+    """Import the place's file or module and return its target. Raises TargetError, and whatever the
+    user's code raises.
+    """
     if place.file:
         module = loading.load_file(place.file, request.arguments)
     else:
@@ -61,7 +64,7 @@ def find_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target
 
 
 class OfferingModule:
-    """A module that offers targets and inputs by its names."""
+    """A module that offers targets and inputs by names."""
 
     def __init__(self, module: str, names: dict[str, Any], place: TargetPlace, request: CaptureRequest, say: Say) -> None:
         self.module = module
@@ -90,7 +93,7 @@ class OfferingModule:
         return self.only_class()
 
     def named(self) -> Target:
-        """``file.py:object``, dots allowed."""
+        """Return the target of ``file.py:object``; the object may have dots."""
         name = self.place.object
         if name == "fx_explorer_target" and name in self.names:
             return self.told(name)
@@ -102,7 +105,9 @@ class OfferingModule:
         return self.complete(name, self.callable_of(name, found))
 
     def told(self, name: str) -> Target:
-        """``fx_explorer_target()`` returns ``(callable, args, kwargs)``; kwargs, or both, may be left out."""
+        """Return the target of ``fx_explorer_target()``, which returns ``(callable, args,
+        kwargs)``. kwargs, or both, may be left out.
+        """
         self.say(f"calling {name}()")
         answer = self.names[name]()
         parts = answer if isinstance(answer, tuple) else (answer,)
@@ -118,7 +123,7 @@ class OfferingModule:
         return Target(_name_of(function), function, Arguments(tuple(args), dict(kwargs), f"{name}()"))
 
     def only_class(self) -> Target:
-        """The one nn.Module subclass of the file."""
+        """Return the target of the file's only nn.Module subclass."""
         classes = self.module_classes()
         if len(classes) == 1:
             name = classes[0]
@@ -128,7 +133,7 @@ class OfferingModule:
         raise TargetError(f"{self.place.shown} has {found}, and neither model, get_model() nor fx_explorer_target(). {advice}")
 
     def module_classes(self) -> list[str]:
-        """Names of the nn.Module subclasses that the file itself defines."""
+        """Return the names of the nn.Module subclasses that the file itself defines."""
         return [
             name
             for name, value in self.names.items()
@@ -136,7 +141,7 @@ class OfferingModule:
         ]
 
     def callable_of(self, name: str, found: Any) -> Callable[..., Any]:
-        """The thing to call: a class is built, ``get_model`` is called."""
+        """Return the thing to call. A class is instantiated, ``get_model`` is called."""
         if isinstance(found, type) and issubclass(found, torch.nn.Module):
             missing = required_parameters(found)
             if missing:
@@ -154,7 +159,9 @@ class OfferingModule:
         return found
 
     def complete(self, name: str, function: Callable[..., Any]) -> Target:
-        """The target with its inputs: ``--inputs``, else ``example_inputs``, else none if it needs none."""
+        """Return the target with its inputs: ``--inputs``, else ``example_inputs``, else none if it
+        needs none.
+        """
         if self.request.inputs:
             inputs = self.evaluate(self.request.inputs, "--inputs")
             return Target(name, function, as_arguments(inputs, "--inputs"))
@@ -170,7 +177,9 @@ class OfferingModule:
         return Target(name, function, Arguments(origin="its defaults"))
 
     def evaluate(self, expression: str, option: str) -> Any:
-        """The value of a command-line expression in the module's names; ``torch`` is there even if the module lacks it."""
+        """Return the value of a command-line expression in the module's names. ``torch`` is there
+        even if the module lacks it.
+        """
         self.say(f"evaluating {option} {expression!r}")
         try:
             code = compile(expression.strip(), option, "eval", dont_inherit=True)
@@ -186,7 +195,9 @@ class OfferingModule:
             raise
 
     def what_is_here(self) -> str:
-        """One or two sentences that name the file's models and functions, and how to point at one."""
+        """Return one or two sentences that name the file's models and functions, and how to point
+        at one.
+        """
         models = [name for name, value in self.names.items() if isinstance(value, torch.nn.Module)]
         functions = [
             name
@@ -201,7 +212,7 @@ class OfferingModule:
 
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:
-    """Names of the parameters without a default; none when the signature cannot be told."""
+    """Return the names of the parameters without a default; none when the signature is unknown."""
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         parameters = inspect.signature(called).parameters.values()

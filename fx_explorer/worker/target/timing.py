@@ -1,7 +1,9 @@
-"""Calling the compiled target again and again, for what a call spends at each of its graph breaks (``measure_breaks``).
+"""Call the compiled target again and again, to measure what a call spends at each graph break
+(``measure_breaks``).
 
-Every call is made with the same example inputs, in the grad mode of the capture; no backward is run. What the program changes
-in its inputs and state stays changed: this process ends when it is through.
+Every call is made with the same example inputs, in the grad mode of the capture; no backward is
+run. What the program changes in its inputs and state stays changed, because this process ends
+afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.target import Target
 
 WARM_UP_CALLS = 3
-"""The first compiles; a second may compile again, for what has changed by then."""
+"""The first call compiles; the second may compile again, for what has changed by then."""
 
 MEASURE_S = 2.0
 MIN_CALLS = 5
@@ -41,8 +43,10 @@ class TimedCall:
 
 
 def call_and_time(target: Target, job: calling.CallingJob, recording: Recording, stop_recording: Callable[[], None]) -> None:
-    """What was measured stands in the session. Raises whatever the target raises, and TargetError when it is compiled anew at
-    every call."""
+    """Call the target, and record the times in the session.
+
+    Raises whatever the target raises, and TargetError when it is compiled anew at every call.
+    """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
     device = _accelerator(target)
@@ -71,7 +75,7 @@ def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
 
 
 def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCall]:
-    """Call again and again, and keep the calls that ran compiled code and compiled nothing."""
+    """Call again and again, and return the calls that ran compiled code and compiled nothing."""
     calls: list[TimedCall] = []
     until, tries = time.perf_counter() + MEASURE_S, 0
     while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
@@ -92,7 +96,7 @@ def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCal
 
 
 def _compiled() -> int:
-    """How often torch has compiled a frame, or tried to."""
+    """Return how often torch has compiled a frame, or tried to."""
     return int(counters["frames"]["total"])
 
 
@@ -106,7 +110,7 @@ def _rows(calls: list[TimedCall], hits: dict[int, int], device: str) -> tuple[Ca
 
 
 def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
-    """Seconds by GraphBreak; a break that cuts its callers too has a frame of each."""
+    """Return seconds by GraphBreak. A break that cuts its callers too has a frame of each."""
     seconds: dict[int, float] = {}
     for frame, passed_s in found.at_cuts_s.items():
         if frame in hits:
@@ -115,7 +119,7 @@ def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
 
 
 def spread(times: list[float]) -> float:
-    """The range of the middle half."""
+    """Return the range of the middle half, in the unit of ``times``."""
     if len(times) < 2:
         return 0.0
     quarters = quantiles(times, n=4, method="inclusive")
@@ -123,7 +127,7 @@ def spread(times: list[float]) -> float:
 
 
 def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
-    """Frame → the first GraphBreak of the line and cause that cuts it."""
+    """Return frame → the first GraphBreak of the line and cause that cuts it."""
     with SessionReader(session) as reader:
         rows = reader.rows(GraphBreak)
         names = compilation_names(reader)
@@ -138,7 +142,7 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
 
 
 def _accelerator(target: Target) -> str:
-    """The name of the accelerator that the target computes on; empty for none."""
+    """Return the name of the accelerator that the target computes on; empty for none."""
     tensors = [*target.parameters(), *target.arguments.tensors()]
     device = next((tensor.device for tensor in tensors if tensor.device.type != "cpu"), None)
     if device is None:

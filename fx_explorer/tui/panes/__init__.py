@@ -1,1 +1,3 @@
-"""What fills the screen between the pipeline bar and the footer: linked panes, tables, the overview."""
+"""What fills the screen between the pipeline bar and the footer: linked panes, tables, the
+overview.
+"""

@@ -1,4 +1,6 @@
-"""Any number of panes side by side; where the terminal is too narrow for all, as many as fit, the others behind tabs."""
+"""Any number of panes side by side. Where the terminal is too narrow for all, as many as fit are
+shown, the others behind tabs.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,26 @@ from fx_explorer.tui.unreadable import TellsUnreadable
 from fx_explorer.tui.widgets.one_line import OneLine
 
 MIN_PANE_CELLS = 28
-"""Below this a pane shows too little of a line to read: then some of them stand behind tabs."""
+"""A narrower pane shows too little of a line to read, so some panes go behind tabs instead."""
 
 TABBED_PANE_CELLS = 40
-"""What the others then have at least."""
+"""Least cells of a shown pane when others are behind tabs."""
 
 FEW_PANES = 4
-"""With more, each is given so much anyway."""
+"""More panes than this stand side by side only if each gets ``TABBED_PANE_CELLS``."""
 
 MIN_ROW_CELLS = 84
-"""So they do in a narrow terminal, however few they are."""
+"""In a narrower row, one pane is shown at a time, however few there are."""
 
 
 MIN_TAB_CELLS = 8
 TAB_MARGINS = 3
 POSITION_CELLS = 12
-"""What the cursor's place needs beside the tabs."""
+"""Cells for the cursor's position beside the tabs."""
 
 
 class LinkedPanes(TellsUnreadable, Vertical):
-    """The row of panes. Arranges them; what they show and what lights up is the screen's business."""
+    """Arranges the row of panes. The screen decides what they show and what lights up."""
 
     DEFAULT_CSS = """
     LinkedPanes { height: 1fr; }
@@ -77,7 +79,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def active(self) -> Pane | None:
-        """The pane that has the focus, or had it last."""
+        """Return the pane that has the focus, or had it last."""
         panes = self.panes
         return panes[min(self._active, len(panes) - 1)] if panes else None
 
@@ -86,7 +88,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return [pane.document for pane in self.panes if pane.document]
 
     async def set_slots(self, slots: Sequence[Slot]) -> list[Pane]:
-        """Show as many panes as slots, in that order. Panes that are there already are used again."""
+        """Show one pane per slot, in this order. Existing panes are used again."""
         panes = self.panes
         for pane, slot in zip(panes, slots, strict=False):
             pane.slot = slot
@@ -100,7 +102,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return self.panes
 
     async def add(self) -> Pane:
-        """One more pane, right of the active one."""
+        """Add a pane right of the active one."""
         active = self.active
         pane = Pane()
         await self._row.mount(pane, after=active)
@@ -114,7 +116,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._show_panes()
 
     def activate(self, pane: Pane) -> None:
-        """Make a pane the visible one among tabs, and focus it."""
+        """Show a pane if it is behind tabs, and focus it."""
         pane.display = True
         self._active = self.panes.index(pane)
         self._first = self._first_shown
@@ -122,7 +124,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._show_panes()
 
     def begin_with(self, pane: Pane) -> None:
-        """The same; where there is no room for all, what stands right of it is shown rather than what stands left."""
+        """Show and focus a pane. Where there is no room for all, panes right of it are shown rather
+        than those left of it.
+        """
         self._first = self.panes.index(pane)
         self.activate(pane)
 
@@ -132,12 +136,12 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def is_single(self) -> bool:
-        """One pane at a time: zoomed, or too narrow."""
+        """Return whether one pane is shown at a time: zoomed, or too narrow for more."""
         return self._room == 1 < len(self.panes)
 
     @property
     def _room(self) -> int:
-        """How many panes are shown side by side."""
+        """Return how many panes are shown side by side."""
         count, width = len(self.panes), self.size.width
         if self._is_zoomed or width < MIN_ROW_CELLS:
             return min(1, count)
@@ -159,7 +163,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             self.activate(self.panes[tab])
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rules between the panes; the rest is covered by them."""
+        """Paint the rules between the panes. The panes cover the rest."""
         columns = {pane.body.region.x - 1 - self.region.x for pane in self.panes if pane.display}
         style = self.get_component_rich_style("linked-panes--rule")
         row = "".join("│" if column in columns else " " for column in range(crop.right))
@@ -169,7 +173,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return [strip] * crop.height
 
     def refresh_tabs(self) -> None:
-        """A pane shows another document, or its cursor moved."""
+        """Write the tabs again, because a pane shows another document or its cursor moved."""
         panes = self.panes
         if self._room < len(panes) and self.active:
             room = self._room_of_tabs()
@@ -178,13 +182,15 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def _first_shown(self) -> int:
-        """The leftmost: where it was, unless the active one would not be seen."""
+        """Return the leftmost shown pane: as before, unless the active one would be hidden."""
         panes, room = self.panes, self._room
         active = min(self._active, len(panes) - 1)
         return max(min(self._first, active, len(panes) - room), active - room + 1, 0)
 
     def _room_of_tabs(self) -> int:
-        """Characters of a title: all of it where all tabs fit, else so many that the last tab is seen."""
+        """Return the characters of a title: all of it where all tabs fit, else so many that the
+        last tab is visible.
+        """
         titles = [len(title_text(pane.document, pane.slot)) for pane in self.panes]
         width = self.size.width - POSITION_CELLS
         if sum(titles) + TAB_MARGINS * len(titles) <= width:
@@ -192,7 +198,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return max(MIN_TAB_CELLS, width // len(titles) - TAB_MARGINS)
 
     def _show_panes(self) -> None:
-        """The active one and its neighbours: those that are shown stay as long as it is among them."""
+        """Show the active pane and its neighbours. The shown ones stay as long as the active one is
+        among them.
+        """
         panes, room = self.panes, self._room
         first = self._first_shown
         self.set_class(room < len(panes), "-tabbed")

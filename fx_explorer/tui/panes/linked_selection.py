@@ -41,17 +41,21 @@ class LinkedSelection:
         self._showable = ShowableDocuments((), ())
         self._was_touched = False
         self.selection: Place | None = None
-        """What is lit everywhere."""
+        """The place that is lit in all panes."""
         self._selected: Selection | None = None
-        """The same with all that was computed of it; None: the session has grown since."""
+        """The selection with everything that was computed of it; None after the session has
+        grown.
+        """
         self.region: RegionKey | None = None
-        """What all graphs are narrowed to."""
+        """The region that all graphs are narrowed to."""
         self.levels = Levels()
 
     # the session
 
     def open(self, reader: SessionReader) -> None:
-        """Another session: panes turn to the same documents and lines in it, as far as it has them."""
+        """Show another session. Panes turn to the same documents and lines in it, as far as it has
+        them.
+        """
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
         self._compilation = 0
@@ -65,14 +69,16 @@ class LinkedSelection:
         new_selection = same_place(old, selection, reader) if old and selection else None
         if new_selection:
             self._compilation = new_selection.document.compilation
-            self.selection = new_selection  # or else something is selected, and the cursors go there
+            self.selection = new_selection  # otherwise something is selected, and the cursors go there
         self.refresh()
         if new_selection:
             self.select(new_selection)
         self._linked.refresh_tabs()
 
     def refresh(self) -> None:
-        """The session grew: fill panes that were empty; until the user has chosen something, show the best there is."""
+        """Update after the session grew. Empty panes are filled; until the user has chosen
+        something, the best there is is shown.
+        """
         self._selected = None
         if self._reader is None:
             return
@@ -92,7 +98,9 @@ class LinkedSelection:
     # what is shown
 
     async def show_preset(self, name: str) -> None:
-        """Source | graph | kernel and the like, for the compilation that is looked at."""
+        """Show a preset (source, graph, kernel and the like) for the compilation that the user
+        looks at.
+        """
         panes = await self._linked.set_slots(PRESETS[name])
         selection = self.selection
         direction = selection.document.direction if selection else ""
@@ -108,7 +116,7 @@ class LinkedSelection:
             self._select_something()
 
     def show_level(self, pane: Pane, level: Level) -> None:
-        """The user chose that this pane shows a level of whatever kernel is looked at."""
+        """Show in this pane, as the user chose, a level of whatever kernel is looked at."""
         pane.slot = level
         self._was_touched = True
         self._show(pane, None)
@@ -117,7 +125,7 @@ class LinkedSelection:
         self._linked.refresh_tabs()
 
     def show_document(self, pane: Pane, document: Document) -> None:
-        """The user chose what this pane shows: it stays, whatever is selected."""
+        """Show in this pane the document that the user chose. It stays, whatever is selected."""
         if self._reader is None:
             return
         pane.slot = ""
@@ -128,7 +136,9 @@ class LinkedSelection:
             self.select(self.selection)
 
     async def go(self, place: Place) -> Pane | None:
-        """Bring a place on screen with the cursor on it: in the pane that shows its document, else in the best one for it."""
+        """Bring a place on screen with the cursor on it, in the pane that shows its document, else
+        in the best one for it.
+        """
         if self._reader is None:
             return None
         if not self._linked.panes:
@@ -166,7 +176,9 @@ class LinkedSelection:
     # narrowed to a region
 
     def narrow(self, region: RegionKey | None) -> None:
-        """Show of every graph only the nodes in this region, also of those that panes turn to later; None: everything again."""
+        """Narrow every graph, also those that panes turn to later, to the nodes in this region.
+        None shows everything again.
+        """
         self.region = region
         for pane in self._linked.panes:
             if pane.document and pane.document.kind == "graph":
@@ -178,7 +190,9 @@ class LinkedSelection:
         self._linked.refresh_tabs()
 
     def hides(self, place: Place) -> bool:
-        """Whether the node at this place is not shown, for its graph is narrowed to a region it is not in."""
+        """Return whether the node at this place is hidden, because its graph is narrowed to a
+        region without it.
+        """
         if self._reader is None or self.region is None or place.document.kind != "graph":
             return False
         return place.line not in positions_in(self._reader, place.document, self.region)
@@ -186,7 +200,9 @@ class LinkedSelection:
     # what is lit
 
     def select(self, place: Place, origin: Pane | None = None) -> None:
-        """Make ``place`` the selection: panes follow and light up. ``origin`` is the pane it was selected in, if any."""
+        """Make ``place`` the selection: panes follow and light up. ``origin`` is the pane it was
+        selected in, if any.
+        """
         if self._reader is None:
             return
         self.selection = place
@@ -211,11 +227,13 @@ class LinkedSelection:
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
                 anchor = None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines))
                 if pane in fresh and anchor is not None:
-                    pane.move_to(anchor)  # what stands above it in assembly is the same in every kernel
+                    pane.move_to(anchor)  # what stands above the anchor in assembly is the same in every kernel
                 pane.show_links(lines, anchor)
 
     def selected_at(self, place: Place) -> Selection | None:
-        """What is known of the selected place already; anew for any other one. None without a session."""
+        """Return what is known of a place, computed anew unless it is the selected one. None
+        without a session.
+        """
         if self._reader is None:
             return None
         is_selected = self._selected and self._selected.place == place and self._selected.reader is self._reader
@@ -228,20 +246,22 @@ class LinkedSelection:
         return any(pane.slot in LEVELS for pane in self._linked.panes)
 
     def refresh_levels(self) -> None:
-        """More was compiled, or another configuration chosen: show it, and light up what is linked."""
+        """Show the levels again and light up what is linked, after more was compiled or another
+        configuration was chosen.
+        """
         if self._shows_levels and self.selection:
             origin = next((pane for pane in self._linked.panes if pane.place == self.selection), None)
             self.select(self.selection, origin)
 
     def tell(self, news: str) -> None:
-        """Show in panes without a document what is being done about the levels that are missing."""
+        """Show in panes without a document what is being done about the missing levels."""
         self.levels.news = news
         for pane in self._linked.panes:
             if self._reader and pane.document is None and pane.slot in LEVELS:
                 pane.say(self.levels.words(self._reader, pane.slot))
 
     def kernel_at(self, place: Place) -> Kernel | None:
-        """The kernel of a place: its own, or the one that computes it."""
+        """Return the kernel of a place: its own, or the one that computes it."""
         if self._reader is None:
             return None
         own = kernel_of(self._reader, place.document)
@@ -253,7 +273,9 @@ class LinkedSelection:
         return kernel_of(self._reader, document) if document else None
 
     def _turn_levels(self, origin: Pane | None) -> list[Pane]:
-        """Returns those that turned to another document."""
+        """Turn panes that show levels to the selected kernel. Returns those that turned to another
+        document.
+        """
         if self._reader is None or not self._shows_levels:
             return []
         fresh = []
@@ -281,7 +303,9 @@ class LinkedSelection:
         self.select(place, origin)
 
     def _select_something(self) -> None:
-        """Before the user selects anything: the first operation, so that it is seen at once how things belong together."""
+        """Select the first operation, before the user selects anything, so that the links are
+        visible at once.
+        """
         if self._reader is None:
             return
         for document in self._linked.shown_documents:
@@ -292,7 +316,7 @@ class LinkedSelection:
                 return
 
     def _put_cursors(self) -> None:
-        """Cursors go to what is lit, so that the first key continues from there."""
+        """Put the cursors where lines are lit, so that the first key continues from there."""
         for pane in self._linked.panes:
             if self._reader is not None and pane.document:
                 anchor = anchor_of(self._reader, pane.document, pane.lit)
@@ -302,14 +326,15 @@ class LinkedSelection:
 
 
 def seen_above(selection: Selection) -> Selection:
-    """Turn a selection below a kernel into its Triton line, which the other panes follow; any other
-    stays itself."""
+    """Return the Triton line of a selection below a kernel, for the other panes to follow. Any
+    other selection is returned as it is.
+    """
     place = triton_place(selection.reader, selection.place)
     return selection if place == selection.place else Selection(selection.reader, place)
 
 
 def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
-    """Lines (from 0) of each shown document that are linked to the selection."""
+    """Return the lines (from 0) of each shown document that are linked to the selection."""
     if not any(is_level(document) for document in (*shown, selection.place.document)):
         return selection.linked(shown)
     from fx_explorer.analysis.links.chain import linked_with_levels  # not needed for the first paint
@@ -318,7 +343,9 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
 
 
 def slot_of(document: Document) -> Slot:
-    """The slot of the source | graph | kernel preset, or of the one with bytecode, that a document belongs to."""
+    """Return the slot that a document belongs to, in the preset source | graph | kernel or the one
+    with bytecode.
+    """
     if document.kind == "source":
         return "source"
     if document.kind == "graph":

@@ -17,18 +17,18 @@ from fx_explorer.tui.widgets.line_view import LineView
 GLYPHS: dict[Severity, Piece] = {"good": ("✓", "good"), "notice": ("▲", "warning"), "problem": ("✗", "bad")}
 
 TOPIC_CELLS = 12
-"""The column that names what a fact is about."""
+"""Width in cells of the column that names what a fact is about."""
 
 MAX_TEXT_CELLS = 100
-"""Longer lines of prose are hard to read, however wide the terminal."""
+"""Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
-"""Views that facts name and that are called otherwise here."""
+"""View as facts name it → its name in the app, where they differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactLine:
-    """One line on screen and the fact it belongs to."""
+    """A line on screen, and the fact it belongs to."""
 
     pieces: tuple[Piece, ...]
     fact: int
@@ -44,7 +44,7 @@ class FactList(LineView):
         self._width = 0
 
     def show(self, facts: Sequence[Fact]) -> None:
-        """Show these facts, where to start first; the cursor stays on the fact it was on."""
+        """Show these facts. The cursor stays on the fact it was on."""
         facts = sorted(facts, key=lambda fact: fact.topic != "next")
         if facts == list(self._facts):
             return
@@ -54,7 +54,7 @@ class FactList(LineView):
 
     @property
     def fact(self) -> Fact | None:
-        """The fact under the cursor."""
+        """Return the fact under the cursor."""
         return self._facts[self.fact_index] if self._facts else None
 
     @property
@@ -95,7 +95,7 @@ class FactList(LineView):
 
 
 def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
-    """The facts wrapped to ``width`` cells, a blank line between topics."""
+    """Return the facts wrapped to ``width`` cells, with a blank line between topics."""
     lines: list[FactLine] = []
     topic = ""
     for index, fact in enumerate(facts):
@@ -139,7 +139,7 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
 
 
 def leads_to(fact: Fact) -> str:
-    """Where Enter goes: ``model.py:32``, ``4 breaks``."""
+    """Return where enter goes, in words: ``model.py:32``, ``4 breaks``."""
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""

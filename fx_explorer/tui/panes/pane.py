@@ -1,4 +1,4 @@
-"""One of the linked panes: a title and a document of any kind under it."""
+"""One of the linked panes: a title, and below it a document of any kind."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ MAX_REGION_CHARACTERS = 16
 
 
 class Pane(TellsUnreadable, Vertical):
-    """A title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines linked to the selection are lit.
+    """Shows a title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines
+    linked to the selection are lit.
 
-    It tells where its cursor goes (``Moved``, ``Followed``) and shows what it is told; it knows nothing of other panes.
+    It tells where its cursor goes (``Moved``, ``Followed``) and shows what it is told. It knows
+    nothing of other panes.
     """
 
     DEFAULT_CSS = """
@@ -45,7 +47,7 @@ class Pane(TellsUnreadable, Vertical):
     """
 
     class Moved(Message):
-        """The user moved the cursor of a pane."""
+        """Posted when the user moved the cursor of a pane."""
 
         def __init__(self, pane: Pane, place: Place) -> None:
             super().__init__()
@@ -53,7 +55,7 @@ class Pane(TellsUnreadable, Vertical):
             self.place = place
 
     class Followed(Moved):
-        """The user asked where this line leads."""
+        """Posted when the user asked where a line leads."""
 
     def __init__(self, slot: Slot = "") -> None:
         super().__init__()
@@ -80,24 +82,24 @@ class Pane(TellsUnreadable, Vertical):
 
     @property
     def body(self) -> LineView:
-        """The view that has the lines."""
+        """Return the view that shows the lines."""
         return self._rows if self.document and self.document.kind == "graph" else self._code
 
     @property
     def place(self) -> Place | None:
-        """Where the cursor is; None in a graph of which nothing is shown."""
+        """Return the place of the cursor; None in a graph without shown nodes."""
         if self.document is None or (self._shown.lines is not None and not self._shown.lines):
             return None
         return Place(self.document, self._shown.line_of(self.body.cursor))
 
     @property
     def selected(self) -> list[int]:
-        """Lines of the document that are selected with the mouse."""
+        """Return the lines of the document that are selected with the mouse."""
         return [self._shown.line_of(row) for row in self.body.selected]
 
     @property
     def lit(self) -> frozenset[int]:
-        """Lines that are lit and shown."""
+        """Return the lines that are both lit and shown."""
         return self._shown.shown(self._lit)
 
     def shown(self, lines: frozenset[int]) -> frozenset[int]:
@@ -112,9 +114,10 @@ class Pane(TellsUnreadable, Vertical):
         why: str = "",
         region: RegionKey | None = None,
     ) -> None:
-        """Show a document with the cursor on ``line``; None: nothing, saying ``why`` if that is known.
+        """Show a document with the cursor on ``line``. None shows no document, and says ``why`` if
+        that is known.
 
-        Of a graph only the nodes in ``region``, if one is given.
+        A graph shows only the nodes in ``region``, if one is given.
         """
         had_focus = self.body.has_focus
         self.document = document
@@ -140,8 +143,9 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def _load_text(self, text: str, language: str, line: int) -> None:
-        """Load a text; of a level below a kernel only its code, with the line numbers of the whole
-        text."""
+        """Load a text. A level below a kernel shows only its code, with the line numbers of the
+        whole text.
+        """
         shown = self._shown.lines
         if shown is not None:
             text = code_of(language, text, shown)
@@ -153,7 +157,9 @@ class Pane(TellsUnreadable, Vertical):
             self._code.load(wrapped_text(words, max(20, self._code.body_width)))
 
     def annotate(self, reader: SessionReader) -> None:
-        """Mark the lines where something happened (a break, a recompile), as far as it is known by now."""
+        """Mark the lines where something happened (a break, a recompile), as far as it is known by
+        now.
+        """
         if self.document is None or self.document.kind != "source":
             return
         now = line_events(reader, self.document)
@@ -166,12 +172,12 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
-        """Light these lines and bring ``anchor``, if there is one, into view. Never posts anything."""
+        """Light these lines and bring ``anchor``, if there is one, into view. Posts nothing."""
         self._lit = lines
         self.body.marks = self._shown.rows_of(lines)
         if anchor is not None:
             below_kernel = self.document is not None and is_level(self.document)
-            self.body.reveal(self._shown.row_of(anchor), center=below_kernel)  # what is lit there goes on for many lines
+            self.body.reveal(self._shown.row_of(anchor), center=below_kernel)  # below a kernel, many lines are lit
             self._show_beginning()
         self._show_title()
 
@@ -179,9 +185,11 @@ class Pane(TellsUnreadable, Vertical):
         self.call_after_refresh(self._show_beginning)
 
     def _show_beginning(self) -> None:
-        """Generated code is indented so deeply that a lit line can lie right of what is shown: scroll there."""
+        """Scroll sideways to the beginning of a lit line: generated code is indented so deeply that
+        it may lie right of what is shown.
+        """
         body = self.body
-        if body is not self._code or not body.marks or body.body_width <= 0:  # no width: it is asked again when it has one
+        if body is not self._code or not body.marks or body.body_width <= 0:  # no width yet: this is called again
             return
         shown = sorted(body.marks)[:MAX_LINES_MEASURED]
         texts = [text for text in map(body.line_text, shown) if text.strip()]
@@ -210,8 +218,9 @@ class Pane(TellsUnreadable, Vertical):
 
     @property
     def position(self) -> Content:
-        """The region that the graph is narrowed to, how many lines are lit (``▌2 of 5``: the others
-        are hidden), and the cursor."""
+        """Return the region that the graph is narrowed to, how many lines are lit (``▌2 of 5`` when
+        others are hidden), and the cursor's position.
+        """
         body, document = self.body, self.document
         if not document or not document.line_count:
             return Content("")
@@ -225,13 +234,13 @@ class Pane(TellsUnreadable, Vertical):
 
 
 def shortened(name: str) -> str:
-    """A region's name where there is little room."""
+    """Return a region's name, shortened for where there is little room."""
     text = printable(name)
     return text if len(text) <= MAX_REGION_CHARACTERS else text[: MAX_REGION_CHARACTERS - 1] + "…"
 
 
 def title_text(document: Document | None, slot: Slot) -> str:
-    """``Backward · post-grad [0/0]``; for an empty pane, what belongs there."""
+    """Return the title: ``Backward · post-grad [0/0]``, or for an empty pane what belongs there."""
     if document is None:
         level = next((title for level, title in LEVEL_TITLES.items() if level == slot), "")
         return f"{level or slot or 'nothing'} – empty"

@@ -1,4 +1,6 @@
-"""A view of rows: what it shows, what is worth noticing, the rows, and more about the row under the cursor."""
+"""A view of rows: what it shows, what is worth noticing, the rows, and details of the row under the
+cursor.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TableMaker = Callable[[SessionReader], views.Table]
 
 
 class TablePane(TellsUnreadable, Vertical):
-    """Two lines of words, a list, and below it the detail of the row under the cursor; a function makes the table."""
+    """Shows two lines of words, a list, and below it the detail of the row under the cursor. A
+    function makes the table.
+    """
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; }
@@ -35,20 +39,22 @@ class TablePane(TellsUnreadable, Vertical):
     """
 
     class Moved(Message):
-        """Another row is under the cursor; ``place`` is what it stands for, if that is one place."""
+        """Posted when the cursor moved to another row. ``place`` is what the row stands for, if
+        that is one place.
+        """
 
         def __init__(self, place: Place | None) -> None:
             super().__init__()
             self.place = place
 
     class Followed(Moved):
-        """Enter on a row."""
+        """Posted by enter on a row."""
 
     def __init__(self, make_table: TableMaker, *, id: str) -> None:
         super().__init__(id=id)
         self._make_table = make_table
         self.narrowed_to = ""
-        """The words its rows must have, where a view can be narrowed."""
+        """The words that rows must have to be shown, in a view that can be narrowed."""
         self._table: views.Table | None = None
         self._words = Words()
         self.rows = RowList(())
@@ -67,12 +73,12 @@ class TablePane(TellsUnreadable, Vertical):
 
     @property
     def place(self) -> Place | None:
-        """What the row under the cursor stands for."""
+        """Return what the row under the cursor stands for."""
         row = self._row(self.rows.cursor)
         return row.place if row else None
 
     def refresh_from(self, reader: SessionReader) -> None:
-        """Make the table again; the cursor stays where it is."""
+        """Make the table again. The cursor stays where it is."""
         table = self._make_table(reader)
         is_first = self._table is None
         self._table = table
@@ -84,12 +90,12 @@ class TablePane(TellsUnreadable, Vertical):
         self._show_detail()
 
     def narrow(self, words: str, make_table: TableMaker, reader: SessionReader) -> None:
-        """Show only the rows that have ``words`` from now on; ``make_table`` makes them."""
+        """Show only the rows that have ``words``. ``make_table`` makes them."""
         self.narrowed_to, self._make_table = words, make_table
         self.refresh_from(reader)
 
     def forget(self) -> None:
-        """The session is about to be closed: hold on to nothing of it."""
+        """Drop all references to the session, which is about to be closed."""
         self._table = None
         self.rows.load(row_list.Rows())
         self.detail.load("")
@@ -138,7 +144,7 @@ class Words(Widget):
 
 
 class TableRows:
-    """A table as a RowSource."""
+    """Gives the rows of a table to the list."""
 
     def __init__(self, table: views.Table) -> None:
         self._rows = table.rows

@@ -1,1 +1,1 @@
-"""The main screen and the small ones that open above it."""
+"""The main screen, and the small ones that open above it."""

@@ -1,4 +1,6 @@
-"""Two variants of a compilation side by side: what differs in figures, and the difference of any graph or text of both."""
+"""Two variants of a compilation side by side: how their figures differ, and the difference of any
+graph or text of both.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from fx_explorer.tui.widgets.row_list import RowList, Rows
 
 
 class CompareScreen(DifferenceScreen):
-    """Above the figures and documents of both; below, the difference of the document under the cursor."""
+    """Shows the figures and documents of both above; below, the difference of the document under
+    the cursor.
+    """
 
     def __init__(
         self, reader: SessionReader, left: model.Compilation, right: model.Compilation, keymap: Keymap | None = None
@@ -44,7 +48,9 @@ class CompareScreen(DifferenceScreen):
 
     @work(name="compare", group="compare", exclusive=True, description="compare two documents")
     async def _compare(self, line: int) -> None:
-        """A document's difference is shown, and stays while the cursor goes through the figures; a figure is told in full."""
+        """Show the difference of a document, which stays while the cursor goes through the figures.
+        A figure is shown in full.
+        """
         await asyncio.sleep(SHOW_DELAY_S)
         pair = self._pair(line)
         if pair is None:
@@ -64,7 +70,7 @@ class CompareScreen(DifferenceScreen):
         return difference_in_words(rows, "node" if pair.is_graph else "line")
 
     def _figure_words(self, line: int) -> str:
-        """There is no room for long lists of names in a row."""
+        """Return a figure in full, because a row has no room for long lists of names."""
         figure = self._figures[line] if line < len(self._figures) else Figure("", "", "")
         return f"{figure.what.strip()}: {figure.left} beside {figure.right}" if figure.left else ""
 
@@ -74,6 +80,8 @@ class CompareScreen(DifferenceScreen):
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
-    """The first document that both made, each its own; else the first that one of them has alone."""
+    """Return the first document that each variant made for itself, else the first that only one of
+    them has.
+    """
     own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
     return next((i for i in own if pairs[i].left and pairs[i].right), next(iter(own), 0))

@@ -1,4 +1,6 @@
-"""A list of pairs, and the difference of the one under the cursor below it: what screens that compare have in common."""
+"""A list of pairs, and below it the difference of the pair under the cursor: what screens that
+compare have in common.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
 SHOW_DELAY_S = 0.08
-"""Moving fast over the list compares only the pair the cursor rests on."""
+"""Seconds the cursor must rest on a pair before it is compared, so that moving fast over the list
+compares none.
+"""
 
 _HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
 
 
 class DifferenceScreen(TellsUnreadable, Dialog[None]):
-    """Keys go from one difference to the next, and to the other list."""
+    """Shows pairs and a difference. Keys go from one difference to the next, and to the other
+    list.
+    """
 
     DEFAULT_CSS = """
     DifferenceScreen { align: center middle; }
@@ -37,7 +43,7 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *priority_bindings("compare")]
 
     def __init__(self, heading: str, pairs: RowList, placeholder: str, keymap: Keymap | None) -> None:
-        """``placeholder``: what stands where a difference will be."""
+        """``placeholder`` stands where a difference will be shown."""
         super().__init__()
         self._heading = heading
         self._keymap = keymap or {}
@@ -55,11 +61,11 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
             yield self._hint
 
     def _compare(self, line: int) -> object:
-        """Show the difference of the pair at ``line``, or what stands in its place."""
+        """Show the difference of the pair at ``line``, or a text in its place."""
         raise NotImplementedError
 
     def _has_difference(self, line: int) -> bool:
-        """Whether there is a pair at ``line``."""
+        """Return whether there is a pair at ``line``."""
         raise NotImplementedError
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
@@ -68,7 +74,7 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
             self._compare(event.line)
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
-        """Enter on a pair goes into its difference."""
+        """Go into the pair's difference at enter."""
         event.stop()
         if event.control is self._list and self._has_difference(event.line):
             self._difference.focus()

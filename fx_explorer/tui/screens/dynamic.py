@@ -1,4 +1,6 @@
-"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` tried on the program at hand: the table grows as each is done."""
+"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` tried on the program at hand. The
+table grows as each trial ends.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,16 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 
 TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
-"""``try_dynamic`` for one worker, or what stands in for it."""
+"""``try_dynamic`` for one worker, or a test's replacement of it."""
 
 READ_S = 15
-"""Why something was not done is read in peace."""
+"""Seconds that a message is shown which says why something was not done."""
 
 
 class DynamicScreen(Dialog[None]):
-    """Above, a row for each way; below, what becomes of the other inputs with the one under the cursor, and the verdict."""
+    """Shows a row per way above; below, what becomes of the other inputs with the one under the
+    cursor, and the verdict.
+    """
 
     DEFAULT_CSS = """
     DynamicScreen { align: center middle; }
@@ -50,7 +54,9 @@ class DynamicScreen(Dialog[None]):
     def __init__(
         self, request: CaptureRequest, others: str, try_dynamic: TryDynamic, trials: list[DynamicTrial], keymap: Keymap
     ) -> None:
-        """``trials``: what was found before; the screen adds to it, so that it outlives the screen. All there: none is run."""
+        """``trials`` are earlier trials. The screen adds to them, so that they outlive it. None is
+        run when all are there.
+        """
         super().__init__()
         self._request = request
         self._others = others
@@ -81,7 +87,7 @@ class DynamicScreen(Dialog[None]):
 
     @work(name="try dynamic shapes", group="try dynamic", description="run the program with each setting of dynamic shapes")
     async def _run(self) -> None:
-        """Each way has a process of its own, which ends when this is cancelled."""
+        """Try each way in a process of its own, which ends when this is cancelled."""
         try:
             async for trial in self._try_dynamic(self._request, self._others, self._tell):
                 self._trials.append(trial)
@@ -100,7 +106,7 @@ class DynamicScreen(Dialog[None]):
 
     @property
     def _advice(self) -> str:
-        """Empty while a better one may still be found."""
+        """Return the advice; empty while a better way may still be found."""
         return "" if self._trial else advice(self._trials)
 
     # what is shown

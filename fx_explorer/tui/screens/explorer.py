@@ -41,14 +41,14 @@ class Explorer(ExplorerFrame):
     BINDINGS = bindings_of("explorer")
 
     class CopyWanted(Message):
-        """The app knows the ways out of the terminal."""
+        """Asks the app to copy a text: it knows the ways out of the terminal."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class EditWanted(Message):
-        """Line ``line`` (from 1) of a file of the user's."""
+        """Asks the app to open line ``line`` (from 1) of a file of the user's."""
 
         def __init__(self, path: str, line: int) -> None:
             super().__init__()
@@ -56,7 +56,7 @@ class Explorer(ExplorerFrame):
             self.line = line
 
     def help_topic(self) -> Topic:
-        """What help is about right now."""
+        """Return the topic that help is about right now."""
         return topic_of("outline" if self.outline.has_focus else self.view)
 
     # views and panes
@@ -83,7 +83,9 @@ class Explorer(ExplorerFrame):
 
     @in_turn
     async def action_candidates(self) -> None:
-        """All configurations of the kernel that the cursor is on, or all that a library call was chosen from."""
+        """Show all configurations of the kernel that the cursor is on, or all choices for a library
+        call.
+        """
         kernel = self.library_here() or self.kernel_here()
         if kernel is None:
             return
@@ -97,7 +99,9 @@ class Explorer(ExplorerFrame):
 
     @in_turn
     async def show_below(self) -> None:
-        """Below the kernel of what the cursor is on; of a configuration in their view, that one."""
+        """Show what is below the kernel of what the cursor is on, or below the configuration that
+        it is on.
+        """
         chosen = self.candidate_here()
         kernel = self.kernel_below() if chosen is None else self.linked_selection.levels.listed
         if self.reader is None or kernel is None:
@@ -111,7 +115,8 @@ class Explorer(ExplorerFrame):
         self.remember()
         gpu = gpu_of(self.reader)
         await self.show_view("source")
-        # What was selected before may be in the kernel's own code, and mean its own configuration.
+        # What was selected before may be in the kernel's own code, and would select the kernel's
+        # own configuration.
         self.linked_selection.selection = own
         await self.linked_selection.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
         pane = await self.linked_selection.go(own)
@@ -125,7 +130,9 @@ class Explorer(ExplorerFrame):
         self.remember()
 
     def _source_below(self, reader: SessionReader, kernel: model.Kernel, place: Place | None) -> Place | None:
-        """Where the cursor goes in the Triton source of the configuration; None for a library call."""
+        """Return where the cursor goes in the Triton source of the configuration; None for a
+        library call.
+        """
         build = self.linked_selection.levels.build(reader)
         if is_of_a_library(kernel, build):
             return None
@@ -133,7 +140,9 @@ class Explorer(ExplorerFrame):
         return place if place and place.line and place.document == document else first_statement(reader, document)
 
     def library_here(self) -> model.Kernel | None:
-        """The library call that the cursor is on, unless a Triton kernel belongs there too."""
+        """Return the library call that the cursor is on, unless a Triton kernel belongs there
+        too.
+        """
         place = self.place or self.linked_selection.selection
         if self.reader is None or place is None:
             return None
@@ -141,8 +150,9 @@ class Explorer(ExplorerFrame):
         return library if library and (is_call_of(library, place) or self.linked_selection.kernel_at(place) is None) else None
 
     def kernel_below(self) -> model.Kernel | None:
-        """The kernel of ``kernel_here``; where nothing selected says which, the first one of the
-        session, and the user is told so."""
+        """Return ``kernel_here``; if nothing selected says which kernel, the session's first one,
+        and tell the user.
+        """
         place = self.place or self.linked_selection.selection
         if self.reader is None or (place and self.linked_selection.kernel_at(place)):
             return self.kernel_here()
@@ -153,7 +163,7 @@ class Explorer(ExplorerFrame):
         return kernel
 
     def kernel_here(self) -> model.Kernel | None:
-        """The Triton kernel of what the cursor is on; where there is none, the user is told."""
+        """Return the Triton kernel of what the cursor is on. Where there is none, tell the user."""
         place = self.place or self.linked_selection.selection
         if self.reader is None:
             return None
@@ -208,7 +218,7 @@ class Explorer(ExplorerFrame):
         self.linked_selection.narrow(region)
         graphs = [pane for pane in self.linked.panes if pane.document and pane.document.kind == "graph"]
         first = first_place(self.reader, region)
-        if first and all(pane.place is None for pane in graphs):  # another compilation, or another variant, has it
+        if first and all(pane.place is None for pane in graphs):  # another compilation or another variant has the region
             await self.go(first)
         elif graphs and self.linked.active not in graphs and (was_elsewhere or self.linked.is_single):
             self.linked.activate(graphs[0])
@@ -225,7 +235,7 @@ class Explorer(ExplorerFrame):
             await ask(self.app, GuardFilter(pane, self.reader))
 
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
-        """The region under the cursor; with none or several there, the user says which."""
+        """Return the region under the cursor. With none or several there, the user is asked."""
         here = self.regions_here()
         choices = region_choices(reader, here)
         if not choices:
@@ -249,7 +259,7 @@ class Explorer(ExplorerFrame):
 
     @conversation("compare variants", "choose two variants to compare")
     async def action_compare_variants(self) -> None:
-        """Ask which compilations to compare. With two in all there is nothing to choose."""
+        """Ask which compilations to compare. If there are only two, they are compared at once."""
         from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
 
         variants = self.reader.rows(model.Compilation) if self.reader else []
@@ -278,7 +288,7 @@ class Explorer(ExplorerFrame):
         self._focus_neighbour(-1)
 
     def _focus_neighbour(self, step: int) -> None:
-        """Outline, then the panes of the view from left to right, then round again."""
+        """Focus the next of outline and panes, from left to right, and then round again."""
         stops: list[Pane | None] = [None] if self.outline.display else []
         panes = list(self.linked.panes) if self.view == "source" else []
         if not panes:
@@ -313,7 +323,7 @@ class Explorer(ExplorerFrame):
         await self._return_to(self.history.forward(), "There is nothing ahead.")
 
     def _amend(self) -> None:
-        """Coming back leads to where the cursor is now."""
+        """Update the history, so that coming back leads to where the cursor is now."""
         if self.history.current and self.history.current.view == self.view:
             self.history.amend(self.stop())
 
@@ -354,7 +364,7 @@ class Explorer(ExplorerFrame):
     @on(Pane.Followed)
     @conversation("follow", "follow a link")
     async def follow_links(self, event: Pane.Followed) -> None:
-        """Enter in a pane: straight to the only thing it is linked to, or a choice of all."""
+        """Go where a line in a pane is linked to, if it is one place; else let the user choose."""
         if self.reader is None:
             return
         links = [(entry, entry.place) for entry in inspect.links(self.reader, event.place) if entry.place]
@@ -379,7 +389,7 @@ class Explorer(ExplorerFrame):
     def action_copy(self) -> None:
         view = self.outline if self.outline.has_focus else self.body
         if isinstance(self.focused, LineView):
-            view = self.focused  # the detail below a list, too
+            view = self.focused  # the focus may also be on the detail below a list
         text = view.text_to_copy() if view else ""
         if not text:
             self.notify("There is nothing to copy here.")

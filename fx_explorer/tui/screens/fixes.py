@@ -1,4 +1,6 @@
-"""What may take a break away: each fix with its diff, tried on demand, and written to the user's file after asking."""
+"""What may remove a break: each fix with its diff, tried on demand, and written to the user's file
+after asking.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 MOST_ROWS = 6
 
 READ_S = 15
-"""Why something was not done is read in peace."""
+"""Seconds that a message is shown which says why something was not done."""
 
 _HINTED = ("fixes.try", "fixes.accept", "place.copy", "fixes.other", "dialog.close")
 
@@ -53,7 +55,9 @@ _COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-succes
 
 
 class FixScreen(TellsUnreadable, Dialog[None]):
-    """Above, the fixes of one break; below, why the one under the cursor, what came of trying it, and its diff."""
+    """Shows the fixes of one break above; below, why the fix under the cursor may help, how its
+    trial went, and its diff.
+    """
 
     DEFAULT_CSS = """
     FixScreen { align: center middle; }
@@ -70,7 +74,7 @@ class FixScreen(TellsUnreadable, Dialog[None]):
     ]
 
     def __init__(self, offer: FixOffer, try_fix: TryFix, trials: list[Trial], keymap: Keymap) -> None:
-        """``trials``: what was tried before; the screen adds to it, so that a verdict outlives it."""
+        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it."""
         super().__init__()
         self._offer = offer
         self._try_fix = try_fix
@@ -101,7 +105,7 @@ class FixScreen(TellsUnreadable, Dialog[None]):
 
     @property
     def _fixes(self) -> list[Fix]:
-        """The fixes of the break, and one that stands for all breaks when there are several."""
+        """Return the fixes of the break, and when there are several, one that fixes all breaks."""
         if self._offer.before.graph_breaks < 2 or not isinstance(self._offer.broken, DistinctBreak):
             return list(self._offer.fixes)
         tried = (trial.fix for trial in reversed(self._trials) if is_whole(trial.fix))
@@ -123,13 +127,13 @@ class FixScreen(TellsUnreadable, Dialog[None]):
             self._diff.show(shown(self._fix))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
-        """Enter on a fix goes into its diff."""
+        """Go into the fix's diff at enter."""
         event.stop()
         if event.control is self._list:
             self._diff.focus()
 
     def _show_state(self) -> None:
-        """A trial has begun or ended: cursors stay where they are."""
+        """Update after a trial has begun or ended. Cursors stay where they are."""
         self._rows[:] = [
             fix_row(fix, self._trial_of(fix), is_being_tried=row == self._trying) for row, fix in enumerate(self._fixes)
         ]
@@ -163,7 +167,9 @@ class FixScreen(TellsUnreadable, Dialog[None]):
 
     @work(name="try fix", group="fix", description="run the program with a fix, and compare")
     async def _run_trial(self, row: int) -> None:
-        """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
+        """Run a trial. The program runs in a process of its own, which ends when this is cancelled;
+        nothing here uses the processor.
+        """
         self._trying = row
         self._show_state()
         try:
@@ -181,7 +187,9 @@ class FixScreen(TellsUnreadable, Dialog[None]):
         self._trials.append(await self._try_fix(self._offer.request, fix, self._offer.before))
 
     async def _try_whole(self) -> None:
-        """What decides which fixes are good is tried first, break by break; verdicts are kept as they come."""
+        """Try all good fixes together, after the fixes that decide which are good, break by break.
+        Verdicts are kept as they come.
+        """
         breaks = await asyncio.to_thread(all_proposals, self._offer.session)
         while fix := next_to_try(breaks, self._trials):
             self.notify(f"Trying first: {fix.title} (line {fix.line})")

@@ -1,7 +1,9 @@
-"""The frame of the main screen: header, pipeline bar, outline, one of nine views, inspector line, footer.
+"""The frame of the main screen: header, pipeline bar, outline, one of the views, inspector line,
+footer.
 
-It is the one place where a selection goes through: panes and lists tell it, it tells the linked selection, the inspector line
-and the history. What the user can ask of it stands in explorer.py; capturing is the app's business.
+Every selection goes through it: panes and lists tell it, and it tells the linked selection, the
+inspector line and the history. What the user can ask of it is in explorer.py; capturing is the
+app's business.
 """
 
 from __future__ import annotations
@@ -51,11 +53,11 @@ from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
 MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
 COMFORTABLE_PANE_CELLS = 34
-"""Linked panes need the room more than the outline does."""
+"""In narrower linked panes, the outline gives up its room: panes need it more."""
 
 
 class Views(Cached, Vertical):
-    """Where the views are, beside the outline."""
+    """Holds the views, beside the outline."""
 
 
 class ExplorerFrame(TellsUnreadable, Screen[None]):
@@ -71,7 +73,8 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     ExplorerFrame Outline.-hidden { display: none; }
     """
     AUTO_FOCUS = ""
-    # Textual paints every container under a line that changed. What its children cover anyway is not painted at all, or plain.
+    # Textual paints every container under a line that changed. What its children cover anyway is
+    # not painted at all, or plain.
     BLANK = True
 
     def __init__(self, keymap: Keymap) -> None:
@@ -86,7 +89,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._pipeline = PipelineBar()
         self.outline = Outline()
         self.outline_wish: bool | None = None
-        """What the user asked for; None: whatever fits."""
+        """Whether the user asked for the outline; None shows it where it fits."""
         self._views = Views(id="views")
         self._view_widgets: dict[str, Widget] = {}
         self._inspector = OneLine(id="inspector")
@@ -96,7 +99,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.facts = FactList()
         self.linked_selection = LinkedSelection(self.linked)
         self.progress = ""
-        """How far the configurations of a kernel are compiled."""
+        """How far the compiling of a kernel's configurations is, in words."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -116,7 +119,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
     # the session
 
     def open(self, reader: SessionReader) -> None:
-        """Show this session, keeping the place where it has it."""
+        """Show this session, at the same place where it has one."""
         old, self.reader = self.reader, reader
         for widget in self._view_widgets.values():
             if isinstance(widget, TablePane):
@@ -130,7 +133,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """A session that cannot be read (any more) is said to be so; what is on screen stays."""
+        """Tell the user, inside the block, that a session cannot be read (any more). What is on
+        screen stays.
+        """
         try:
             yield
         except FxExplorerError as error:
@@ -138,7 +143,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
                 self.notify(printable(str(error)), title="the session cannot be read", severity="error")
 
     def refresh_session(self) -> None:
-        """The session has grown, or is another one: show what is on screen again."""
+        """Show what is on screen again, because the session has grown or is another one."""
         if self.reader is None:
             return
         with self.explained():
@@ -155,7 +160,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._header.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))
 
     def show_waiting(self, waiting: Waiting | None) -> None:
-        """Where the compiler waits for the user."""
+        """Show where the compiler waits for the user."""
         if waiting != self._waiting:
             self._waiting = waiting
             if self.view == "overview":
@@ -166,7 +171,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self._pipeline.show(states)
 
     def show_first(self, command_ids: tuple[str, ...]) -> None:
-        """What the footer begins with."""
+        """Set the commands that the footer begins with."""
         self._footer.show_first(command_ids)
 
     # views
@@ -189,7 +194,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.show_inspector()
 
     async def _view_widget(self, name: str) -> Widget:
-        """Views are mounted when they are first shown: starting costs only the first."""
+        """Return the widget of a view. Views are mounted when they are first shown, so that
+        starting costs only the first.
+        """
         if name not in self._view_widgets:
             widget: Widget
             if name == "overview":
@@ -216,7 +223,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @property
     def body(self) -> LineView | None:
-        """The list or text that keys go to in the current view."""
+        """Return the list or text that keys go to in the current view."""
         widget = self._view_widgets.get(self.view)
         if isinstance(widget, FactList):
             return widget
@@ -228,7 +235,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @property
     def place(self) -> Place | None:
-        """What the user is looking at: the place under the cursor of whatever has the focus."""
+        """Return the place under the cursor of whatever has the focus."""
         if self.outline.has_focus:
             return self.outline.place
         widget = self._view_widgets.get(self.view)
@@ -240,12 +247,12 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @property
     def selected_lines(self) -> list[int]:
-        """Lines that are selected with the mouse in the document that ``place`` is in."""
+        """Return the lines that are selected with the mouse in the document of ``place``."""
         pane = self.linked.active if self.view == "source" and not self.outline.has_focus else None
         return pane.selected if pane else []
 
     def regions_here(self) -> list[RegionKey]:
-        """Regions of what is under the cursor."""
+        """Return the regions of what is under the cursor."""
         if self.reader is None:
             return []
         table = self._view_widgets.get(self.view)
@@ -254,7 +261,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         return regions_at(self.reader, self.place) if self.place else []
 
     def row_of_breaks(self) -> int:
-        """Which row the cursor is on in the list of breaks."""
+        """Return the row that the cursor is on in the list of breaks."""
         table = self._view_widgets.get("breaks")
         return table.rows.cursor if isinstance(table, TablePane) else 0
 
@@ -274,7 +281,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.show_inspector()
 
     def stop(self) -> Stop:
-        """Where we are."""
+        """Return where the user is, for the history."""
         place = self.linked.active.place if self.view == "source" and self.linked.active else None
         return Stop(self.view, place)
 
@@ -289,20 +296,20 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.show_inspector()
 
     def candidates_table(self, reader: SessionReader) -> Table:
-        """The configurations of the kernel that was asked for."""
+        """Make the table of configurations of the kernel that was asked for."""
         from fx_explorer.tui.views.candidates import candidates_table  # not needed for the first paint
 
         return candidates_table(reader, self.linked_selection.levels.listed, self.progress)
 
     def show_progress(self, words: str) -> None:
-        """How far the configurations are compiled."""
+        """Show how far compiling the configurations is."""
         self.progress = words
         if self.view == "candidates":
             self._refresh_view()
             self.show_inspector()
 
     def candidate_here(self) -> int | None:
-        """Which configuration the cursor is on, in their view."""
+        """Return the configuration that the cursor is on, in the view of configurations."""
         table = self._view_widgets.get("candidates")
         if self.view != "candidates" or not isinstance(table, TablePane) or self.outline.has_focus:
             return None
@@ -329,8 +336,9 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
     @on(LineView.Moved)
     def line_moved(self) -> None:
-        """Hear that the cursor moved in the overview or the outline; the other views tell about
-        themselves."""
+        """Update after the cursor moved in the overview or the outline. The other views report for
+        themselves.
+        """
         self.show_inspector()
 
     @on(LineView.Followed)
@@ -369,7 +377,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
         self.show_outline()
 
     def show_outline(self) -> None:
-        """Shown where there is room, unless the user wished otherwise."""
+        """Show the outline where there is room, unless the user wished otherwise."""
         panes = len(self.linked.panes) if self.view == "source" else 0
         fits = self.size.width >= max(MIN_CELLS_FOR_OUTLINE, OUTLINE_CELLS + panes * COMFORTABLE_PANE_CELLS)
         is_shown = fits if self.outline_wish is None else self.outline_wish
@@ -378,7 +386,7 @@ class ExplorerFrame(TellsUnreadable, Screen[None]):
 
 
 def inspector_content(parts: list[str]) -> Content:
-    """``erf · aten.erf.default · f32[4, 64] …``: the first part stands out."""
+    """Return ``erf · aten.erf.default · f32[4, 64] …`` with the first part standing out."""
     if not parts:
         return Content("")
     separator = Content.styled(" · ", "$foreground 30%")

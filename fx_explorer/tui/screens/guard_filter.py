@@ -1,4 +1,4 @@
-"""Narrows the guards to those with the words that are typed, while they are typed."""
+"""Narrows the guards to those with the words that the user types, at each key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from fx_explorer.tui.views.guards import guards_table
 
 
 class GuardFilter(Ask):
-    """One line at the bottom, below the list it narrows. Enter keeps what is shown, escape shows all again."""
+    """One line at the bottom, below the list it narrows. Enter keeps the narrowed list, escape
+    shows all guards again.
+    """
 
     DEFAULT_CSS = """
     GuardFilter { align: center bottom; background: $background 0%; }

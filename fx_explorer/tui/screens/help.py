@@ -20,7 +20,7 @@ KEYS_CELLS = 18
 
 
 class Help(Dialog[None]):
-    """The topic's words, then the table of keys."""
+    """Shows the topic's words, then the table of keys."""
 
     DEFAULT_CSS = """
     Help { align: center middle; }
@@ -52,7 +52,7 @@ class Help(Dialog[None]):
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
-        """Rows as wide as there is room."""
+        """Write the rows, as wide as there is room."""
         width = max(20, self._list.body_width - KEYS_CELLS - GAP)
         self._list.load(Rows(help_rows(self._topic, self._keymap, width)))
 
@@ -61,7 +61,9 @@ class Help(Dialog[None]):
 
 
 def help_rows(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
-    """The groups of commands, the most useful first; sentences wrapped to ``width`` cells."""
+    """Return the groups of commands, the most useful first. Sentences are wrapped to ``width``
+    cells.
+    """
     rows: list[Row] = []
     for group in sorted(GROUPS, key=lambda group: group != topic.first):
         rows += [*([("", "")] if rows else []), ((group, "strong"), "")]

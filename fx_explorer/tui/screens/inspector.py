@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 class Inspector(TellsUnreadable, Dialog[Place | None]):
-    """Label, value, how it is known. Enter goes where the line leads; escape closes."""
+    """Shows label, value, and how it is known. Enter goes where the line leads; escape closes."""
 
     DEFAULT_CSS = """
     Inspector { align: center middle; }
@@ -58,7 +58,7 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
         self._show_hint(event.line)
 
     def _show_hint(self, line: int) -> None:
-        """How the entry is known, as there may be no room for it beside the others."""
+        """Show how the entry is known, because its row may lack the room."""
         note = self._entries[line].note if line < len(self._entries) else ""
         self._hint.show(Content(note or "⏎ goes where a line with → leads"), Content("esc closes"))
 

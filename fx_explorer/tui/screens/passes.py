@@ -1,4 +1,4 @@
-"""MLIR pass by pass: which passes of Triton's compiler changed a kernel's IR, and what each of them did to it."""
+"""MLIR pass by pass: which passes of Triton's compiler changed a kernel's IR, and how."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = (
 UNIFIED_COLUMNS = (Column("", "muted", min_width=1, max_width=1), Column("", "text"))
 
 WIDE_CELLS = 180
-"""From here on before and after stand side by side."""
+"""From this width on, before and after stand side by side."""
 
 LAST = "the last one: what it left is the TTGIR"
 
@@ -39,7 +39,9 @@ Dump = Callable[[], Awaitable[str]]
 
 
 class PassesScreen(DifferenceScreen):
-    """Above every pass, those that changed something marked; below, what the one under the cursor did."""
+    """Shows every pass above, with those marked that changed something; below, what the one under
+    the cursor changed.
+    """
 
     DEFAULT_CSS = "PassesScreen #difference { height: 2fr; }"
 
@@ -57,7 +59,7 @@ class PassesScreen(DifferenceScreen):
 
     @work(name="passes", group="passes", description="compile a kernel with every pass printed")
     async def _load(self) -> None:
-        """Closing the screen cancels it."""
+        """Compile the kernel and show its passes. Closing the screen cancels it."""
         began = time.monotonic()
         dumping = asyncio.ensure_future(self._dump())
         try:
@@ -102,7 +104,7 @@ class PassesScreen(DifferenceScreen):
 
 
 def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:
-    """What was, above what is: lines of MLIR are too long for two columns."""
+    """Return old lines above new ones: lines of MLIR are too long for two columns."""
     shown: list[Row] = []
     for row in rows:
         for sign, text in ((row.sign, row.before),) if row.sign == " " else (("-", row.before), ("+", row.after)):

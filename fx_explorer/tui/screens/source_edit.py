@@ -29,7 +29,9 @@ SUGGESTED_NAME = "marking.diff"
 
 
 class SourceEditScreen(Dialog[None]):
-    """Above, what the edit does beyond the marks; below it the diff. The user's files are never touched."""
+    """Shows what the edit does beyond the marks above, and below it the diff. The user's files are
+    never touched.
+    """
 
     DEFAULT_CSS = """
     SourceEditScreen { align: center middle; }
@@ -44,7 +46,7 @@ class SourceEditScreen(Dialog[None]):
     ]
 
     def __init__(self, edit: SourceEdit, folder: Path, keymap: Keymap) -> None:
-        """``folder``: what the paths in the diff are relative to."""
+        """``folder`` is what the paths in the diff are relative to."""
         super().__init__()
         self._edit = edit
         self._folder = folder
@@ -82,7 +84,7 @@ class SourceEditScreen(Dialog[None]):
             self._write(Path(typed).expanduser().absolute())
 
     def _write(self, path: Path) -> None:
-        """Never over something that is there: it may be the source itself."""
+        """Write the diff, but never over an existing file: it may be the source itself."""
         if os.path.lexists(path):
             self.notify(f"{path} is there already: nothing was written. Give another name.", severity="warning", timeout=10)
             return

@@ -28,7 +28,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 
 WIDE_CELLS = 150
-"""From here on source and bytecode stand side by side, not one above the other."""
+"""From this width on, source and bytecode stand side by side, else one above the other."""
 
 TOPIC = Topic(
     "steps of the bytecode",
@@ -51,7 +51,7 @@ NO_FURTHER: dict[Move, str] = {
 
 
 class StepScreen(TellsUnreadable, Dialog[Place | None]):
-    """Steps through a record; closes with the place in the bytecode where it stands."""
+    """Steps through a record. It closes with its place in the bytecode."""
 
     DEFAULT_CSS = """
     StepScreen { align: center middle; }
@@ -110,11 +110,11 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
 
     @property
     def at(self) -> int:
-        """The step that is shown, from 0."""
+        """Return the step that is shown, from 0."""
         return self._at
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
-        """A value that was clicked on, or paged to, is shown whole."""
+        """Show a whole value when it was clicked on or paged to."""
         event.stop()
         if event.control is self._state:
             self._remark.show(Content(whole(self._state.row(event.line))))
@@ -131,7 +131,7 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
         bytecode = document_of(self._reader, "artifact", step.artifact) if step.artifact else None
         self._light(self._source, source, line - 1)
         self._light(self._bytecode, bytecode, step.line - 1)
-        if source and bytecode and step.calls:  # a compiled graph stands for more lines than one
+        if source and bytecode and step.calls:  # a compiled graph stands for more than one line
             self._source.marks = linked_places(self._reader, Place(bytecode, step.line - 1), [source])[source]
         self._state.load(Rows(state_rows(self._reader, record, self._at)))
         self._position.show(Content.styled(position(record, self._at, bytecode.owner if bytecode else ""), "bold"))

@@ -1,1 +1,3 @@
-"""What the views that are tables show, as plain tables made from analysis: no widgets here, so that they are tested as data."""
+"""The views that are tables, as plain data made from analysis. There are no widgets here, so that
+they are tested as data.
+"""

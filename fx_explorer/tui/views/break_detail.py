@@ -1,4 +1,6 @@
-"""What is told about the graph break under the cursor: the code, what it costs, why, what to try, and what is around it."""
+"""The detail of the graph break under the cursor: the code, what it costs, why it breaks, what to
+try, and what is around it.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from fx_explorer.analysis.words import first_line, in_file, size, tensor
 from fx_explorer.session import SessionReader
 
 Part = tuple[str, Iterable[str]]
-"""A title and its lines; without lines the title is not shown either."""
+"""A title and its lines. Without lines the title is not shown."""
 
 CODE_WIDTH = 70
-"""Of a longer line of code the part around the carets is shown, so that it does not wrap in a narrow terminal."""
+"""Characters of code. From a longer line, the part around the carets is shown, so that it does not
+wrap in a narrow terminal.
+"""
 
 
 def break_text(reader: SessionReader, found: DistinctBreak) -> str:
@@ -40,7 +44,9 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
 
 
 def kept_line(one: KeptAcross) -> str:
-    """``h  f32[4, 8]  128 B  only because it crosses: a graph behind cannot compute it again``."""
+    """Return ``h  f32[4, 8]  128 B  only because it crosses: a graph behind cannot compute it
+    again``.
+    """
     row = one.kept_behind[0]
     held = size(row.size_bytes) if row.size_bytes else "of unknown size"
     what = f"{plain_source(one.source)}  {tensor(row.dtype, row.shape)}  {held}"
@@ -52,7 +58,9 @@ def kept_line(one: KeptAcross) -> str:
 
 
 def run_time_lines(found: DistinctBreak, call: model.CallTime | None) -> list[str]:
-    """What it takes at run time, and what that is; or why it is not known, and what measures it."""
+    """Return what the break costs at run time; if it was not measured, why not and what measures
+    it.
+    """
     if found.cost.run:
         what = "From leaving the graph before it to entering the graph behind it; what Python runs at that line is included."
         return [f"Run time: {found.cost.run.in_words}.", what]
@@ -81,7 +89,7 @@ def _laid_out(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def marked_code(code: str, carets: str) -> list[str]:
-    """The line with its carets below; of a long line the part where they begin."""
+    """Return the line with its carets below; from a long line, the part where they begin."""
     if not carets:
         return [code] if code else []
     start = carets.index("^")
@@ -92,13 +100,15 @@ def marked_code(code: str, carets: str) -> list[str]:
 
 
 def _chain(found: DistinctBreak) -> list[str]:
-    """Only when something was inlined; else the code above says it all."""
+    """Return the chain of inlined calls; empty when nothing was inlined, because the code above
+    then says it all.
+    """
     frames = found.chain if len(found.chain) > 1 else ()
     return [f"{in_file(f.file, f.line)} in {f.function}   {f.code}" for f in frames]
 
 
 def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
-    """Of the trees this break cuts."""
+    """Yield the call trees that this break cuts."""
     hits = reader.rows(model.GraphBreak, file=found.file, line=found.line)
     marked = next((hit.id for hit in hits if hit.text == found.text), 0)
     for root in call_trees(reader):

@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 TAKES = 3
-"""Position of the column that is there only when breaks were measured."""
+"""Position of the column that is shown only when breaks were measured."""
 
 
 BreakSubject = DistinctBreak | LeftToPython | ExplainedRecompile
@@ -47,7 +47,7 @@ def breaks_table(reader: SessionReader) -> Table:
 
 
 def subjects(reader: SessionReader) -> list[BreakSubject]:
-    """What the rows are about, in their order."""
+    """Return what the rows stand for, in their order."""
     return [*distinct_breaks(reader), *_left(reader), *causes(reader)]
 
 

@@ -1,4 +1,6 @@
-"""View u: what the autotuner would choose from, beside each other: configurations of a Triton kernel, library calls."""
+"""View u: what the autotuner would choose from, side by side: configurations of a Triton kernel,
+library calls.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 LONGEST_SHARED = 40
-"""Options that all configurations share are named in a line only when they are few; a configuration's detail has them all."""
+"""Most characters of shared options that are named in a line. A configuration's detail has all of
+its options.
+"""
 
 NO_KERNEL_YET = "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
 
@@ -50,7 +54,7 @@ ORIGINS: dict[str, str] = {
 
 
 def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progress: str = "") -> Table:
-    """``progress``: how far their compiling is."""
+    """Make the table of configurations. ``progress`` says how far compiling them is."""
     if kernel is None:
         return _table("", [], (), NO_KERNEL_YET)
     gpu = session_gpu(reader)
@@ -93,7 +97,9 @@ def _why_none(kernel: model.Kernel, gpu: Gpu | None) -> str:
 
 
 def _in_all(rows: Sequence[KernelBuild]) -> str:
-    """``, all with 4 warps · 1 stage``: what no column says."""
+    """Return what all configurations share and no column shows: ``, all with 4 warps · 1
+    stage``.
+    """
     shared = shared_options(rows)
     words = replace(rows[0], options=shared).shown_options if shared else ""
     if not words or len(words) > LONGEST_SHARED:
@@ -102,7 +108,9 @@ def _in_all(rows: Sequence[KernelBuild]) -> str:
 
 
 def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
-    """Options. A library call among templates has its name in the last column: it has none of theirs."""
+    """Return the options that have a column. A library call among templates has none of them; its
+    name is in the last column.
+    """
     names = options_that_differ(rows)
     return [name for name in names if name != "library"] or names
 
@@ -132,7 +140,7 @@ def _width(option: str, rows: Sequence[KernelBuild]) -> int:
 
 
 def _short(option: str) -> str:
-    """``warps``; of the sizes of a template's block the letter."""
+    """Return the option's short name: ``warps``, or a letter for a block size of a template."""
     return option.removeprefix("num_").removeprefix("BLOCK_")
 
 
@@ -174,7 +182,9 @@ def _measured(build: KernelBuild) -> str:
 
 
 def _state(build: KernelBuild, first: KernelBuild, options: Sequence[str]) -> str:
-    """Where it is from only if that is told apart from the first; a library's name unless it stands in a column."""
+    """Return a configuration's state. Its origin is named only if it differs from the first's, a
+    library's name only if no column shows it.
+    """
     if build.state == "failed":
         return f"✗ {compile_error(build.error)}"
     ran = "● picked" if build.is_picked else ""

@@ -36,7 +36,7 @@ def console_table(reader: SessionReader) -> Table:
 
 
 class ConsoleRows(Sequence[TableRow]):
-    """Failures, then console lines; the lines are read from the session as they are shown."""
+    """Failures, then console lines. Lines are read from the session when they are shown."""
 
     def __init__(self, reader: SessionReader, failed: list[ExplainedFailure]) -> None:
         self._reader = reader

@@ -1,4 +1,6 @@
-"""View 5: what is checked before compiled code is used again, grouped by what is looked at; and what other inputs were told."""
+"""View 5: what is checked before compiled code is used again, grouped by the value that is checked;
+and the answers for other inputs.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,11 @@ COLUMNS = (
 QUESTIONS_SHOWN = 5
 
 _NAMELESS: dict[str, str] = {"shapes": "sizes", "state": "setting", "library": "alias"}
-"""What checks look at that are not about one value."""
+"""Names for checks that are not about one value."""
 
 
 def guards_table(reader: SessionReader, search: str = "") -> Table:
-    """``search``: words that must all be in what is said of a check."""
+    """Make the table. Only checks whose description has all words of ``search`` are shown."""
     documents = _documents(reader)
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
     if not rows and not reader.count(model.GuardCheck):
@@ -58,7 +60,9 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
 
 
 def _documents(reader: SessionReader) -> dict[str, Document]:
-    """A model has thousands of guards and few files: each file is looked up once."""
+    """Return the document of each file, looked up once: a model has thousands of guards and few
+    files.
+    """
     return {file.path: source_document(file) for file in reader.rows(model.SourceFile) if file.text}
 
 
@@ -89,7 +93,7 @@ def _group_row(owner: str, group: GuardGroup) -> TableRow:
 
 
 def _group_text(group: GuardGroup) -> str:
-    """How many of its checks can fail, and how."""
+    """Say how many of the group's checks can fail, and how."""
     chances = Counter(one.chance for one in group.checks)
     counts = [f"  {chances[chance]:>4}  {words}" for chance, words in CHANCE_WORDS.items() if chances[chance]]
     return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
@@ -191,7 +195,7 @@ def _notice(reader: SessionReader, search: str) -> str:
 
 
 def _tree_cost(reader: SessionReader) -> str:
-    """What all checks of a compilation take, for the dearest one."""
+    """Return the time that the checks of the most expensive compilation take."""
     costs = [float(json.loads(metric.value)) for metric in reader.rows(model.Metric, name="guard_check_ns")]
     up_to = "up to " if len(costs) > 1 else ""
     return f", {up_to}{cost_words(max(costs))} a call" if costs and max(costs) > 0 else ""

@@ -46,11 +46,13 @@ def kernels_table(reader: SessionReader) -> Table:
 
 
 def _estimate(reader: SessionReader, kernel: model.Kernel, gpu: model.Gpu) -> str:
-    """The least time of one call that the data sheet allows; empty where Inductor estimated nothing."""
+    """Return the least time of one call that the data sheet allows; empty where Inductor estimated
+    nothing.
+    """
     from fx_explorer.analysis.kernels.candidates import estimate
     from fx_explorer.analysis.kernels.roofline import microseconds, roofline
 
-    counts = kernel.estimated_flops > 0  # otherwise it does not matter of which kind its numbers are
+    counts = kernel.estimated_flops > 0  # without operations, their dtype does not matter
     found = estimate(reader, kernel, gpu) if counts else roofline(gpu, kernel.estimated_bytes, 0)
     return microseconds(found.estimated_s) if found.estimated_s else ""
 

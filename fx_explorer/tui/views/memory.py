@@ -53,7 +53,9 @@ def _row(value: SavedValue, whole: int) -> TableRow:
 
 
 def _kept(value: SavedValue) -> str:
-    """Bytes of its storage, which is kept whole; said once where several values lie in it."""
+    """Return the bytes of the value's storage, which is kept whole. For several values in one
+    storage they are given once.
+    """
     kept = kept_bytes(value.saved)
     if value.saved.kind == "number":
         return "none"
@@ -97,7 +99,9 @@ def _notice(reader: SessionReader) -> str:
 
 
 def _twice(reader: SessionReader) -> str:
-    """Graphs on both sides of a break may keep the same tensor: then it is listed by both."""
+    """Return a remark on graphs on both sides of a break that keep the same tensor: both list
+    it.
+    """
     twice = sum((one.cost.kept_twice for one in distinct_breaks(reader)), NO_TENSORS)
     stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
     return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)." if twice.count else ""

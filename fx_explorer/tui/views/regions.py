@@ -54,7 +54,9 @@ def _nodes(region: Region) -> str:
 
 
 def compiled_in_words(region: Region) -> str:
-    """On its own, with everything else, in part, or not; never told by colour alone."""
+    """Say how the region was compiled: on its own, with everything else, in part, or not. Colour
+    alone never tells it.
+    """
     if not region.lowerings:
         return "with the whole" if region.is_compiled else "no"
     compiled = [one for one in region.lowerings if one.row.subgraph]

@@ -1,4 +1,4 @@
-"""View D: dynamic sizes, where each comes from, and what became of it."""
+"""View D: dynamic sizes, where each comes from, and whether it stayed dynamic."""
 
 from __future__ import annotations
 

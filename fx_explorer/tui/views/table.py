@@ -1,4 +1,6 @@
-"""A view as data: one line saying what it shows, one saying what is worth noticing, rows that lead somewhere."""
+"""A view as data: a line saying what it shows, a line saying what is worth noticing, and rows that
+lead somewhere.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,21 @@ from fx_explorer.analysis.documents import Place
 class TableColumn:
     title: str
     kind: str = "text"
-    """How its cells look: a kind of highlight.py or a tone of theme.py."""
+    """Kind of its cells: a kind of highlight.py or a tone of theme.py."""
     is_number: bool = False
-    """Aligned right."""
+    """Whether its cells are aligned right."""
     min_width: int = 6
-    """Cells it does not give up before a less important column is left out."""
+    """Least width in cells. Below it, a less important column is left out."""
     max_width: int = 44
     priority: int = 0
-    """Where there is no room for all, columns with the highest number go first; those with 0 stay."""
+    """Where there is no room for all, columns with the highest number go first; those with 0
+    stay.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is shown below the list for the row under the cursor."""
+    """The text below the list, about the row under the cursor."""
 
     text: str
     language: str = "text"
@@ -34,11 +38,11 @@ class Detail:
 class TableRow:
     cells: tuple[str, ...]
     place: Place | None = None
-    """Where Enter goes; None when the row stands for no one place."""
+    """Where enter goes; None when the row stands for no one place."""
     detail: Callable[[], Detail] | None = None
-    """Asked for when the cursor comes to the row; None: nothing more is known than the row says."""
+    """Makes the detail when the cursor comes to the row; None when nothing more is known."""
     kind: str = ""
-    """Of the first cell, where it differs from the column's."""
+    """Kind of the first cell, where it differs from the column's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +56,4 @@ class Table:
     columns: tuple[TableColumn, ...]
     rows: Sequence[TableRow]
     empty: str
-    """Why there is nothing, shown when there are no rows."""
+    """Why there are no rows, shown when there are none."""

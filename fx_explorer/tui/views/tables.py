@@ -1,4 +1,6 @@
-"""Every view that is a table. Imported when the first of them is opened: it needs most of the analysis."""
+"""Every view that is a table. This is imported when the first of them is opened, because it needs
+most of the analysis.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,9 @@ def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail) -
 
 
 def bar(part: float, whole: float, cells: int = BAR_CELLS) -> str:
-    """A horizontal bar, drawn to half a cell. A line, so that the bars of neighbouring rows stay apart."""
+    """Return a horizontal bar of lines, drawn to half a cell. Bars of lines in neighbouring rows
+    stay apart.
+    """
     halves = round(2 * cells * min(1.0, part / whole)) if whole else 0
     return "━" * (halves // 2) + "╸" * (halves % 2)
 

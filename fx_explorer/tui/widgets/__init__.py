@@ -1,1 +1,1 @@
-"""Widgets that know nothing of sessions: lists, code, one line, a text to type."""
+"""Widgets that know nothing of sessions: lists, code, one-line texts, an input line."""

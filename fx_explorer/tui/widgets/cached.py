@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 
 class Cached(Widget):
-    """To inherit from, before a container.
+    """Keeps a widget's painted strips until it is refreshed. Inherit from it before a container.
 
-    Textual asks every widget for its strips in each frame, whatever changed. Its own cache knows the lines, but asks the widget
-    and all around it for their colours and sizes first: 0.1 ms a widget, of which a frame with a moved cursor has ten.
+    Textual asks every widget for its strips in each frame, whatever changed. Its own cache knows
+    the lines, but first asks the widget and everything around it for their colours and sizes: 0.1
+    ms per widget, and a frame with a moved cursor has ten.
     """
 
     auto_links = Reactive(False)
-    """Textual would ask in each of them how a link looks; there are none."""
+    """Off, because Textual would ask each widget how a link looks, and there are none."""
     _kept: tuple[Region, Size, list[Strip]] | None = None
-    """Which part of it, of what size, and what was painted."""
+    """The part of the widget that was painted, the widget's size then, and the strips."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         if self._kept is None or self._kept[:2] != (crop, self.outer_size):

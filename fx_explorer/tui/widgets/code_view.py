@@ -38,9 +38,11 @@ class CodeView(LineView):
     # what an application uses
 
     def load(self, text: str, language: str = "text", *, line: int = 0, numbers: Sequence[int] | None = None) -> None:
-        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find looks again.
+        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
+        looks again.
 
-        ``numbers``: of each line, from 0, where the text leaves some out."""
+        ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
+        """
         self._lines = Lines(text, language)
         self._numbers = numbers
         self._annotations, self._annotation_width = {}, 0
@@ -49,13 +51,17 @@ class CodeView(LineView):
         self.move_to(line, center=True)
 
     def update_text(self, text: str) -> None:
-        """The same document as it is now: cursor, scroll position and marks stay."""
+        """Replace the text by a newer version of the same document. Cursor, scroll position and
+        marks stay.
+        """
         if text != self._lines.text:
             self._lines = Lines(text, self._lines.language)
             self.content_changed()
 
     def append(self, text: str) -> None:
-        """Text that came after the rest. A cursor on the last line stays on the last line, so a growing text is followed."""
+        """Add text at the end. A cursor on the last line stays on the last line, so that the user
+        follows a growing text.
+        """
         was_at_end = self.cursor >= self.line_count - 1
         self._lines.append(text)
         self.content_changed()
@@ -63,14 +69,17 @@ class CodeView(LineView):
             self.move_to(self.line_count - 1)
 
     def annotate(self, annotations: Mapping[int, Piece]) -> None:
-        """Line → short text and its kind, shown in a column left of the text; an empty mapping takes the column away."""
+        """Show short texts in a column left of the lines. An empty mapping removes the column.
+
+        ``annotations`` maps a line to (text, kind).
+        """
         self._annotations = {line: (printable(text), kind) for line, (text, kind) in annotations.items()}
         self._annotation_width = max((cell_len(text) for text, _ in self._annotations.values()), default=-1) + 1
         self.content_changed()
 
     @property
     def text(self) -> str:
-        """The whole text as it came, unsafe characters included."""
+        """Return the whole text as it came, unsafe characters included."""
         return self._lines.text
 
     @property

@@ -21,7 +21,7 @@ class DiffView(CodeView):
         self._code = _code_of(diff)
 
     def show(self, diff: str) -> None:
-        """Another diff, from its first line."""
+        """Show another diff, from its first line."""
         self._code = _code_of(diff)
         self.load(diff)
         self._light()

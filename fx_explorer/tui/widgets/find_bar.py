@@ -1,4 +1,6 @@
-"""The line where a find is typed. It finds while one types; enter keeps the matches, escape ends the find."""
+"""The line where the user types what to find. Matches appear while typing; enter keeps them, escape
+ends the find.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ class FindBar(Horizontal):
         self._close()
 
     def action_move(self, lines: int) -> None:
-        """To the next match, or the one before."""
+        """Go to the next match, or the one before."""
         if self._view:
             step = self._view.find_next if lines > 0 else self._view.find_previous
             step()

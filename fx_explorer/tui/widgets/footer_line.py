@@ -1,4 +1,6 @@
-"""The bottom of the screen: the nine views as tabs, and the keys that matter here. Clickable."""
+"""The bottom of the screen: the views as tabs, and the keys that matter here. All can be
+clicked.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TAIL = ("app.help",)
 
 
 class FooterLine(Cached):
-    """``1 overview 2 source … │ / find ⏎ follow y copy ? help``; on a narrow terminal in two rows."""
+    """Shows ``1 overview 2 source … │ / find ⏎ follow y copy ? help``; on a narrow terminal in two
+    rows.
+    """
 
     DEFAULT_CSS = """
     FooterLine { dock: bottom; height: auto; width: 1fr; background: $panel; color: $text-muted; padding: 0 1; }
@@ -31,7 +35,7 @@ class FooterLine(Cached):
         self._first: tuple[str, ...] = ()
 
     def show_first(self, command_ids: tuple[str, ...]) -> None:
-        """Commands that matter more than the others right now."""
+        """Set the commands that come first, because they matter more than the others right now."""
         if command_ids != self._first:
             self._first = command_ids
             self.refresh(layout=True)
@@ -66,7 +70,9 @@ class FooterLine(Cached):
 
 
 def footer_commands(first: Sequence[str] = ()) -> list[AppCommand]:
-    """Commands that have a place in the footer, the views aside: these first, help last."""
+    """Return the commands in the footer, without those of the views: ``first`` at the beginning,
+    help at the end.
+    """
     wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
     return [*map(by_id, first), *usual]
@@ -89,7 +95,9 @@ def key_content(command: AppCommand, keymap: Keymap) -> Content:
 
 
 def fitting(parts: Sequence[Content], width: int) -> list[Content]:
-    """As many as fit, the last one (help) always among them."""
+    """Return as many parts as fit into ``width`` cells. The last one (help) is always among
+    them.
+    """
     room = width - parts[-1].cell_length
     kept = []
     for part in parts[:-1]:

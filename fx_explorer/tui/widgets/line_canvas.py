@@ -1,6 +1,7 @@
-"""Scrolling and drawing of lines, touching the lines on screen only: the lower half of LineView.
+"""Scrolling and drawing of lines, the lower half of LineView. It only touches the lines on screen.
 
-Textual's own DataTable, TextArea and Tree build something per line; at 100,000 lines that is seconds and hundreds of megabytes.
+Textual's own DataTable, TextArea and Tree build something per line; at 100,000 lines that takes
+seconds and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from fx_explorer.tui.widgets import scroll_track
 from fx_explorer.tui.widgets.line_painter import LinePainter, Piece
 
 AHEAD_S = 0.015
-"""So long after a paint the next screenful is drawn, for the key that may come. The frame is written by then."""
+"""Seconds after a paint at which the next screenful is drawn in advance. The frame is written by
+then.
+"""
 
 UNREADABLE = "This part of the session cannot be read."
 
@@ -33,7 +36,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     ALLOW_SELECT = False
     shows_cuts: ClassVar[bool] = False
-    """Whether ``…`` stands where a line goes on behind the right edge; in code it could be taken for code."""
+    """Whether ``…`` stands where a line continues beyond the right edge. It is off for code, where
+    it could be read as code.
+    """
     DEFAULT_CSS = """
     LineCanvas { height: 1fr; background: $background; color: $foreground; overflow: hidden; }
     """
@@ -46,64 +51,76 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self._ticks: dict[int, str] | None = None
         self._pending_reveal: tuple[int, bool] | None = None
         self._drawn_ahead_at: int | None = None
-        """The line at the top when the next screenful was drawn last."""
+        """The top line when the next screenful was last drawn in advance."""
 
-    # what a subclass says
+    # what a subclass overrides
 
     @property
     def line_count(self) -> int:
-        """How many lines there are now."""
+        """Return how many lines there are now."""
         return 0
 
     def line_tokens(self, line: int) -> Sequence[Piece]:
-        """What line ``line`` shows: ``printable`` texts and their kinds. Asked for lines on screen only."""
+        """Return what a line shows, as ``printable`` texts and their kinds. Asked for lines on
+        screen only.
+        """
         raise NotImplementedError
 
     @property
     def gutter_width(self) -> int:
-        """Cells of ``gutter_tokens``, without the column of the cursor and the marks."""
+        """Return the width of ``gutter_tokens`` in cells, without the column of the cursor and the
+        marks.
+        """
         return 0
 
     def gutter_tokens(self, line: int) -> Sequence[Piece]:
-        """What stands before line ``line`` and does not scroll sideways; always ``gutter_width`` cells wide."""
+        """Return what stands before a line and does not scroll sideways; always ``gutter_width``
+        cells wide.
+        """
         return ()
 
     @property
     def content_width(self) -> int:
-        """Cells of the widest line, for scrolling sideways; an estimate will do."""
+        """Return the width of the widest line in cells, for scrolling sideways. An estimate will
+        do.
+        """
         return 0
 
     def header_tokens(self) -> Sequence[Piece]:
-        """One line above that does not scroll; none when empty."""
+        """Return the line above that does not scroll; empty for none."""
         return ()
 
     def line_state(self, line: int) -> int:
-        """How the line is lit: the bits of line_painter.py."""
+        """Return how the line is lit, as the bits of line_painter.py."""
         return 0
 
     def track_ticks(self) -> dict[int, str]:
-        """Rows of the scroll track that have a tick, and its glyph."""
+        """Return row of the scroll track → the glyph of its tick."""
         return {}
 
     def match_spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Characters of a line's text to show as found."""
+        """Return (start, end) of the characters of a line's text to show as found."""
         return ()
 
     # what changed
 
     def content_changed(self) -> None:
-        """Everything may differ: forget what was drawn. The scroll position stays, if it still exists."""
+        """Forget what was drawn, because everything may differ. The scroll position stays if it
+        still exists.
+        """
         self._ticks, self._drawn_ahead_at = None, None
         self.content_resized()
 
     def content_resized(self) -> None:
-        """Widths or looks differ, lines do not."""
+        """Lay out and draw again, because widths or looks differ. Lines do not."""
         self._painter.forget()
         self._resize_canvas()
         self.refresh()
 
     def ticks_changed(self) -> None:
-        """Only rows whose tick differs: Textual writes a pane's whole row for each one that is refreshed."""
+        """Draw rows again whose tick differs. Only those, since Textual writes a pane's whole row
+        for each one that is refreshed.
+        """
         if self._ticks is None:
             self.refresh(Region(self.outer_size.width - 1, 0, 1, self.outer_size.height))
             return
@@ -113,7 +130,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
                 self.refresh(Region(self.outer_size.width - 1, row + self._header_height, 1, 1))
 
     def redraw(self, lines: Iterable[int]) -> None:
-        """These lines are lit differently; the ones off screen cost nothing."""
+        """Draw these lines again, because they are lit differently. Lines off screen cost
+        nothing.
+        """
         top, height, header = self.scroll_offset.y, self.body_height, self._header_height
         for line in lines:
             if top <= line < top + height:
@@ -123,7 +142,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     @property
     def placeholder(self) -> str:
-        """Why there is nothing, shown when there is nothing."""
+        """Return the text that is shown when there are no lines: why there are none."""
         return self._placeholder
 
     @placeholder.setter
@@ -134,22 +153,22 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     @property
     def body_height(self) -> int:
-        """Lines visible at a time."""
+        """Return how many lines fit on screen."""
         return max(0, self.outer_size.height - self._header_height)
 
     @property
     def body_width(self) -> int:
-        """Cells for the content: without the mark column, the gutter and the track."""
+        """Return the cells for the content: without the mark column, the gutter and the track."""
         return max(0, self.outer_size.width - self._margin - 1)
 
     @property
     def visible_lines(self) -> range:
-        """The lines on screen."""
+        """Return the lines on screen."""
         top = self.scroll_offset.y
         return range(top, min(top + self.body_height, self.line_count))
 
     def reveal(self, line: int, center: bool = True) -> None:
-        """Scroll ``line`` into view, if it is not in view already: to the middle, or as little as needed."""
+        """Scroll ``line`` into view if it is not visible: to the middle, or as little as needed."""
         top, height = self.scroll_offset.y, self.body_height
         if height <= 0:
             self._pending_reveal = (line, center)  # not laid out yet
@@ -167,12 +186,12 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self.scroll_to(x=max(0, left), animate=False, force=True)
 
     def line_at(self, y: int) -> int | None:
-        """The line shown at row ``y`` of this widget."""
+        """Return the line shown at row ``y`` of this widget; None for a row without one."""
         line = y - self._header_height + self.scroll_offset.y
         return line if y >= self._header_height and 0 <= line < self.line_count else None
 
     def scroll_to_track(self, y: int) -> None:
-        """Go where row ``y`` of the track points."""
+        """Scroll to where row ``y`` of the track points."""
         self.scroll_lines_to(scroll_track.top_at(y - self._header_height, self.body_height, self.line_count))
 
     # drawing
@@ -183,7 +202,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     @property
     def _margin(self) -> int:
-        """Cells before the content: the cursor and mark column, then the gutter."""
+        """Return the cells before the content: the cursor and mark column, then the gutter."""
         return 1 + self.gutter_width
 
     def on_mount(self) -> None:
@@ -224,8 +243,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
         return self.render_lines(Region(0, y, self.outer_size.width, 1))[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Past Textual's StylesCache: there is no border or padding, and each strip is finished already. So all that there is of
-        # it is its outer size, which Textual has at hand; for the size inside it looks through the layout, some 30 times a key.
+        # This bypasses Textual's StylesCache: there is no border or padding, and each strip is
+        # finished already. So the whole crop is the widget's outer size, which Textual has at hand;
+        # to find the size inside it, it searches the layout some 30 times per key.
         width, height = self.outer_size
         height = max(height, crop.bottom)  # Textual paints before it tells a widget that it has grown
         try:
@@ -244,7 +264,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
         return self._painter.placeholder(printable(text), width, height)[crop.y : crop.bottom]
 
     def _strips(self, start: int, stop: int, width: int, height: int) -> list[Strip]:
-        """Rows ``start`` to ``stop`` of this widget."""
+        """Return the strips of rows ``start`` to ``stop`` of this widget."""
         left, top = self.scroll_offset
         count, header = self.line_count, self._header_height
         if self._ticks is None:
@@ -266,15 +286,17 @@ class LineCanvas(TellsUnreadable, ScrollView):
     def _soon_draw_ahead(self, top: int, height: int) -> None:
         before = self._drawn_ahead_at
         if before is not None and abs(top - before) <= height // 2:
-            return  # most of the next screenful is drawn
+            return  # most of the next screenful is drawn already
         self._drawn_ahead_at = top
         first = top - height if before is not None and top < before else top + height
         self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, range(first, first + height)))
 
     def _draw_ahead(self, top: int, lines: range) -> None:
-        """Half of what a page key costs here is drawing lines: it is done while nobody waits."""
+        """Draw the lines of the next page in advance, while nobody waits: drawing is half of what a
+        page key costs here.
+        """
         if self.scroll_offset.y != top:
-            return  # scrolled on meanwhile
+            return  # the user has scrolled on meanwhile
         for line in lines:
             if 0 <= line < self.line_count:
                 self._painter.line(line, self.line_state(line), scroll_track.TRACK)

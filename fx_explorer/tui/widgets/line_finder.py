@@ -1,4 +1,4 @@
-"""Find in a LineView: looks through the lines in the background and knows the matches so far."""
+"""Find in a LineView. It searches in the background and knows the matches so far."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from fx_explorer.tui.widgets.line_view import LineView
 
 LINES_AT_A_TIME = 2_000
-"""So that a key pressed meanwhile waits for some milliseconds at most."""
+"""Lines searched at once. More would make a key wait for longer than some milliseconds."""
 
 
 class LineFinder:
-    """The find of one view. Starts at the cursor, goes round the end, and keeps what it found when it is stopped."""
+    """The find of one view. It starts at the cursor, wraps around at the end, and keeps what it
+    found when it is stopped.
+    """
 
     def __init__(self, view: LineView) -> None:
         self._view = view
         self.pattern = ""
         self.matches: list[int] = []
-        """Lines with a match, ascending."""
+        """The lines with a match so far, ascending."""
         self._expression: re.Pattern[str] | None = None
         self._worker: Worker[None] | None = None
 
@@ -45,14 +47,14 @@ class LineFinder:
             self._worker = None
 
     def content_changed(self) -> None:
-        """Lines came or went: look again, without moving the cursor."""
+        """Search again without moving the cursor, because lines came or went."""
         if self._expression is not None:
             self.stop()
             self.matches = []
             self._look_in_background(is_first=False)
 
     def _look_in_background(self, is_first: bool) -> None:
-        looking = functools.partial(self._look, is_first)  # a coroutine that is cancelled before it begins would complain
+        looking = functools.partial(self._look, is_first)  # a coroutine that is cancelled before it begins would warn
         self._worker = self._view.run_worker(looking, name="find", group="find", exclusive=True, description="find in pane")
 
     async def _look(self, is_first: bool) -> None:
@@ -80,12 +82,12 @@ class LineFinder:
         return [found.span() for found in self._expression.finditer(text)] if self._expression else []
 
     def after(self, line: int) -> int | None:
-        """The first match below ``line``, else the first of all."""
+        """Return the first match below ``line``, or the first of all if there is none."""
         if not self.matches:
             return None
         index = bisect_right(self.matches, line)
         return self.matches[index % len(self.matches)]
 
     def before(self, line: int) -> int | None:
-        """The last match above ``line``, else the last of all."""
+        """Return the last match above ``line``, or the last of all if there is none."""
         return self.matches[bisect_left(self.matches, line) - 1] if self.matches else None

@@ -1,6 +1,8 @@
-"""Turns the tokens of a line into a Strip, in the colours of the theme, and remembers the strips of the lines around.
+"""Turns the tokens of a line into a Strip in the colours of the theme, and remembers the strips of
+the lines around.
 
-Measured at 200×50: one finished strip a line, coloured once with its background, is what makes a page of code paint in 5 ms.
+Measured at 200×50: a page of code paints in 5 ms because each line is one finished strip, coloured
+once with its background.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     from fx_explorer.tui.widgets.line_canvas import LineCanvas
 
 Piece = tuple[str, str]
-"""Text and its kind: a Kind of highlight.py or one of the tones of palette.py."""
+"""A text and its kind: a Kind of highlight.py or a tone of palette.py."""
 
 STRIPS_KEPT = 300
-"""Each strip holds some caches of its own; a few pages of every pane are enough."""
+"""How many strips are kept: a few pages of every pane are enough, and each strip holds some caches
+of its own.
+"""
 
 _TRACK_PARTS = {
     scroll_track.TRACK: "text",
@@ -35,10 +39,11 @@ _TRACK_PARTS = {
 
 
 class Line(Strip):
-    """A strip that is gone when nobody has it any more.
+    """A strip that is freed as soon as nobody refers to it.
 
-    Textual's keeps, once it was cut nowhere, a list with itself: so it waits for the garbage collector, which with 20 objects a
-    strip was busy for 6 ms at every seventh page-down.
+    Textual's strip, once it was cut without a change, keeps a list that contains itself, and so
+    waits for the garbage collector. With 20 objects per strip, that took 6 ms at every seventh
+    page-down.
     """
 
     __slots__ = ()
@@ -49,24 +54,26 @@ class Line(Strip):
 
 
 class LinePainter:
-    """Paints for one LineCanvas. The key of a remembered strip is all that changes its look."""
+    """Paints for one LineCanvas. The key of a remembered strip is everything that changes its
+    look.
+    """
 
     def __init__(self, view: LineCanvas) -> None:
         self._view = view
         self._strips: dict[tuple[int, int, str], Strip] = {}
         self._rest: dict[tuple[object, ...], list[Strip]] = {}
-        """Strips that show no line: rows below the last line, the placeholder."""
+        """Strips that show no line: rows below the last line, and the placeholder."""
         self._palette: Palette | None = None
         self._styles: dict[tuple[str, int, bool], Style] = {}
         self._frame: tuple[int, int] = (0, 0)
 
     def forget(self) -> None:
-        """What was drawn is out of date: other lines, another width, another find."""
+        """Forget what was drawn, because of other lines, another width or another find."""
         self._strips.clear()
         self._rest.clear()
 
     def forget_styles(self) -> None:
-        """The theme or the focus changed."""
+        """Forget styles and strips, because the theme or the focus changed."""
         self._palette = None
         self._styles.clear()
         self.forget()
@@ -79,7 +86,9 @@ class LinePainter:
         return style
 
     def _make_style(self, kind: str, state: int, is_match: bool) -> Style:
-        """As Textual's filters leave it. They change styles and nothing else: so once a style, not once a line."""
+        """Return the style as Textual's filters leave it. Filters change nothing but styles, so
+        they are applied once per style, not once per line.
+        """
         if self._palette is None:
             self._palette = self._make_palette()
         segments = [Segment(" ", self._palette.style(kind, state, is_match))]
@@ -98,18 +107,18 @@ class LinePainter:
         )
 
     def set_frame(self, skip: int, width: int) -> None:
-        """Lines are painted from cell ``skip`` of their content on, ``width`` cells wide in all."""
+        """Paint lines from cell ``skip`` of their content on, ``width`` cells wide in all."""
         if self._frame != (skip, width):
             self._frame = (skip, width)
             self._strips.clear()
 
     def line(self, line: int, state: int, track: str) -> Strip:
-        """Line ``line``, with what stands beside it in the scroll track."""
+        """Return the strip of a line, with its cell of the scroll track."""
         key = (line, state, track)
         strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) >= STRIPS_KEPT:
-                del self._strips[next(iter(self._strips))]  # the oldest
+                del self._strips[next(iter(self._strips))]  # drop the oldest
             strip = self._strips[key] = self._paint(line, state, track)
         return strip
 
@@ -148,7 +157,7 @@ class LinePainter:
         return Line([Segment(text + " " * (width - cell_len(text)), style)], width)
 
     def blank(self, track: str, width: int) -> Strip:
-        """A row below the last line."""
+        """Return a row below the last line."""
         key = (track, width)
         if key not in self._rest:
             segments = [Segment(" " * (width - 1), self._style("text")), self._track(track)]
@@ -156,7 +165,7 @@ class LinePainter:
         return self._rest[key][0]
 
     def placeholder(self, text: str, width: int, height: int) -> list[Strip]:
-        """An empty view: ``text`` wrapped in its middle."""
+        """Return the strips of an empty view, with ``text`` wrapped in its middle."""
         key = (text, width, height)
         if key not in self._rest:
             rows = _wrap(text, max(8, width - 4))[: max(height, 0)]
@@ -176,7 +185,9 @@ MatchedPiece = tuple[str, str, bool]
 
 
 def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
-    """The part of a line from cell ``skip`` on that fits in ``room`` cells. Half of a wide character becomes a space."""
+    """Return the part of a line from cell ``skip`` on that fits in ``room`` cells. Half of a wide
+    character becomes a space.
+    """
     shown: list[MatchedPiece] = []
     for text, kind, is_match in pieces:
         if room <= 0:
@@ -195,7 +206,7 @@ def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPi
 
 
 def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
-    """As ``crop``; when there is more behind it, the last cell is ``…``."""
+    """Crop as ``crop`` does. If more follows, the last cell is ``…``."""
     cells = sum(len(text) if text.isascii() else cell_len(text) for text, _, _ in pieces)
     if cells <= skip + room or room <= 0:
         return crop(pieces, skip, room)
@@ -203,7 +214,7 @@ def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[M
 
 
 def cut_cells(text: str, start: int, stop: int) -> str:
-    """Cells ``start`` to ``stop`` of ``text``."""
+    """Return cells ``start`` to ``stop`` of ``text``."""
     if text.isascii():
         return text[start:stop]
     shown: list[str] = []
@@ -221,7 +232,7 @@ def cut_cells(text: str, start: int, stop: int) -> str:
 
 
 def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[MatchedPiece]:
-    """The same tokens, cut where a match starts or ends."""
+    """Return the same tokens, cut where a match starts or ends."""
     edges = sorted({edge for span in spans for edge in span})
     pieces: list[MatchedPiece] = []
     at = 0
@@ -235,7 +246,7 @@ def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> l
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Words on rows of at most ``width`` cells."""
+    """Return the words of ``text`` on rows of at most ``width`` cells."""
     rows: list[str] = [""]
     for word in text.split(" "):
         if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:

@@ -23,11 +23,15 @@ WHEEL_LINES = 3
 WHEEL_COLUMNS = 8
 
 HOPS = 16
-"""Rounds of the event loop that a message needs to get from a line to the screen, and the answer back, with room to spare."""
+"""Rounds of the event loop within which a message from a line reaches the screen and the answer
+comes back, with room to spare.
+"""
 
 
 def _at_once(binding: BindingType) -> BindingType:
-    """With priority a key is not first offered to every container around the view: a millisecond of each cursor move."""
+    """Return the binding with priority. A key is then not offered to every container around the
+    view first, which takes a millisecond per cursor move.
+    """
     return dataclasses.replace(binding, priority=True) if isinstance(binding, Binding) else binding
 
 
@@ -45,7 +49,7 @@ class LineView(LineCanvas, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [_at_once(binding) for binding in bindings_of("lines")]
 
     class LineMessage(Message):
-        """About line ``line`` of ``view``."""
+        """A message about line ``line`` of ``view``."""
 
         def __init__(self, view: LineView, line: int) -> None:
             super().__init__()
@@ -57,15 +61,19 @@ class LineView(LineCanvas, can_focus=True):
             return self.view
 
     class Moved(LineMessage):
-        """The user moved the cursor: by key, mouse or find. Never posted for ``move_to``, so nothing answers back."""
+        """Posted when the user moved the cursor by key, mouse or find. Never posted for
+        ``move_to``, so that nothing answers back.
+        """
 
         by_user = True
 
     class Followed(LineMessage):
-        """Enter or a double click on a line."""
+        """Posted by enter or a double click on a line."""
 
     class Found(Message):
-        """A find has something to say: ``count`` lines match so far; ``done``: all lines were looked at."""
+        """Reports a find: ``count`` lines match so far; ``done`` says that all lines were
+        searched.
+        """
 
         def __init__(self, view: LineView, pattern: str, count: int, done: bool) -> None:
             super().__init__()
@@ -81,7 +89,7 @@ class LineView(LineCanvas, can_focus=True):
     def __init__(
         self, *, placeholder: str = "", name: str | None = None, id: str | None = None, classes: str | None = None
     ) -> None:
-        """``placeholder`` says why there is nothing, when there is nothing."""
+        """``placeholder`` says why there are no lines, when there are none."""
         super().__init__(placeholder, name, id, classes)
         self._cursor = 0
         self._hovered = -1
@@ -96,11 +104,13 @@ class LineView(LineCanvas, can_focus=True):
 
     @property
     def cursor(self) -> int:
-        """The line the cursor is on; 0 when there are no lines."""
+        """Return the line that the cursor is on; 0 when there are no lines."""
         return self._cursor
 
     def move_to(self, line: int, center: bool = False) -> None:
-        """Put the cursor on ``line`` and make it visible; ``center``: in the middle when it was not visible. Posts nothing."""
+        """Put the cursor on ``line`` and make it visible, in the middle with ``center`` if it was
+        not visible. Posts nothing.
+        """
         line = max(0, min(line, self.line_count - 1))
         before, self._cursor = self._cursor, line
         self.reveal(line, center=center)
@@ -108,7 +118,7 @@ class LineView(LineCanvas, can_focus=True):
             self.redraw((before, line))
 
     def user_moves_to(self, line: int, center: bool = False) -> None:
-        """Move the cursor as if the user had: posts Moved when it moved."""
+        """Move the cursor as if the user had. Posts Moved if it moved."""
         before = self._cursor
         self.move_to(line, center)
         if self._cursor != before:
@@ -117,7 +127,7 @@ class LineView(LineCanvas, can_focus=True):
 
     @property
     def marks(self) -> frozenset[int]:
-        """Lines lit because they are linked to something."""
+        """Return the lines that are lit because they are linked to something."""
         return self._marks
 
     @marks.setter
@@ -129,19 +139,23 @@ class LineView(LineCanvas, can_focus=True):
             self.ticks_changed()
 
     def show_marks(self, marks: frozenset[int], near: int | None = None) -> None:
-        """Set ``marks`` and, when none of them is visible, scroll to the first (or the one closest to ``near``)."""
+        """Set ``marks``. If none of them is visible, scroll to the first, or to the one closest to
+        ``near``.
+        """
         self.marks = marks
         if marks and not any(line in marks for line in self.visible_lines):
             self.reveal(min(marks) if near is None else min(marks, key=lambda line: abs(line - near)))
 
     def content_changed(self) -> None:
-        """Everything may differ: forget what was drawn. Cursor and scroll position stay where they are, if they still exist."""
+        """Forget what was drawn, because everything may differ. Cursor and scroll position stay if
+        they still exist.
+        """
         self._cursor = max(0, min(self._cursor, self.line_count - 1))
         super().content_changed()
         self._finder.content_changed()
 
     def forget_place(self) -> None:
-        """Another document: cursor and scroll position to the top, no marks, nothing selected."""
+        """Begin another document: cursor and scroll position at the top, no marks, no selection."""
         self._cursor = 0
         self._marks = frozenset()
         self._selected = range(0)
@@ -150,16 +164,16 @@ class LineView(LineCanvas, can_focus=True):
     # text
 
     def line_text(self, line: int) -> str:
-        """Line ``line``, for copying."""
+        """Return the text of a line, for copying."""
         return "".join(text for text, _ in self.line_tokens(line))
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
-        """The texts of lines ``start`` to ``stop`` as they are shown, for find."""
+        """Return the texts of lines ``start`` to ``stop`` as they are shown, for find."""
         return ["".join(text for text, _ in self.line_tokens(line)) for line in range(start, stop)]
 
     @property
     def selected(self) -> range:
-        """Lines the user selected by dragging the mouse; empty when none."""
+        """Return the lines that the user selected by dragging the mouse; empty when none."""
         return self._selected
 
     def select(self, lines: range) -> None:
@@ -169,7 +183,7 @@ class LineView(LineCanvas, can_focus=True):
         self.redraw(changed)
 
     def text_to_copy(self) -> str:
-        """The selected lines, or else the cursor's."""
+        """Return the text of the selected lines, or of the cursor's line if none are selected."""
         lines = self._selected or range(self._cursor, min(self._cursor + 1, self.line_count))
         return "\n".join(self.line_text(line) for line in lines)
 
@@ -185,28 +199,30 @@ class LineView(LineCanvas, can_focus=True):
         self.content_resized()
 
     def find_next(self) -> None:
-        """Go to the next match, round the end. Posts Moved, as the user asked for it."""
+        """Go to the next match, or round to the first. Posts Moved, because the user asked for
+        it.
+        """
         self._jump(self._finder.after(self._cursor))
 
     def find_previous(self) -> None:
         self._jump(self._finder.before(self._cursor))
 
     def stop_find(self) -> None:
-        """Stop looking; what was found stays."""
+        """Stop searching. What was found stays."""
         self._finder.stop()
 
     @property
     def find_pattern(self) -> str:
-        """What is highlighted; empty when nothing is."""
+        """Return the pattern that is highlighted; empty for none."""
         return self._finder.pattern
 
     @property
     def matches(self) -> Sequence[int]:
-        """Lines found so far, ascending."""
+        """Return the lines found so far, ascending."""
         return self._finder.matches
 
     def on_matches_changed(self, done: bool) -> None:
-        """The finder reports progress."""
+        """Show the finder's progress."""
         self.ticks_changed()
         self.post_message(self.Found(self, self._finder.pattern, len(self._finder.matches), done))
 
@@ -217,7 +233,8 @@ class LineView(LineCanvas, can_focus=True):
             self.user_moves_to(line, center=True)
 
     def on_resize(self) -> None:
-        # Textual calls the handlers of the base classes too, after this one. A cursor that was visible stays so.
+        # Textual calls the handlers of the base classes too, after this one. A cursor that was
+        # visible stays visible.
         top = self.scroll_offset.y
         if top <= self._cursor < top + self._height_before:
             self.reveal(self._cursor, center=False)
@@ -357,6 +374,6 @@ def paint_after_messages(app: App[object]) -> None:
         else:
             hold.close()
             if app.is_running:
-                app.screen.check_idle()  # it went idle while the frame was held, and would not look again by itself
+                app.screen.check_idle()  # the app went idle while the frame was held, and would not look again by itself
 
     release(HOPS)

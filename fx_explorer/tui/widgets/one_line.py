@@ -1,4 +1,4 @@
-"""One row of text, with an optional part at the right edge that is never cut."""
+"""One row of text. An optional part at the right edge is never cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GAP = 2
 
 
 class OneLine(Cached):
-    """A row: ``left`` is cut with an ellipsis where ``right`` needs the room."""
+    """Shows a row: ``left`` is cut with an ellipsis where ``right`` needs the room."""
 
     DEFAULT_CSS = """
     OneLine { height: 1; width: 1fr; padding: 0 1; }
@@ -23,7 +23,7 @@ class OneLine(Cached):
 
     @property
     def text(self) -> str:
-        """What it says, for tests and for copying."""
+        """Return the text of the row, for tests and for copying."""
         return f"{self._left.plain}  {self._right.plain}".rstrip()
 
     def show(self, left: Content, right: Content | None = None) -> None:
@@ -38,7 +38,7 @@ class OneLine(Cached):
 
 
 def fitted(left: Content, right: Content, width: int) -> Content:
-    """``left`` and ``right`` at the two ends of a row of ``width`` cells."""
+    """Return ``left`` and ``right`` at the two ends of a row of ``width`` cells."""
     if not right:
         return left.truncate(width, ellipsis=True)
     right = right.truncate(width, ellipsis=True)

@@ -1,4 +1,6 @@
-"""The outline at the left: sources, compilations, their graphs, texts and kernels, as a list that folds."""
+"""The outline at the left: sources, compilations, their graphs, texts and kernels, as a list that
+folds.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,25 @@ GLYPHS: dict[EntryStatus, Piece] = {
 }
 
 MANY_CHILDREN = 12
-"""A group with more starts folded."""
+"""A group with more entries starts folded."""
 
 MANY_ENTRIES = 120
-"""With more in all, only the first compilation starts unfolded."""
+"""In an outline with more entries, only the first compilation starts unfolded."""
 
 COLUMNS = (Column("", "text", min_width=12, max_width=200), Column("", "muted", "right", min_width=1, max_width=6))
 
 
 class Outline(RowList):
-    """``▾ [0/0] MLP.forward``, ``  Forward graph  78 nodes`` … Enter shows what is under the cursor, ← and → fold."""
+    """Shows ``▾ [0/0] MLP.forward``, ``  Forward graph  78 nodes`` and so on. Enter shows what is
+    under the cursor; ← and → fold.
+    """
 
     DEFAULT_CSS = """
     Outline { width: 20%; min-width: 32; max-width: 48; }
     """
 
     class Chosen(Message):
-        """Enter on an entry that leads somewhere."""
+        """Posted by enter on an entry that leads somewhere."""
 
         def __init__(self, place: Place) -> None:
             super().__init__()
@@ -55,7 +59,7 @@ class Outline(RowList):
         self._shown: list[int] = []
 
     def show(self, entries: Sequence[OutlineEntry]) -> None:
-        """Show these entries; what was folded stays folded, and the cursor stays on its entry."""
+        """Show these entries. What was folded stays folded, and the cursor stays on its entry."""
         entries = merged_missing(entries)
         if entries == self._entries:
             return
@@ -67,13 +71,13 @@ class Outline(RowList):
 
     @property
     def text(self) -> str:
-        """The entry under the cursor in full; there is no room for that in its row."""
+        """Return the entry under the cursor in full, because its row may cut it."""
         entry = self._entries[self._shown[self.cursor]] if self._shown else OutlineEntry(0, "")
         return f"{entry.title} · {entry.detail}" if entry.detail else entry.title
 
     @property
     def place(self) -> Place | None:
-        """Where the entry under the cursor leads."""
+        """Return where the entry under the cursor leads; None if nowhere."""
         return self._entries[self._shown[self.cursor]].place if self._shown else None
 
     def _rebuild(self) -> None:
@@ -117,7 +121,9 @@ class Outline(RowList):
 
 
 def merged_missing(entries: Sequence[OutlineEntry]) -> list[OutlineEntry]:
-    """Stages that are missing for one reason as one entry: the reason, then the stages."""
+    """Return the entries with stages that are missing for the same reason merged into one: the
+    reason, then the stages.
+    """
     merged: list[OutlineEntry] = []
     for entry in entries:
         last = merged[-1] if merged else None
@@ -131,13 +137,17 @@ def merged_missing(entries: Sequence[OutlineEntry]) -> list[OutlineEntry]:
 
 
 def short_detail(entry: OutlineEntry) -> str:
-    """``292`` of ``292 nodes``: there is no room for more than a number."""
+    """Return the number in a detail (``292`` for ``292 nodes``), because there is no room for
+    more.
+    """
     number = entry.detail.partition(" ")[0]
     return number if number.replace(",", "").isdigit() else ""
 
 
 def entry_paths(entries: Sequence[OutlineEntry]) -> list[str]:
-    """A name for each entry that stays the same while the list grows: its titles from the top, and which of its kind it is."""
+    """Return a name per entry that stays the same while the list grows: its titles from the top,
+    and its number among entries of that name.
+    """
     trail: list[str] = []
     seen: dict[str, int] = {}
     paths = []
@@ -163,12 +173,12 @@ def children_count(entries: Sequence[OutlineEntry], index: int) -> int:
 
 
 def parent_of(entries: Sequence[OutlineEntry], index: int) -> int:
-    """The entry that holds this one; itself at the top."""
+    """Return the index of the entry that holds this one; its own index at the top."""
     return next((i for i in range(index, -1, -1) if entries[i].depth < entries[index].depth), index)
 
 
 def visible_entries(paths: Sequence[str], folded: set[str]) -> list[int]:
-    """Indices of the entries that no folded entry holds."""
+    """Return the indices of the entries that no folded entry holds."""
     visible = []
     hidden_below: str | None = None
     for index, path in enumerate(paths):
@@ -181,7 +191,7 @@ def visible_entries(paths: Sequence[str], folded: set[str]) -> list[int]:
 
 
 def folded_at_first(entries: Sequence[OutlineEntry], paths: Sequence[str]) -> set[str]:
-    """Groups that would push everything else off the screen."""
+    """Return the groups that would push everything else off the screen."""
     folded = {
         paths[i]
         for i, entry in enumerate(entries)

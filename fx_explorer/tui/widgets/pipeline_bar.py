@@ -1,4 +1,6 @@
-"""The pipeline bar: where torch.compile is, what each step found and what it cost. Live while the worker compiles."""
+"""The pipeline bar: which stage torch.compile is in, what each stage found and how long it took.
+Live while the worker compiles.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from fx_explorer.tui.widgets.cached import Cached
 
 
 class PipelineBar(Cached):
-    """``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
+    """Shows ``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
 
     DEFAULT_CSS = """
     PipelineBar { height: 1; width: 1fr; padding: 0 1; background: $surface; }

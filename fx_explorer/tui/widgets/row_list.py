@@ -1,4 +1,6 @@
-"""A table in a pane: nodes of a graph, guards, an outline. Asks its source for the page on screen and for nothing else."""
+"""A table in a pane: nodes of a graph, guards, an outline. It asks its source only for the page on
+screen.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +17,33 @@ from fx_explorer.tui.widgets.line_painter import Piece, cut_cells
 from fx_explorer.tui.widgets.line_view import LineView
 
 Cell = str | Piece | list[Piece]
-"""A text in its column's kind; ``(text, kind)``; or a list of such pieces side by side."""
+"""A text in its column's kind, ``(text, kind)``, or a list of such pieces side by side."""
 
 Row = Sequence[Cell]
-"""One cell a column; missing cells at the end are empty."""
+"""One cell per column; missing cells at the end are empty."""
 
 PAGE_ROWS = 32
-"""Less than a screen: so each page-down reads about as many rows as it shows, not none and then four times as many."""
+"""Rows read at once. It is less than a screen, so that each page-down reads about as many rows as
+it shows, not none and then four times as many.
+"""
 
 PAGES_KEPT = 32
 GAP = 2
-"""Cells between columns."""
+"""Cells between two columns."""
 
 
 class RowSource(Protocol):
-    """Where rows come from. Both calls must be quick: they happen while a frame is painted."""
+    """Gives rows to a RowList. Both calls must be quick: they happen while a frame is painted."""
 
     def __len__(self) -> int:
-        """How many rows there are now; may grow."""
+        """Return how many rows there are now. The number may grow."""
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
-        """Rows ``start`` to ``stop`` (exclusive), fewer at the end."""
+        """Return rows ``start`` to ``stop`` (exclusive); fewer at the end."""
 
 
 class Rows:
-    """A RowSource of rows that are all there."""
+    """A RowSource of rows that are all in memory."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self._rows = rows
@@ -53,19 +57,25 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How one column looks. Its width follows the rows seen so far, between ``min_width`` and ``max_width``."""
+    """How one column looks. Its width follows the rows seen so far, between ``min_width`` and
+    ``max_width`` cells.
+    """
 
     title: str = ""
     kind: str = "text"
-    """Kind of cells that do not say theirs: a Kind of highlight.py or a tone of theme.py."""
+    """Kind of cells that do not name one: a Kind of highlight.py or a tone of theme.py."""
     align: Literal["left", "right"] = "left"
     min_width: int = 4
     max_width: int = 40
-    """The last column is not cut at its width: scroll sideways to read on."""
+    """Most cells, but for the last column, which is not cut: the user scrolls sideways to read
+    on.
+    """
     priority: int = 0
-    """When the pane is too narrow for all, columns with the highest number are left out first; those with 0 never."""
+    """When the pane is too narrow, columns with the highest number are left out first; those with 0
+    never.
+    """
     keeps: Literal["start", "end"] = "start"
-    """Which part of a cell that is too long is shown: of ``model.layers.0.mlp`` the end says more."""
+    """Which part of a long cell is shown: the end says more of ``model.layers.0.mlp``."""
 
 
 class RowList(LineView):
@@ -96,7 +106,7 @@ class RowList(LineView):
     # what an application uses
 
     def load(self, source: RowSource, columns: Sequence[Column] | None = None, *, line: int = 0) -> None:
-        """Show other rows, with the cursor on ``line``; marks and selection go."""
+        """Show other rows, with the cursor on ``line``. Marks and selection are cleared."""
         if columns is not None:
             self._columns = tuple(columns)
         self._source = source
@@ -106,7 +116,9 @@ class RowList(LineView):
         self.move_to(line, center=True)
 
     def reload(self) -> None:
-        """The source has more rows, or other ones: cursor and scroll position stay."""
+        """Read the source again, because it has more or other rows. Cursor and scroll position
+        stay.
+        """
         self._count = len(self._source)
         self._pages.clear()
         self._layout = None
@@ -117,7 +129,9 @@ class RowList(LineView):
         return self._source
 
     def row(self, line: int) -> Row:
-        """The row at ``line``, from the page it is on. Raises IndexError when the source does not have it (any more)."""
+        """Return the row at ``line``, from the page it is on. Raises IndexError when the source
+        does not have it (any more).
+        """
         page = line // PAGE_ROWS
         rows = self._pages.get(page)
         if rows is None:
@@ -166,7 +180,8 @@ class RowList(LineView):
         return "  ".join("".join(text for text, _ in _pieces(cell, "")) for cell in self.row(line)).rstrip()
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
-        # Not kept: a find through 100,000 rows must not fill the memory, nor push out the page on screen.
+        # These rows are not kept: a find through 100,000 rows must not fill the memory, nor push
+        # out the page on screen.
         return [" ".join(text for cell in row for text, _ in _pieces(cell, "")) for row in self._source.page(start, stop)]
 
     # pages and widths
@@ -189,7 +204,7 @@ class RowList(LineView):
             self.call_later(self._resize_canvas if self._widths() == before else self.content_resized)
 
     def _widths(self) -> tuple[tuple[int, int], ...]:
-        """The columns shown, each with its width."""
+        """Return (index, width) of the columns that are shown."""
         if self._layout is None:
             if self._count and not self._pages:
                 self._fetch(0)
@@ -202,7 +217,9 @@ class RowList(LineView):
 
 
 def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[tuple[int, int], ...]:
-    """(index, width) of the columns that fit in ``room`` cells: the least important are left out, then the widest shrink."""
+    """Return (index, width) of the columns that fit in ``room`` cells. The least important are left
+    out, then the widest shrink.
+    """
     shown = list(range(len(columns)))
     widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
     if room <= 0:
@@ -246,7 +263,9 @@ def _cells(cell: Cell) -> int:
 
 
 def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: str = "start") -> list[Piece]:
-    """``pieces`` in ``width`` cells and the gap after them; what is cut off ends in ``…``."""
+    """Return ``pieces`` in ``width`` cells, and the gap after them. A ``…`` stands for what is cut
+    off.
+    """
     cells = sum(len(text) if text.isascii() else cell_len(text) for text, _ in pieces)
     if cells > width and not is_last:
         pieces, cells = _shorten(pieces, width) if keeps == "start" else [_end_of(pieces, width)], width
@@ -258,14 +277,16 @@ def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: str 
 
 
 def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:
-    """With spaces around them. One piece stays one, if its spaces are not seen: each costs time at every level of Textual."""
+    """Return the pieces with spaces around them. One piece stays one if its spaces are invisible:
+    each piece costs time at every level of Textual.
+    """
     if len(pieces) == 1 and pieces[0][1] != "link":
         return [(before + pieces[0][0] + after, pieces[0][1])]
     return [(before, "text"), *pieces, (after, "text")]
 
 
 def _end_of(pieces: list[Piece], width: int) -> Piece:
-    """What is left of a cell in one kind; its beginning is cut off."""
+    """Return the end of a cell as one piece, in one kind."""
     text = "".join(text for text, _ in pieces)
     cells = cell_len(text)
     end = cut_cells(text, cells - width + 1, cells)

@@ -6,22 +6,24 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 TRACK = " "
-"""Nothing: panes have a rule between them already."""
+"""A space, because panes have a rule between them already."""
 
 THUMB = "┃"
 MARK = "╸"
 MATCH = "·"
 MOST_TICKS = 2_000
-"""Marks beyond so many are not all looked at: they would fill the track anyway."""
+"""At most this many marks are looked at: more would fill the track anyway."""
 
 
 def row_of(line: int, height: int, line_count: int) -> int:
-    """The row of the track that stands for ``line``."""
+    """Return the row of the track that stands for ``line``."""
     return min(height - 1, line * height // max(line_count, height, 1))
 
 
 def top_at(row: int, height: int, line_count: int) -> int:
-    """The first visible line after the user points at ``row`` of the track: the thumb's middle goes there."""
+    """Return the first visible line after the user points at ``row`` of the track: the thumb's
+    middle goes there.
+    """
     if line_count <= height or height <= 0:
         return 0
     size = thumb_size(height, line_count)
@@ -33,7 +35,7 @@ def thumb_size(height: int, line_count: int) -> int:
 
 
 def ticks(height: int, line_count: int, marks: Iterable[int], matches: Sequence[int]) -> dict[int, str]:
-    """Rows of the track that have a tick. Marks win over matches."""
+    """Return row of the track → glyph of its tick. Marks win over matches."""
     if height <= 0 or line_count <= 0:
         return {}
     rows = dict.fromkeys(_rows_with_any(height, line_count, matches), MATCH)
@@ -45,7 +47,9 @@ def ticks(height: int, line_count: int, marks: Iterable[int], matches: Sequence[
 
 
 def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list[int]:
-    """By bisection, as matches are sorted and may be a hundred thousand."""
+    """Return the rows with a match, by bisection: matches are sorted, and there may be a hundred
+    thousand.
+    """
     found = []
     for row in range(height):
         first = -(-row * max(line_count, height) // height)
@@ -56,7 +60,9 @@ def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list
 
 
 def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) -> list[str]:
-    """What stands in each row: a tick, else the thumb, else the track; nothing when everything is visible."""
+    """Return the glyph of each row: a tick, else the thumb, else the track. Empty when everything
+    is visible.
+    """
     if line_count <= height:
         column = [TRACK] * height
     else:
@@ -64,6 +70,6 @@ def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) ->
         first = top * (height - size) // (line_count - height)
         column = [THUMB if first <= row < first + size else TRACK for row in range(height)]
     for row, tick in tick_rows.items():
-        if row < height:  # while a pane is closed or resized, the ticks are still those of the old height
+        if row < height:  # the ticks are those of the old height while a pane is closed or resized
             column[row] = tick
     return column

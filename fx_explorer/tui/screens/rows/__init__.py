@@ -1,1 +1,3 @@
-"""What the screens of their own show, as rows: no widgets here, so that they are tested as data."""
+"""What the small screens show, as rows. There are no widgets here, so that rows are tested as
+data.
+"""

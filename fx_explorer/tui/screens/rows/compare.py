@@ -21,7 +21,9 @@ def figure_columns(reader: SessionReader, left: model.Compilation, right: model.
 
 
 def side_title(reader: SessionReader, variant: model.Compilation) -> str:
-    """``[0/0~1] eager``: what makes it differ; of a first variant, its backend."""
+    """Return ``[0/0~1] eager``: the name, and what makes the variant differ; for a first variant,
+    its backend.
+    """
     words = (word.removeprefix("compile.backend = ") for word in variant_in_words(reader, variant))
     return f"[{variant.name}] {', '.join(words) or variant.backend}".strip()
 
@@ -29,11 +31,11 @@ def side_title(reader: SessionReader, variant: model.Compilation) -> str:
 DIFF_COLUMNS = (
     Column("", "muted", min_width=1, max_width=1),
     Column("", "text", min_width=24, max_width=200),
-    Column("", "text", min_width=24, max_width=200),  # as wide as the other; as the last one it is not cut
+    Column("", "text", min_width=24, max_width=200),  # as wide as the other column; as the last one it would not be cut
 )
 
 SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}
-"""The sign says it too: colour is never alone."""
+"""Sign → kind. A sign is given because colour alone must not carry meaning."""
 
 
 def figure_row(figure: Figure) -> Row:
@@ -42,7 +44,9 @@ def figure_row(figure: Figure) -> Row:
 
 
 def pair_row(pair: DocumentPair) -> Row:
-    """A document that was made once, before the variants parted, is the same by nature."""
+    """Return a row of documents. One that was made before the variants parted is the same in
+    both.
+    """
     if pair.is_shared:
         return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
     return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right))

@@ -1,4 +1,4 @@
-"""Ways of dealing with dynamic shapes as rows, and what is told about the one under the cursor."""
+"""Ways of dealing with dynamic shapes as rows, and the text about the one under the cursor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, told, ver
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 _PRIORITIES = {"graphs": 2, "guards": 1, "fixed sizes": 3, "kernels": 4}
-"""Where there is no room for all, the highest go first."""
+"""Priorities of columns: where there is no room for all, the highest go first."""
 
 COLUMNS = (
     Column(HEADER[0], "strong", min_width=13),
@@ -18,7 +18,7 @@ COLUMNS = (
 )
 
 _SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}
-"""(sign, kind of highlight.py): colour is never alone."""
+"""(sign, kind of highlight.py). A sign is given because colour alone must not carry meaning."""
 
 
 def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | None) -> Row:
@@ -32,7 +32,9 @@ def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | N
 
 
 def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list[str]:
-    """About the way under the cursor; and, once the trials have ended, what to make of all of them."""
+    """Return the text about the way under the cursor; once the trials have ended, also a conclusion
+    from all of them.
+    """
     here = [f"{trial.way}: {told(trial)}" for trial in trials if trial.way == way]
     if is_running:
         return here

@@ -1,4 +1,6 @@
-"""A break's fixes as rows, and what is told about the one under the cursor: why, what it changes, what came of trying it."""
+"""A break's fixes as rows, and the text about the one under the cursor: why it may help, what it
+changes, how its trial went.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,15 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
     "refused": ("✗", "bad"),
     "not compared": ("?", "warning"),
 }
-"""(sign, kind of highlight.py): colour is never alone."""
+"""(sign, kind of highlight.py). A sign is given because colour alone must not carry meaning."""
 
 _DOUBTS: dict[Verdict, str] = {
     "prints differ": "Prints differ. ",
     "partly compared": "Not everything could be compared. ",
 }
-"""What is asked about before it is written."""
+"""Verdicts after which the user is asked before the fix is written, with the beginning of the
+question.
+"""
 
 Told = tuple[str, str]
 """A line and its kind."""
@@ -54,7 +58,9 @@ def told(fix: Fix, trial: Trial | None) -> list[Told]:
 
 
 def measured(trial: Trial) -> str:
-    """What the trial cost and gained, before → after; only the time when the changed program did not get through."""
+    """Return what the trial cost and gained, before → after; only the time when the changed program
+    failed.
+    """
     took = f"tried in {trial.took_s:.0f} s"
     before, after = trial.before, trial.after
     if after is None:
@@ -66,7 +72,7 @@ def measured(trial: Trial) -> str:
 
 
 def shown(fix: Fix) -> str:
-    """The edit as a diff; options as the lines that are to be added to the program."""
+    """Return the edit as a diff, and options as the lines to add to the program."""
     options = "\n".join(f" {line}" if line.startswith("#") else f"+{line}" for line in fix.instruction.splitlines())
     return f"{fix.diff}{options}"
 

@@ -14,7 +14,7 @@ COLUMNS = (Column("", "text", max_width=18), Column("", "text"))
 
 CHANGED = ("● ", "warning")
 UNCHANGED = ("  ", "muted")
-"""Colour is never alone."""
+"""Two spaces where other values have a sign: colour alone must not carry meaning."""
 
 ERROR_ON_ITS_WAY = "not known: an error is on its way"
 
@@ -47,14 +47,14 @@ def _row(value: StepValue) -> Row:
 
 
 def position(record: StepRecord, at: int, owner: str) -> str:
-    """``step 12 of 588 · forward [0/0]``."""
+    """Return ``step 12 of 588 · forward [0/0]``."""
     step = record.steps[at]
     where = f"{plain_function(step.function)}{owner and f' [{owner}]'}"
     return printable(f"step {at + 1:,} of {len(record.steps):,} · {where}")
 
 
 def whole(row: Row) -> str:
-    """A row in one text, for where there is no room for its value."""
+    """Return a row as one text, for where there is no room for its value."""
     name, value = row
     return printable(f"{_plain(name).lstrip('● ')}: {_plain(value)}") if _plain(value) else ""
 
@@ -65,7 +65,7 @@ def _plain(cell: Cell) -> str:
 
 
 def remarkable(record: StepRecord, at: int) -> str:
-    """What happens at this step, and behind the last one how the call ended."""
+    """Say what happens at this step; after the last one, how the call ended."""
     is_last = at == len(record.steps) - 1
     is_told = is_last and record.run.ended == "raised" and record.steps[at].kind == "raised"
     parts = ["" if is_told else happening(record, at), ending(record.run) if is_last else ""]

@@ -1,1 +1,3 @@
-"""Stepping through a compilation: where it waits, what the user can say there, and what is done then."""
+"""Stepping through a compilation: where it waits, which commands it accepts there, and what they
+do.
+"""

@@ -1,4 +1,6 @@
-"""When the program has ended: what was deferred is compiled, and every stage can be taken up again."""
+"""After the program has ended: deferred graphs are compiled, and every stage can be taken up
+again.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from fx_explorer.model import GATES, Changes, Command, Notice
 
 
 def finish(stepper: Stepper, at_hand: Callable[[], None]) -> None:
-    """Compile what was deferred, then wait for the client until it lets go. ``at_hand`` hears when all is compiled."""
+    """Compile the deferred graphs, then wait for the client until it lets go. ``at_hand`` is called
+    when all is compiled.
+    """
     if stepper.waits:
         stepper.defers = False
         _compile_deferred(stepper)
@@ -45,8 +49,9 @@ def finish(stepper: Stepper, at_hand: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def deferred_until_reset(stepper: Stepper) -> Iterator[None]:
-    """``torch._dynamo.reset`` in the program ends the wait of what was deferred so far: torch forgets the code that these
-    graphs are for, and gives the names of its frames anew."""
+    """Compile the deferred graphs at ``torch._dynamo.reset`` in the block: torch forgets the code
+    that these graphs are for, and gives the names of its frames anew.
+    """
 
     def make(original: Callable[[], None]) -> Callable[[], None]:
         @functools.wraps(original)
@@ -75,7 +80,9 @@ def _compile_deferred(stepper: Stepper) -> None:
 
 
 def _wait_for_all(stepper: Stepper) -> None:
-    """After Dynamo of every graph. A variant that is asked for there is the one in use; the other graphs follow it."""
+    """Wait after Dynamo of every graph. A variant that is asked for there is the one in use; the
+    other graphs follow it.
+    """
     obey, allow = functools.partial(obey_for_all, stepper), functools.partial(allow_for_all, stepper)
     try:
         stepper.gates.wait_for_all("dynamo", obey, allow)
@@ -89,7 +96,9 @@ def _wait_for_all(stepper: Stepper) -> None:
 
 
 def compile_kept(stepper: Stepper) -> None:
-    """Compile every graph that waits, in its turn; one that was left at a gate goes on from there."""
+    """Compile every graph that waits, in its turn. One that was left at a gate goes on from
+    there.
+    """
     for kept in list(stepper.kept.values()):
         variant = kept.variants[0]
         if variant.is_finished:
@@ -100,7 +109,7 @@ def compile_kept(stepper: Stepper) -> None:
 
 
 def _obey(stepper: Stepper, command: Command) -> str:
-    """When the program has ended and everything is compiled."""
+    """Obey a command after the program has ended and everything is compiled."""
     refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(stepper, command, None)
@@ -123,7 +132,7 @@ def again(stepper: Stepper, command: Command) -> Variant:
     variant, graph = new_variant(stepper, kept, command, kept.variants[0])
     try:
         _compile_outside(stepper, kept, variant, graph)
-    except Aborted:  # at a gate of its own, and recorded with it
+    except Aborted:  # aborted at a gate of its own, and recorded with it
         pass
     except BaseException:
         stepper.rows.leave(variant, "the user stopped it")
@@ -134,7 +143,7 @@ def again(stepper: Stepper, command: Command) -> Variant:
 def _compile_outside(stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule) -> None:
     def compile_here(module: torch.fx.GraphModule) -> Any:
         made = stepper.compiler(kept)(module, kept.inputs)
-        if not callable(made):  # Dynamo, too, asks for no more
+        if not callable(made):  # Dynamo asks for no more either
             raise UsageError(f"the backend returned {one_line(repr(made))}, which cannot be called")
         return made
 

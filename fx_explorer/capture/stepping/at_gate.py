@@ -1,4 +1,4 @@
-"""A stage is finished: the passes for it are applied, and the user is waited for."""
+"""At a gate: the passes for it are applied, and the user is waited for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from fx_explorer.errors import PassProblem
 from fx_explorer.model import Direction, Gate, Notice
 
 _BEFORE: dict[Gate, Gate] = {"dynamo": "dynamo", "post_grad": "pre_fusion"}
-"""Where a graph that was edited is kept for variants that set out from later on; other gates have kept what was made of it."""
+"""Where an edited graph is kept for variants that set out from later gates. Other gates have kept
+what was made of it.
+"""
 
 
 def at_gate(stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
-    """A stage is finished. Applies the passes this variant has for it, and waits if the user wants to stop here."""
+    """Apply the passes that this variant has for a finished stage, and wait if the user wants to
+    stop here.
+    """
     variant = stepper.variant
     if variant is None:
         return
@@ -51,7 +55,9 @@ def _wait(stepper: Stepper, variant: Variant, gate: Gate, direction: Direction, 
 
 
 def _is_stuck(stepper: Stepper, problems: list[str]) -> bool:
-    """Whether to wait for what the user makes of passes that cannot be; without a user there, raises PassProblem."""
+    """Return whether to wait for the user because passes failed. Without a user, raises
+    PassProblem.
+    """
     if problems and stepper.is_outside:
         raise PassProblem(problems[0])
     for problem in problems:

@@ -1,4 +1,6 @@
-"""Compiling one graph as the user asks for it, in another variant whenever one is asked for."""
+"""Compile one graph as the user asks for it, and leave it for another variant whenever one is asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ CompileHere = Callable[[torch.fx.GraphModule], Any]
 def compile_as_asked(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, module: torch.fx.GraphModule, compile_here: CompileHere
 ) -> Any:
-    """Compile ``module`` as this variant; leave it for another one whenever the user asks for one."""
+    """Compile ``module`` as this variant. Leave it for another one whenever the user asks for
+    one.
+    """
     try:
         at_gate(stepper, "dynamo", "", module)
         made = compile_here(module)
@@ -52,7 +56,7 @@ def compile_as_asked(
 
 
 def run_variant(stepper: Stepper, kept: CapturedSegment, variant: Variant, compile_variant: Callable[[], Any]) -> Any:
-    """Compile ``variant`` in place of the one before. Its settings hold meanwhile."""
+    """Compile ``variant`` in place of the one before. Its settings are in force meanwhile."""
     variant.began, variant.waited_s = time.monotonic(), 0.0
     with stepper.as_current(kept, variant), stepper.settings.of(variant):
         try:

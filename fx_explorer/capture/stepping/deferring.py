@@ -1,9 +1,12 @@
-"""Which graphs can wait until the program is through: a pause must change nothing about what is compiled.
+"""Which graphs can wait until the program has ended: a pause must change nothing about what is
+compiled.
 
-A graph that waits runs eagerly meanwhile, and the backend is called when Dynamo no longer is there to hear from it. What a
-backend may tell Dynamo: that floats must be constants, so that the frame is begun anew (TensorifyScalarRestartAnalysis,
-torch/fx/passes/_tensorify_python_scalars.py), and that something cannot be traced, of which Dynamo makes a graph break
-(``exceptions_allowed_to_be_fallback``, torch/_dynamo/output_graph.py). Both come from AOTAutograd's tracing.
+A graph that waits runs eagerly meanwhile, and the backend is called when Dynamo is no longer there
+to hear from it. A backend may tell Dynamo two things: that floats must be constants, so that the
+frame is begun anew (TensorifyScalarRestartAnalysis, torch/fx/passes/_tensorify_python_scalars.py),
+and that something cannot be traced, which Dynamo turns into a graph break
+(``exceptions_allowed_to_be_fallback``, torch/_dynamo/output_graph.py). Both come from AOTAutograd's
+tracing.
 """
 
 from __future__ import annotations
@@ -21,15 +24,21 @@ from fx_explorer.capture.torch_compat.versions import prints_subclasses_it_compi
 
 
 def can_wait(kept: CapturedSegment) -> bool:
-    """Not with a backend or a pass of the program's own: it expects them to be called now. Nor with a tensor subclass where
-    torch prints it, which may fail, after AOTAutograd's tracing."""
+    """Return whether the graph can wait.
+
+    It cannot with a backend or a pass of the program's own, which expects to be called now. It
+    cannot either with a tensor subclass where torch prints it: printing may fail, after
+    AOTAutograd's tracing.
+    """
     if prints_subclasses_it_compiles() and _has_wrappers(kept):
         return False
     return _is_no_programs(kept.compiler) and not kept.options_and_modes.program_is_called
 
 
 def _is_no_programs(compiler: Callable[..., Any]) -> bool:
-    """Whether the backend is one that comes with torch or from us, and its options name no functions of the program's."""
+    """Return whether the backend comes with torch or from us, and its options name no functions of
+    the program's.
+    """
     backend = getattr(compiler, "_torchdynamo_orig_backend", compiler)
     backend = getattr(backend, "compiler_fn", backend)
     options = getattr(backend, "config", None)
@@ -42,23 +51,28 @@ def _module_of(backend: object) -> str:
 
 
 def must_be_traced(kept: CapturedSegment) -> bool:
-    """Whether AOTAutograd may have something to tell Dynamo: then it traces the graph at once."""
+    """Return whether AOTAutograd may have something to tell Dynamo, so that it must trace the graph
+    at once.
+    """
     return _has_float_symbols(kept) or any(map(_is_wrapper, kept.inputs))
 
 
 def _has_float_symbols(kept: CapturedSegment) -> bool:
-    """Whether the frame has symbols for floats. The graph's alone would not do: also one that it no
-    longer has may have to be a constant."""
+    """Return whether the frame has symbols for floats. The graph's symbols do not suffice: one that
+    it no longer has may still have to be a constant.
+    """
     shapes = kept.shape_env()
     return shapes is not None and any(symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range)
 
 
 def _has_wrappers(kept: CapturedSegment) -> bool:
-    """Among the inputs, or made inside."""
+    """Return whether there is a tensor subclass among the inputs, or one made inside."""
     made = (leaf for node in kept.dynamo.graph.nodes for leaf in tree_leaves(node.meta.get("example_value")))
     return any(map(_is_wrapper, kept.inputs)) or any(map(_is_wrapper, made))
 
 
 def _is_wrapper(value: object) -> bool:
-    """A tensor subclass runs the program's own operators while it is traced."""
+    """Return whether the value is a tensor subclass, which runs the program's own operators while
+    it is traced.
+    """
     return isinstance(value, torch.Tensor) and is_traceable_wrapper_subclass(value)

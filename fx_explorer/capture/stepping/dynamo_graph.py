@@ -1,4 +1,5 @@
-"""A graph as it comes from Dynamo, which waits for it: compiled now, or kept until the program is through.
+"""A graph as it comes from Dynamo, which waits for the backend's answer: the graph is compiled now,
+or kept until the program has ended.
 
 Dynamo can begin the frame anew as long as it waits, and no longer.
 """
@@ -26,12 +27,14 @@ _ANEW = "the user had it captured with other dynamic shapes"
 def compile_segment(
     stepper: Stepper, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], here: CompileHere
 ) -> Any:
-    """What Dynamo's call of the backend does: now, or when the program is through. ``here`` is that call."""
+    """Answer Dynamo's call of the backend: compile now, or when the program has ended. ``here`` is
+    that call.
+    """
     _tell_sources(output_graph, module)
     kept = _keep(stepper, output_graph, module, inputs)
     variant = kept.variants[0]
     if not (stepper.defers and can_wait(kept)):
-        variant.is_finished = stepper.defers  # whatever comes of it, it comes of it now
+        variant.is_finished = stepper.defers  # however it ends, it ends now
         return _compile_in_dynamo(stepper, kept, variant, module, output_graph, here)
     if must_be_traced(kept):
         _probe(stepper, variant, lambda: here(snapshot(module)))
@@ -40,7 +43,7 @@ def compile_segment(
 
 
 def _keep(stepper: Stepper, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any]) -> CapturedSegment:
-    """The graph as it can be compiled again, with its first variant."""
+    """Keep the graph so that it can be compiled again, with its first variant."""
     recording = stepper.recording
     name = recording.compilation_name()
     row = recording.row(name)
@@ -61,7 +64,9 @@ def _compile_in_dynamo(
     output_graph: Any,
     here: CompileHere,
 ) -> Any:
-    """While Dynamo waits for it. Raises RestartAnalysis for a frame that is to be begun anew."""
+    """Compile while Dynamo waits for the result. Raises RestartAnalysis for a frame that is to be
+    begun anew.
+    """
 
     def compile_variant(graph: torch.fx.GraphModule) -> Any:
         before = output_graph.compiler_fn
@@ -85,7 +90,9 @@ def _compile_in_dynamo(
 
 
 def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object]) -> None:
-    """Trace it while Dynamo can still begin anew, should that be what AOTAutograd wants. What is traced is kept."""
+    """Trace the graph while Dynamo can still begin the frame anew, in case AOTAutograd asks for
+    that. The trace is kept.
+    """
     name, stepper.is_probing = variant.row.name, True
     stepper.current[name] = variant
     try:
@@ -93,7 +100,7 @@ def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object
     except GateReached:
         pass
     except BaseException:
-        variant.is_finished = True  # Dynamo makes of it what it makes of it without a pause
+        variant.is_finished = True  # Dynamo treats the error as it does without a pause
         raise
     finally:
         stepper.is_probing = False
@@ -101,7 +108,9 @@ def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object
 
 
 def _capture_anew(stepper: Stepper, kept: CapturedSegment, command: Command) -> NoReturn:
-    """Have Dynamo begin the frame again, with the settings of ``command``; what there is of it becomes another row."""
+    """Have Dynamo begin the frame anew, with the settings of ``command``. What was recorded of the
+    frame becomes a row of its own.
+    """
     stepper.settings.set(command.changes.settings, command.gate)
     stepper.settings.dynamic_shapes.hold()
     stepper.recording.set_aside(kept.name, _ANEW)
@@ -109,13 +118,15 @@ def _capture_anew(stepper: Stepper, kept: CapturedSegment, command: Command) -> 
 
 
 def _traced_files(output_graph: Any) -> set[str]:
-    """Files of the functions that Dynamo inlined, those that left no node included."""
+    """Return the files of the functions that Dynamo inlined, including those that left no node."""
     return {code.co_filename for code in getattr(output_graph, "traced_code", ())}
 
 
 def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
-    """Where each input comes from: AOTAutograd decides by it what is a parameter. Dynamo writes it only within its own call of
-    the backend (torch/_dynamo/output_graph.py, ``_call_user_compiler``)."""
+    """Tell AOTAutograd the source of each input, by which it decides what is a parameter. Dynamo
+    sets it only within its own call of the backend (torch/_dynamo/output_graph.py,
+    ``_call_user_compiler``).
+    """
     for node in module.graph.find_nodes(op="placeholder"):
         if not hasattr(node, "_dynamo_source"):
             node._dynamo_source = node.meta["grapharg"].source

@@ -1,7 +1,9 @@
-"""What each command of the user does where a compilation waits: at a gate, or after Dynamo of every graph.
+"""What each command of the user does where a compilation waits: at a gate, or after Dynamo of every
+graph.
 
-Those that only move on (go, step, skip, abort) are gates.py's own, those for when all is finished are in after_the_program.py.
-Whatever cannot be done raises an FxExplorerError, which refuses it: nothing is changed then, and the compilation waits on.
+Commands that only move on (go, step, skip, abort) are in gates.py, those for a finished capture in
+after_the_program.py. A command that cannot be carried out raises an FxExplorerError. Nothing is
+changed then, and the compilation waits on.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
 
 QUESTIONS = ("what_if", "steps")
-"""What can be asked once the program has run."""
+"""Commands that ask about a program that has run."""
 
 
 def obey_at_gate(
@@ -34,7 +36,9 @@ def obey_at_gate(
     module: torch.fx.GraphModule | None,
     command: Command,
 ) -> str:
-    """While one graph waits after ``gate``; ``module`` is its graph, None when there is none any more."""
+    """Obey a command while one graph waits after ``gate``. ``module`` is its graph, None when there
+    is none any more.
+    """
     if stepper.is_outside:
         refuse_dynamic(command)
     if command.kind == "set":
@@ -53,7 +57,9 @@ def obey_at_gate(
 
 
 def obey_for_all(stepper: Stepper, command: Command) -> str:
-    """After Dynamo of every graph: what is marked or passed there holds for each in its turn."""
+    """Obey a command after Dynamo of every graph. Marks and passes given there apply to each graph
+    in its turn.
+    """
     refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(stepper, command, "dynamo")
@@ -79,7 +85,9 @@ def _no_command(command: Command) -> UsageError:
 
 
 def allow_at_gate(stepper: Stepper, command: Command) -> None:
-    """Refuse what a backward that runs cannot do: its forward has run as it was compiled."""
+    """Refuse what cannot be done for a backward that runs: its forward has run as it was
+    compiled.
+    """
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
             "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Go on, or abort; "
@@ -95,16 +103,18 @@ def allow_for_all(stepper: Stepper, command: Command) -> None:
 
 
 def set_for_all(stepper: Stepper, command: Command, gate: Gate | None) -> str:
-    """Settings for everything that follows."""
+    """Set options for everything that follows."""
     wanted = command.changes.settings
     title = stepper.settings.set(wanted, gate)
     return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
 
 
 def answer(recording: Recording, command: Command) -> str:
-    """A question about the program that has run; the whole answer stands in the session. Raises UsageError."""
+    """Answer a question about the program that has run. The whole answer is in the session. Raises
+    UsageError.
+    """
     if command.kind == "what_if":
-        from fx_explorer.capture.dynamo.guards.what_if import what_if  # for those who ask
+        from fx_explorer.capture.dynamo.guards.what_if import what_if  # only for those who ask
 
         return what_if(recording, command.expression)
     from fx_explorer.capture.dynamo.bytecode.bytecode_steps import record_steps
@@ -113,19 +123,23 @@ def answer(recording: Recording, command: Command) -> str:
 
 
 def refuse_dynamic(command: Command) -> None:
-    """Where Dynamo cannot begin a frame again. Raises UsageError."""
+    """Refuse another way with dynamic shapes where Dynamo cannot begin a frame again. Raises
+    UsageError.
+    """
     if SETTING in command.changes.settings:
         raise UsageError(THROUGH)
 
 
 def _check_lines(stepper: Stepper, command: Command) -> None:
-    """Lines that are marked must be those that were captured. Raises UsageError."""
+    """Check that marked lines are those that were captured. Raises UsageError."""
     if any(mark.file for mark in command.changes.marks):
         stepper.check_source()
 
 
 def edit_all(stepper: Stepper, command: Command) -> str:
-    """Marks and passes for Dynamo's graph of every compilation that they fit; raises what is wrong when they fit none."""
+    """Apply marks and passes to Dynamo's graph of every compilation that they fit. Raises what is
+    wrong when they fit none.
+    """
     problems, done = [], []
     for kept in stepper.kept.values():
         if kept.variants[0].is_finished:
@@ -147,7 +161,7 @@ def edit_all(stepper: Stepper, command: Command) -> str:
 
 
 def _tried(kept: CapturedSegment, command: Command) -> list[str]:
-    """What the edits would do, found out on a copy."""
+    """Return what the edits would do, found out on a copy."""
     trial = snapshot(kept.dynamo)
     marked(trial, command.changes.marks)
     found = cut_out(trial, command.changes.marks)
@@ -178,7 +192,7 @@ def _apply(
 
 
 def cut_of(kept: CapturedSegment, variant: Variant, command: Command) -> list[str]:
-    """How the regions that a command marks are cut out, among all regions of the variant."""
+    """Return how the regions that a command marks are cut out, among all regions of the variant."""
     if not command.changes.marks:
         return []
     trial = snapshot(kept.dynamo)

@@ -1,6 +1,8 @@
-"""Where a compilation waits for the user, and what the user can say there.
+"""The gates at which a compilation waits for the user, and the commands that the user can give
+there.
 
-The thread that compiles waits on a queue, which costs nothing, while the worker's command thread puts commands into it.
+The thread that compiles waits on a queue, which costs nothing, while the worker's command thread
+puts commands into it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import GATE_WORDS, GATES, Command, Direction, Gate, Notice, Pause
 
 Obey = Callable[[Command], str]
-"""Carries out a command that does not move on; returns what was done. Raises FxExplorerError to refuse."""
+"""Carries out a command that does not move on, and returns what was done. Raises FxExplorerError to
+refuse.
+"""
 
 
 Allow = Callable[[Command], object]
@@ -23,19 +27,21 @@ Allow = Callable[[Command], object]
 
 
 class LeftAtGate(BaseException):
-    """The variant being compiled is left at a gate. No Exception, so that nothing on the way out takes it for an error."""
+    """Raised to leave the variant being compiled at a gate. It is no Exception, so that nothing on
+    the way out takes it for an error.
+    """
 
 
 class Skipped(LeftAtGate):
-    """Run this graph eagerly."""
+    """Raised to run this graph eagerly."""
 
 
 class Aborted(LeftAtGate):
-    """Give up what is being compiled."""
+    """Raised to give up what is being compiled."""
 
 
 class AnotherVariant(LeftAtGate):
-    """Continue from an earlier stage instead."""
+    """Raised to continue from an earlier stage instead."""
 
     def __init__(self, command: Command) -> None:
         super().__init__()
@@ -43,7 +49,9 @@ class AnotherVariant(LeftAtGate):
 
 
 class Gates:
-    """Which gates stop the compilation, and the commands that were given. ``put`` may be called from any thread."""
+    """Knows which gates stop the compilation, and the commands that were given. ``put`` may be
+    called from any thread.
+    """
 
     def __init__(self, pause: Pause, notify: Callable[[Notice], None]) -> None:
         self._stops: frozenset[Gate] = _STOPS[pause]
@@ -53,12 +61,16 @@ class Gates:
         self._waiting = False
         self._is_obeying = False
         self._is_interrupted = False
-        """Whether what is being obeyed is to be given up: a pass that loops, a compile that takes too long."""
+        """Whether the command being obeyed is to be given up: a pass that loops, a compile that
+        takes too long.
+        """
         self._is_over = False
-        """Whether the client is done with us."""
+        """Whether the client has let go of the worker."""
 
     def put(self, command: Command) -> bool:
-        """Give a command to the thread that waits; False when none does, and when that thread is to be interrupted for it."""
+        """Give a command to the thread that waits. Returns False when none waits, and when that
+        thread is interrupted for the command.
+        """
         with self._lock:
             if self._is_obeying and command.kind in ("abort", "quit"):
                 self._is_interrupted = command.kind == "abort"
@@ -68,11 +80,11 @@ class Gates:
             return self._waiting
 
     def pass_by(self, gate: Gate) -> None:
-        """Do not stop at this one again."""
+        """Do not stop at this gate again."""
         self._stops -= {gate}
 
     def arrive(self, gate: Gate) -> None:
-        """Hear that a stage is finished, before anything is done there."""
+        """Note that a stage is finished, before anything is done there."""
 
     def stops_at(self, gate: Gate) -> bool:
         return gate in self._stops
@@ -103,7 +115,7 @@ class Gates:
             self._close(where)
 
     def attend(self, obey: Obey) -> None:
-        """The program has ended: obey commands until the client is done with us."""
+        """Obey commands after the program has ended, until the client lets go."""
         self._open({})
         try:
             while not self._is_over and (command := self._commands.get()).kind != "quit":
@@ -114,7 +126,7 @@ class Gates:
                     self._obey(command, obey)
                 else:
                     self._answer("refused", "All stages are finished. Go again from one of them to compile another variant.")
-                if not self._waiting:  # the variant that was asked for stopped at gates of its own
+                if not self._waiting:  # the requested variant stopped at gates of its own
                     self._open({})
         finally:
             self._close({})
@@ -137,7 +149,9 @@ class Gates:
         return False
 
     def _obey(self, command: Command, obey: Obey) -> None:
-        """AnotherVariant is no answer to give here: who raises it has given one."""
+        """Obey a command and answer it. A command that raises AnotherVariant has answered
+        already.
+        """
         try:
             with self._obeying():
                 done = obey(command)
@@ -162,11 +176,11 @@ class Gates:
             self._is_obeying = False
 
     def wait_for_all(self, gate: Gate, obey: Obey, allow: Allow) -> None:
-        """Like ``wait``, after a gate of every graph at once."""
+        """Wait as ``wait`` does, at a gate of every graph at once."""
         self.wait(gate, "", "", obey, allow)
 
     def answer(self, text: str) -> None:
-        """Say that a command was carried out, before what it leads to begins."""
+        """Tell the client that a command was carried out, before its consequences begin."""
         self._answer("done", text)
 
     def _answer(self, kind: Any, text: str) -> None:
@@ -180,17 +194,21 @@ class Gates:
     def _close(self, where: dict[str, Any]) -> None:
         with self._lock:
             self._waiting = False
-            while not self._commands.empty():  # given twice in a hurry
+            while not self._commands.empty():  # the user gave it twice in a hurry
                 self._commands.get_nowait()
         self._notify(Notice("gate", state="end", **where))
 
 
 class GateReached(LeftAtGate):
-    """A graph has come to the gate at which compiling is to stop; it is taken up again from there."""
+    """Raised when a graph has come to the gate at which compiling is to stop. It is taken up again
+    from there.
+    """
 
 
 class StopAfterGate(Gates):
-    """Gates for a program instead of a person: compiling does not wait after ``until``, it is left there."""
+    """Gates for a program instead of a person: compiling does not wait after ``until``, it is left
+    there.
+    """
 
     def __init__(self) -> None:
         super().__init__("", lambda notice: None)

@@ -1,7 +1,9 @@
-"""Guards on sizes that lowering asks for: too late for those of Dynamo, when Dynamo is through with the graph before.
+"""Guards on sizes that lowering asks for, which is too late for Dynamo's guard: Dynamo has finished
+the graph before.
 
-They are what a compile without a pause checks too, so they stand with Dynamo's own. Where: ``ShapeEnv.guards``
-(torch/fx/experimental/symbolic_shapes.py); Dynamo makes its guard ``SHAPE_ENV`` of them.
+A compile without a pause checks them too, so they are recorded with Dynamo's own. Where:
+``ShapeEnv.guards`` (torch/fx/experimental/symbolic_shapes.py); Dynamo makes its guard ``SHAPE_ENV``
+of them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from fx_explorer.model import Guard
 
 @contextlib.contextmanager
 def late_guards(recording: Recording, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
-    """Record what is asked of sizes inside the block: with Dynamo's guards for a first variant, else with the variant's."""
+    """Record what is asked of sizes inside the block: with Dynamo's guards for a first variant,
+    else with the variant's.
+    """
     shapes = kept.shape_env()
     asked_before = len(shapes.guards) if shapes else 0
     try:
@@ -48,7 +52,7 @@ def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
 
 
 def _code(shapes: Any, expression: Any) -> str:
-    """``L['x'].size()[0] <= 4096``"""
+    """Return ``L['x'].size()[0] <= 4096``."""
     names = {str(symbol): _name(sources[0]) for symbol, sources in shapes.var_to_sources.items() if sources}
     text: str = PythonPrinter().doprint(expression)
     return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)

@@ -1,7 +1,9 @@
-"""How long a variant runs: it is lowered once more, now building what it generates, and run on the inputs it was captured with.
+"""Measure how long a variant runs: it is lowered once more, this time built, and run on the inputs
+it was captured with.
 
-Tracing, the partition and Inductor's passes on graphs are those of the variant. Only the times are recorded. It needs
-as much memory again as the inputs have, parameters included: what a run changes in them (batch norm's statistics) is put back.
+Tracing, the partition and Inductor's passes on graphs are those of the variant. Only the times are
+recorded. It takes as much memory again as the inputs have, parameters included, because what a run
+changes in them (batch norm's statistics) is put back.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from fx_explorer.model import Failure, Measured, Measurement
 
 WARM_UP_RUNS = 3
 MEASURE_S = 1.0
-"""At least this long is measured of each kind."""
+"""Seconds that each kind is measured for at least."""
 
 MAX_SPREAD = 0.25
-"""Share of the median: a wider middle half is told."""
+"""As a share of the median: a wider middle half is reported."""
 
 Run = Callable[[], object]
 
@@ -62,7 +64,9 @@ class MeasuredFigures:
 
 
 def measure(stepper: Stepper, name: str) -> str:
-    """Measure the variant called ``name``, add the times to the session and say them. Raises UsageError when it cannot be."""
+    """Measure the variant called ``name``, add the times to the session and report them. Raises
+    UsageError when it cannot be measured.
+    """
     recording = stepper.recording
     if recording.request.gpu:
         raise UsageError("Nothing can be run on a virtual GPU: how long a variant takes is known on a real one only.")
@@ -83,7 +87,9 @@ def measure(stepper: Stepper, name: str) -> str:
 
 
 def _settings(stepper: Stepper, variant: Variant) -> Settings:
-    """What it was compiled with. Raises UsageError for a variant that did not come to its end, or not with what holds now."""
+    """Return the settings it was compiled with. Raises UsageError for a variant that was not
+    finished, or when an option was set after it was compiled.
+    """
     name, used = variant.row.name, variant.compiled_with
     if used is None:
         raise UsageError(f"[{name}] was not compiled to its end, so there is nothing to run: measure another variant.")
@@ -96,7 +102,9 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
 
 
 def _real(value: Any, variant: Variant) -> Any:
-    """An input as the compiled function takes it; a symbolic size as its value in the example."""
+    """Return an input as the compiled function takes it; a symbolic size as its value in the
+    example.
+    """
     if isinstance(value, FakeTensor):
         raise UsageError(f"[{variant.row.name}] was captured with fake tensors, which cannot be computed with.")
     return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
@@ -122,7 +130,8 @@ def _built(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with
 
     at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
     compiler = compiler_for(built_with, kept.compiler)
-    # Within, for the block puts options as they were. compile_threads: a pool of processes would outlive the measurement.
+    # The patches come after ``_rebuilding``, which puts options back as they were. compile_threads
+    # is 1 because a pool of processes would outlive the measurement.
     with (
         _rebuilding(stepper, kept, variant) as graph,
         functorch_config.patch(at_once),
@@ -134,8 +143,9 @@ def _built(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with
 
 @contextlib.contextmanager
 def _rebuilding(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> Iterator[torch.fx.GraphModule]:
-    """What is compiled inside the block repeats ``variant``, from the graph that this yields. It waits at no gate, and nothing
-    of it is kept."""
+    """Compile inside the block what repeats ``variant``, from the graph that this yields. It waits
+    at no gate, and nothing of it is kept.
+    """
     again, gates = variant.rebuilt(), stepper.gates
     stepper.gates = StopAfterGate()
     try:
@@ -148,7 +158,7 @@ def _rebuilding(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> It
 
 
 def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> None:
-    """Gradients are computed, and not added to anybody's ``.grad``."""
+    """Compute gradients without adding them to anybody's ``.grad``."""
     outputs = [leaf for leaf in _tensors(compiled(*inputs)) if leaf.requires_grad]
     wanted = [leaf for leaf in _tensors(inputs) if leaf.requires_grad]
     torch.autograd.grad(outputs, wanted, [torch.ones_like(one) for one in outputs], allow_unused=True)
@@ -156,7 +166,7 @@ def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> No
 
 @contextlib.contextmanager
 def _put_back(inputs: list[Any]) -> Iterator[None]:
-    """After the block the inputs hold what they held, whatever was written into them."""
+    """Put the content of the inputs back after the block, whatever was written into them."""
     storages = {leaf.untyped_storage()._cdata: leaf.untyped_storage() for leaf in _tensors(inputs)}
     saved = [(storage, storage.clone()) for storage in storages.values()]
     try:

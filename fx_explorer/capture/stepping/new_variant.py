@@ -17,7 +17,7 @@ from fx_explorer.model import DIRECTIONS, GATE_WORDS, GATES, GRAPH_GATES, Comman
 
 
 def check_new_variant(stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant) -> None:
-    """Raises UsageError for what cannot be done, before anything is changed."""
+    """Raise UsageError for what cannot be done, before anything is changed."""
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
     stepper.check_source(kept)
     settings.check_at_gate(command.changes.settings)
@@ -38,7 +38,9 @@ def check_new_variant(stepper: Stepper, kept: CapturedSegment, command: Command,
 def new_variant(
     stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant
 ) -> tuple[Variant, torch.fx.GraphModule]:
-    """A new variant, and the Dynamo graph it starts with. Raises UsageError before anything is changed."""
+    """Return a new variant, and the Dynamo graph it starts with. Raises UsageError before anything
+    is changed.
+    """
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
     check_new_variant(stepper, kept, command, default)
     replays = shared_keys(origin, gate, command.direction)
@@ -55,8 +57,9 @@ def new_variant(
 
 
 def first_graph(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> torch.fx.GraphModule:
-    """The graph that the variant begins with: Dynamo's with the regions marked, or as it was when
-    its gate was passed."""
+    """Return the graph that the variant begins with: Dynamo's with the regions marked, or the graph
+    that passed its gate.
+    """
     if ("dynamo", "") in variant.passed:
         return snapshot(variant.kept[("dynamo", "")])
     variant.kept[("dynamo", "")] = kept.dynamo
@@ -73,14 +76,14 @@ def _mark_again(stepper: Stepper, kept: CapturedSegment, variant: Variant, graph
 
 
 def _origin(kept: CapturedSegment, command: Command, default: Variant) -> Variant:
-    """The variant that another one sets out from."""
+    """Return the variant that another one sets out from."""
     if not command.compilation:
         return default
     return kept.variants[0] if command.compilation == kept.name else kept.variant(command.compilation) or default
 
 
 def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
-    """Raises UsageError when ``origin`` has not come to the gate; a variant that waits there has."""
+    """Raise UsageError when ``origin`` has not come to the gate. A variant that waits there has."""
     if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
         raise UsageError(
             f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is forward, backward or inference, "
@@ -98,10 +101,12 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
 
 
 def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
-    """Raises UsageError for a pass that would never be applied, and PassProblem for a file that has none."""
+    """Raise UsageError for a pass that would never be applied, and PassProblem for a file that has
+    none.
+    """
     if not passes:
         return
-    from fx_explorer.capture.stepping.edits.custom_pass import load_pass  # for those who have one
+    from fx_explorer.capture.stepping.edits.custom_pass import load_pass  # only for those who have a pass
 
     for one in passes:
         if one.gate not in GRAPH_GATES:

@@ -1,7 +1,9 @@
-"""What is in force when Dynamo has captured a graph, to be in force again when a graph that was deferred is compiled.
+"""The options and modes in force when Dynamo captured a graph, to be restored when a deferred graph
+is compiled.
 
-The program goes on meanwhile: it leaves the block in which an option of torch's held, switches autocast off, resizes an input.
-What decides about generated code beside the graph: the options of the compiler, modes of the process, and what the inputs are.
+The program goes on meanwhile: it leaves the block in which an option of torch's held, switches
+autocast off, resizes an input. Besides the graph, three things decide about generated code: options
+of the compiler, modes of the process, and properties of the inputs.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ _MODES: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
     (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
     (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
 )
-"""How each mode is asked for and set. Grad mode is that of the kept graph."""
+"""(getter, setter) of each mode. Grad mode is that of the kept graph."""
 
 _AUTOCAST = ("cpu", "cuda")
-"""Kinds of device that have an autocast of their own."""
+"""Device types that have an autocast of their own."""
 
 Option = tuple[SettingGroup, str]
 
@@ -47,7 +49,7 @@ class OptionsAndModes:
 
     @classmethod
     def now(cls) -> OptionsAndModes:
-        """Read all of them as they are now, which takes some 2 ms."""
+        """Return all of them as they are now, which takes some 2 ms."""
         return cls(
             {(group, name): value_of(group, name) for group in MODULES for name in names(group)},
             tuple(asked() for asked, _ in _MODES),
@@ -57,7 +59,7 @@ class OptionsAndModes:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Inside the block it is as it was then."""
+        """Put these options and modes in force inside the block."""
         with contextlib.ExitStack() as stack:
             for (group, name), value in self.options.items():
                 if _differs(value, value_of(group, name)):
@@ -76,7 +78,9 @@ class OptionsAndModes:
 
     @property
     def program_is_called(self) -> bool:
-        """Whether an option is a function of the program's, which is called when a graph is compiled: a custom pass."""
+        """Return whether an option is a function of the program's, which is called when a graph is
+        compiled: a custom pass.
+        """
         return any(callable(value) and value_set_by_user(*option) for option, value in self.options.items())
 
 

@@ -1,5 +1,6 @@
-"""The boundary between two stages of a capture that is stepped through: what is known from an earlier variant is given again,
-and what is made anew is kept for a later one.
+"""The boundary between two stages of a capture that is stepped through.
+
+It gives again what an earlier variant made, and keeps what is made anew for a later one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fx_explorer.model import Direction, Gate, RegionLowering
 
 
 class SteppedBoundary:
-    """A ``Boundary`` (recording/boundary.py)."""
+    """The ``Boundary`` (recording/boundary.py) of a capture that is stepped through."""
 
     def __init__(self, stepper: Stepper) -> None:
         self.stepper = stepper
@@ -55,7 +56,9 @@ class SteppedBoundary:
     def passes(
         self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
     ) -> torch.fx.GraphModule:
-        """Passes change the graph they are given, so what is known from another variant is put into it."""
+        """Return the graph after its passes. They change the graph they are given, so what another
+        variant made is put into it.
+        """
         key = (gate, direction)
         known = self._after_passes(key)
         if known is not None:
@@ -68,7 +71,9 @@ class SteppedBoundary:
         return made
 
     def _after_passes(self, key: Key) -> Any:
-        """The graph after its passes and, for a variant that sets out from later on, after what was edited there."""
+        """Return the graph after its passes; for a variant that sets out from a later gate, also
+        after the edits there.
+        """
         gate, direction = key
         edited = self.stepper.replay(("pre_fusion", direction)) if gate == "post_grad" else None
         return self.stepper.replay(key) if edited is None else edited
@@ -109,5 +114,5 @@ class SteppedBoundary:
 
 
 def stepper_of(recording: Recording) -> Stepper | None:
-    """The stepper of a capture; None for one that nobody steps through."""
+    """Return the stepper of a capture; None for one that nobody steps through."""
     return recording.boundary.stepper if isinstance(recording.boundary, SteppedBoundary) else None

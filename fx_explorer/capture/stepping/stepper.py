@@ -29,27 +29,29 @@ from fx_explorer.model import Changes
 
 
 class Stepper:
-    """One capture that is stepped through. ``defers``: graphs run eagerly at first, and are compiled at the end."""
+    """The state of one capture that is stepped through. With ``defers``, graphs run eagerly at
+    first and are compiled at the end.
+    """
 
     def __init__(self, recording: Recording, gates: Gates, *, defers: bool) -> None:
         self.recording = recording
         self.gates = gates
         self.defers = defers
         self.kept: dict[str, CapturedSegment] = {}
-        """The graphs that Dynamo captured, by compilation."""
+        """Compilation → the graph that Dynamo captured."""
         self.current: dict[str, Variant] = {}
-        """By compilation: the variant that torch compiles now."""
+        """Compilation → the variant that torch compiles now."""
         self.edits = GraphEdits(recording)
         self.settings = VariantSettings(recording)
         self.rows = VariantRows(recording)
         self.carried: dict[str, Changes] = {}
-        """What the user had changed in a frame that Dynamo begins anew, by compilation."""
+        """Compilation → what the user had changed in a frame that Dynamo begins anew."""
         self.in_dynamo: CapturedSegment | None = None
         """The graph that Dynamo waits for."""
         self.is_probing = False
-        """Whether a graph that is deferred is only traced now, and left when it is."""
+        """Whether a deferred graph is only traced now, and then left."""
         self.is_outside = False
-        """Whether a graph is compiled after Dynamo is through with its frame."""
+        """Whether a graph is being compiled after Dynamo has finished its frame."""
 
     # what the hooks ask and tell
 
@@ -58,17 +60,19 @@ class Stepper:
         return self.current.get(self.recording.compilation_name())
 
     def replay(self, key: Key) -> Any:
-        """What an earlier variant made of this stage, if this variant shares it; None when it is to be made."""
+        """Return what an earlier variant made of this stage, if this variant shares it; None when
+        it must be made.
+        """
         variant = self.variant
         return variant.kept.get(key) if variant and key in variant.replays else None
 
     def is_deferred(self, name: str) -> bool:
-        """Whether this compilation's graph still waits for its turn."""
+        """Return whether this compilation's graph still waits for its turn."""
         return self.defers and name in self.kept and not self.kept[name].variants[0].is_finished
 
     @property
     def waits(self) -> bool:
-        """Whether there are graphs that were deferred."""
+        """Return whether there are deferred graphs."""
         return any(map(self.is_deferred, self.kept))
 
     def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
@@ -77,13 +81,14 @@ class Stepper:
             variant.keep(key, made, took_s)
 
     def spent_s(self) -> float:
-        """Seconds spent compiling the current variant."""
+        """Return the seconds spent compiling the current variant."""
         return self.variant.spent_s() if self.variant else 0.0
 
     @contextlib.contextmanager
     def lowering(self, key: Key) -> Iterator[None]:
-        """Inside the block what is lowered has the settings of its variant; when it is rebuilt,
-        those that it had then."""
+        """Lower inside the block with the variant's settings; when it is rebuilt, with those that
+        it had then.
+        """
         variant = self.variant
         if variant is None or not variant.is_rebuilt:
             if variant is not None:
@@ -98,12 +103,16 @@ class Stepper:
 
     @property
     def is_lazy(self) -> bool:
-        """Whether what is compiled now is a backward that runs: Dynamo is through with its frame, the program is not."""
+        """Return whether a backward is being compiled when it runs: Dynamo has finished its frame,
+        the program has not ended.
+        """
         return self.in_dynamo is None and not self.is_outside
 
     @contextlib.contextmanager
     def lazily(self) -> Iterator[None]:
-        """A backward that is compiled when it runs has the settings of its variant, and the variant ends as it does."""
+        """Compile a backward inside the block, at the moment it runs, with its variant's settings.
+        The variant ends as it does.
+        """
         variant = self.variant
         if variant is None or not self.is_lazy:
             yield
@@ -124,7 +133,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def as_current(self, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
-        """Inside the block what is recorded belongs to ``variant``."""
+        """Record what is compiled inside the block under ``variant``."""
         state = self.recording.of(kept.name)
         before = state.segment, state.variant, self.current.get(kept.name)
         state.segment = variant.segment
@@ -149,7 +158,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
-        """Dynamo is through with the frame of what is compiled inside the block."""
+        """Note that Dynamo has finished the frame of what is compiled inside the block."""
         before, self.is_outside = self.is_outside, True
         try:
             yield
@@ -157,11 +166,13 @@ class Stepper:
             self.is_outside = before
 
     def as_in_dynamo(self, kept: CapturedSegment) -> contextlib.AbstractContextManager[None]:
-        """Inside the block all is as it was when Dynamo had captured the graph, but for what the user set since."""
+        """Restore, inside the block, what held when Dynamo had captured the graph, except for what
+        the user set since.
+        """
         return self.settings.over(kept.as_in_dynamo())
 
     def compiler(self, kept: CapturedSegment) -> Compiler:
-        """The backend of the variant that is being compiled."""
+        """Return the backend of the variant that is being compiled."""
         return compiler_for(self.settings.for_variant(self.current[kept.name]), kept.compiler)
 
     # what was captured
@@ -177,10 +188,12 @@ class Stepper:
         return kept
 
     def current_kept(self) -> CapturedSegment:
-        """The graph being compiled."""
+        """Return the graph being compiled."""
         return self.kept[self.recording.compilation_name()]
 
     def check_source(self, *kept: CapturedSegment) -> None:
-        """Raises UsageError when a file that Dynamo read for these (default: all) graphs is no longer what it was."""
+        """Raise UsageError when a file that Dynamo read for these graphs (default: all) has
+        changed.
+        """
         for one in kept or self.kept.values():
             self.recording.sources.check_unchanged(sorted(one.files))

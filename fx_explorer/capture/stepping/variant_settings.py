@@ -13,17 +13,19 @@ from fx_explorer.model import Changes, Gate, Intervention
 
 
 class VariantSettings:
-    """The settings of the variants of one capture."""
+    """Holds the settings of the variants of one capture."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self.changes = Changes()
-        """What holds for everything that follows."""
+        """Settings for everything that follows."""
         self.dynamic_shapes = DynamicShapes()
         self._restore: list[Callable[[], None]] = []
 
     def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
-        """Settings for everything that follows, and the words for them. Raises UsageError with none of them set."""
+        """Set options for everything that follows, and return the words for them. Raises UsageError
+        with none of them set.
+        """
         settings.check_at_gate(wanted)
         self._restore.append(settings.apply(wanted))
         if SETTING in wanted:
@@ -38,7 +40,9 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Inside the block what was set holds, and what is set meanwhile; afterwards torch's settings are as before."""
+        """Keep the user's settings in force inside the block, also those set meanwhile. Afterwards
+        torch's settings are as before.
+        """
         self._restore.append(settings.apply(self.changes.settings))
         try:
             with self.dynamic_shapes.in_frames():
@@ -48,8 +52,9 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def over(self, block: contextlib.AbstractContextManager[object]) -> Iterator[None]:
-        """Enter ``block``, which puts torch's settings as they once were: what the user set holds
-        in it all the same. What is set in it holds afterwards, too."""
+        """Enter ``block``, which restores earlier settings of torch, and keep the user's settings
+        in force in it. What is set in the block holds afterwards too.
+        """
         outside, known = self._restore, self.changes
         try:
             with block:
@@ -69,7 +74,7 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def of(self, variant: Variant) -> Iterator[None]:
-        """Inside the block the variant's own settings hold."""
+        """Put the variant's own settings in force inside the block."""
         restore = settings.apply(variant.changes.settings)
         try:
             yield

@@ -1,1 +1,1 @@
-"""Changes of a graph at a gate: regions marked by hand, and passes out of a file."""
+"""Edits of a graph at a gate: regions marked by hand, and passes from a file."""

@@ -1,4 +1,5 @@
-"""The user's own pass at a gate: a Python file with a function ``pass_(gm)``, applied to a copy that is then checked.
+"""The user's own pass at a gate: a Python file with a function ``pass_(gm)``. It is applied to a
+copy, which is then checked.
 
 ``gm`` is a ``torch.fx.GraphModule``. The pass changes it, or returns another one.
 """
@@ -22,7 +23,9 @@ UNCHANGED = "the graph is as it was before"
 
 
 def load_pass(path: str | Path) -> PassFunction:
-    """The function ``pass_`` of a file, read anew each time. Raises PassProblem when there is none to be had."""
+    """Return the function ``pass_`` of a file, read anew each time. Raises PassProblem when there
+    is none.
+    """
     path = Path(path).expanduser()
     try:
         source = path.read_bytes()
@@ -47,10 +50,11 @@ def load_pass(path: str | Path) -> PassFunction:
 
 
 def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
-    """A copy of the graph as the pass left it; ``module`` itself is never changed.
+    """Return a copy of the graph, changed by the pass; ``module`` itself is never changed.
 
-    Nodes that the pass added or changed get the fake value they compute (``meta["val"]``, or Dynamo's ``example_value``):
-    nothing after the gate works without it. Raises PassProblem when the pass fails or leaves a graph that cannot be compiled.
+    Nodes that the pass added or changed get the fake value they compute (``meta["val"]``, or
+    Dynamo's ``example_value``): nothing after the gate works without it. Raises PassProblem when
+    the pass fails or leaves a graph that cannot be compiled.
     """
     path = Path(path).expanduser()
     function = load_pass(path)
@@ -68,7 +72,9 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
 
 
 def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
-    """What the pass means: the graph it was given, the one it returns, or that of a PassResult (torch.fx.passes)."""
+    """Return the graph that the pass means: the one it was given, the one it returned, or that of a
+    PassResult (torch.fx.passes).
+    """
     found = getattr(returned, "graph_module", returned)
     if found is None:
         return copied
@@ -80,7 +86,9 @@ def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
 
 
 def _said(error: BaseException, path: Path) -> str:
-    """``fold.py:12: KeyError: 'gelu'``: the innermost line of the user's file, and what was raised there or below."""
+    """Return ``fold.py:12: KeyError: 'gelu'``: the innermost line of the user's file, and what was
+    raised there or below.
+    """
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f"{path}:{lines[-1]}" if lines else str(path)
     return f"{where}: {''.join(traceback.format_exception_only(type(error), error)).strip()}"

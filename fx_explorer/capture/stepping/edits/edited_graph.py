@@ -1,6 +1,8 @@
-"""A graph that was edited, before it goes back to the compiler: whole, with the inputs and outputs it had, each value known.
+"""Check an edited graph before it goes back to the compiler: it must be whole, with the same inputs
+and outputs and known values.
 
-Inductor fails far from the cause when a node has no fake value or a target that is not an ATen operation; here it is named.
+Inductor fails far from the cause when a node has no fake value or a target that is not an ATen
+operation; here the node is named.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from fx_explorer.capture.recording.rows.graphs import CALLS, describe_value, nod
 
 
 class BrokenGraphError(Exception):
-    """Raised for a graph that cannot run; says what is wrong with it, and in which node."""
+    """Raised for a graph that cannot run. It says what is wrong with it, and in which node."""
 
 
 def check_edited(module: GraphModule, edited: GraphModule) -> None:
-    """Raises BrokenGraphError unless ``edited`` can stand where ``module`` stood; fills in what an editor does not think of.
+    """Check that ``edited`` can stand where ``module`` stood, and add what an editor does not think
+    of.
 
-    Nodes that are new or changed get the fake value they compute, and on from there as far as values differ. Graphs of
-    AOTAutograd must return what they returned: shapes and types of their outputs have been planned with.
+    Nodes that are new or changed get the fake value they compute, and so do later nodes as far as
+    values differ. Graphs of AOTAutograd must return what they returned, because later stages rely
+    on the shapes and types of their outputs. Raises BrokenGraphError.
     """
     try:
         edited.graph.lint()
@@ -55,7 +59,7 @@ def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
 
 
 def _outputs(module: GraphModule) -> list[Any]:
-    """What is returned, nodes and constants."""
+    """Return what the graph returns, nodes and constants."""
     last = next(iter(reversed(module.graph.nodes)))
     if last.op != "output":
         raise BrokenGraphError(f"it has no output: its last node is {last.name}")
@@ -71,18 +75,22 @@ def _same_outputs(before: list[Any], after: list[Any]) -> None:
 
 
 def _is_after_autograd(module: GraphModule) -> bool:
-    """Graphs of AOTAutograd carry ``val``, those of Dynamo ``example_value``."""
+    """Return whether AOTAutograd made the graph: its graphs carry ``val``, those of Dynamo
+    ``example_value``.
+    """
     return any("val" in node.meta for node in module.graph.nodes)
 
 
 def _fake_mode(module: GraphModule) -> Any:
-    """That of the graph's own values; torch's ``detect_fake_mode`` prefers that of the stage that comes next."""
+    """Return the fake mode of the graph's own values. torch's ``detect_fake_mode`` prefers that of
+    the next stage.
+    """
     values = (node_value(node) for node in module.graph.nodes)
     return next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
 
 
 class _NodeValues:
-    """The fake values of an edited graph's nodes."""
+    """Computes the fake values of an edited graph's nodes."""
 
     def __init__(self, module: GraphModule, edited: GraphModule) -> None:
         self._edited = edited
@@ -100,7 +108,7 @@ class _NodeValues:
                 self._update(node)
 
     def _is_changed(self, node: Node) -> bool:
-        """New, given other arguments, or without the value it had."""
+        """Return whether the node is new, has other arguments, or has lost its value."""
         before = self._before.get(node.name)
         if before is None or (node_value(node) is None and node_value(before) is not None):
             return True
@@ -137,7 +145,7 @@ class _NodeValues:
         return self._attribute(str(node.target)) if value is None and node.op == "get_attr" else value
 
     def _attribute(self, target: str) -> Any:
-        """A constant as a fake tensor; a nested graph as it is."""
+        """Return a constant as a fake tensor, or a nested graph as it is."""
         value: Any = self._edited
         for name in target.split("."):
             value = getattr(value, name)
@@ -145,7 +153,7 @@ class _NodeValues:
 
 
 def _looks(value: Any) -> str:
-    """Sizes as text: to compare symbolic ones would add a guard."""
+    """Return dtype and sizes as text: comparing symbolic sizes would add a guard."""
     layout = f" {value.stride()} {value.device}" if isinstance(value, torch.Tensor) and value.layout == torch.strided else ""
     return describe_value(value) + layout
 
@@ -154,7 +162,9 @@ _PLAIN_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodT
 
 
 def _check_target(node: Node) -> None:
-    """Inductor lowers overloads (``torch.ops.aten.relu.default``), higher-order ops, and Python's arithmetic on sizes."""
+    """Raise for a target that Inductor cannot lower. It lowers overloads
+    (``torch.ops.aten.relu.default``), higher-order ops, and Python's arithmetic on sizes.
+    """
     module = getattr(node.target, "__module__", "") or ""
     is_sizes = module in ("_operator", "operator", "math") or target_name(node).startswith("torch.sym_")
     if node.op != "call_function" or (isinstance(node.target, _PLAIN_FUNCTIONS) and not is_sizes):

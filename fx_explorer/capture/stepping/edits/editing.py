@@ -1,5 +1,6 @@
-"""Editing the graph at a gate: regions marked by hand, and passes from a file. Each edit stands in the session, with the graph
-before and after it."""
+"""Edit the graph at a gate: regions marked by hand, and passes from a file. Each edit is in the
+session, with the graph before and after it.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,15 @@ from fx_explorer.model.rows.stepping import stage_at
 
 
 class GraphEdits:
-    """What the user changes of the graphs of one capture."""
+    """Makes the user's edits in the graphs of one capture, and records them."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
     def mark(self, variant: Variant, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
-        """Mark regions at a gate, and say how torch will cut each out; raises UsageError with nothing changed."""
+        """Mark regions at a gate, and say how torch will cut each out. Raises UsageError with
+        nothing changed.
+        """
         if gate != "dynamo" or module is None:
             raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
         trial = snapshot(module)
@@ -40,7 +43,9 @@ class GraphEdits:
             self._record(variant, "mark", "dynamo", "", module, found)
 
     def apply_passes(self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule) -> list[str]:
-        """Apply the passes that this variant has for the gate. Returns what is wrong with those that it does without."""
+        """Apply this variant's passes for the gate. Returns what is wrong with those that were left
+        out.
+        """
         problems = []
         for one in variant.changes.passes:
             if one.gate == gate and one.direction in ("", direction):
@@ -54,7 +59,7 @@ class GraphEdits:
         return problems
 
     def apply_pass(self, variant: Variant, path: str, gate: Gate, direction: Direction, module: GraphModule) -> None:
-        """Apply it to ``module`` in place; raises PassProblem with nothing changed."""
+        """Apply the pass to ``module`` in place. Raises PassProblem with nothing changed."""
         become(module, passed(path, module))
         with open(path, encoding="utf-8", errors="replace") as file:
             text = self._recording.writer.text(file.read())
@@ -70,7 +75,7 @@ class GraphEdits:
         titles: list[str],
         text: int = 0,
     ) -> None:
-        """The graph as it is now takes the place of the one before; both stay in the session."""
+        """Record the edited graph in place of the one before. Both stay in the session."""
         recording = self._recording
         variant.edited.add((gate, direction))
         with recording.noting("an edited graph", GATE_STAGES[gate]):
@@ -79,7 +84,9 @@ class GraphEdits:
                 recording.writer.add(Intervention(0, variant.row.id, gate, direction, kind, title, before, after, text))
 
     def _add_graph(self, module: GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
-        """Store a graph after an edit; later stages link to it. Returns the rows of the graph before and of this."""
+        """Store a graph after an edit; later stages link to it. Returns the rows of the graph
+        before and after.
+        """
         segment, stage = self._recording.segment(), stage_at(gate, direction)
         before = segment.at(stage, direction)
         after = self._recording.add_graph(module, stage, direction, name=name)
@@ -94,7 +101,7 @@ def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Mark the regions and say how many nodes each has. Raises UsageError."""
     if not marks:
         return []
-    from fx_explorer.capture.stepping.edits.marking import apply_mark  # it imports torch's partitioner, for those who mark
+    from fx_explorer.capture.stepping.edits.marking import apply_mark  # it imports torch's partitioner: only for those who mark
 
     return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
 
@@ -104,7 +111,7 @@ def _nodes(count: int) -> str:
 
 
 def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
-    """Whether each region that was marked in ``module`` is one piece, or why it falls apart."""
+    """Say for each region marked in ``module`` whether it is one piece, or why it falls apart."""
     if not marks:
         return []
     from fx_explorer.capture.stepping.edits.marking import regions_in_words
@@ -113,7 +120,9 @@ def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
 
 
 def passed(path: str, module: GraphModule) -> GraphModule:
-    """``module`` after the pass; raises PassProblem and leaves it alone when there is something wrong with the pass."""
+    """Return ``module`` after the pass. Raises PassProblem, with ``module`` unchanged, when
+    something is wrong with the pass.
+    """
     from fx_explorer.capture.stepping.edits.custom_pass import apply_pass
 
     return apply_pass(path, module)

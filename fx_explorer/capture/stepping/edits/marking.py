@@ -20,7 +20,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import Mark
 
 SHOWN = 6
-"""Names listed in a message; the rest is counted."""
+"""How many names a message lists; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class RegionCut:
     """How torch cuts a region out of the graph."""
 
     pieces: tuple[tuple[str, ...], ...]
-    """Names of the nodes of each piece, in graph order: Inductor compiles each on its own."""
+    """Names of the nodes per piece, in graph order. Inductor compiles each piece on its own."""
     reason: str = ""
-    """Why there are several; empty for one."""
+    """Why there are several pieces; empty for one."""
 
 
 def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
-    """Mark the nodes and return their names, in graph order. What else they were annotated with stays.
+    """Mark the nodes and return their names, in graph order. Their other annotations stay.
 
-    Raises UsageError, with the graph unchanged, when the mark has no name, names nodes or configs that do not exist, or
-    matches nothing.
+    Raises UsageError, with the graph unchanged, when the mark has no name, names nodes or configs
+    that do not exist, or matches nothing.
     """
     nodes = marked_nodes(gm, mark)
     region: dict[str, object] = {"inductor_region": mark.name}
@@ -62,10 +62,12 @@ def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
 
 
 def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
-    """How torch would cut ``nodes`` out of this graph: it splits where one piece would depend on its own result.
+    """Return how torch would cut ``nodes`` out of this graph. It splits where one piece would
+    depend on its own result.
 
-    Answered by the partitioner that regional Inductor asks (torch/fx/passes/infra/partitioner.py). The forward and backward
-    graphs made of this one are cut anew and may fall into other pieces.
+    The answer is that of the partitioner that regional Inductor asks
+    (torch/fx/passes/infra/partitioner.py). The forward and backward graphs made of this one are cut
+    anew and may fall into other pieces.
     """
     wanted = set(nodes)
     support = create_op_support(lambda _, node: node in wanted)
@@ -84,7 +86,7 @@ def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[st
 
 
 def cut_in_words(region: str, made: RegionCut) -> str:
-    """``region "mlp" is one piece of 5 nodes``, or into how many it falls and why."""
+    """Return ``region "mlp" is one piece of 5 nodes``, or into how many pieces it falls and why."""
     total = sum(map(len, made.pieces))
     if not total:
         return f'region "{region}" has no nodes left: those marked later took them'
@@ -109,7 +111,7 @@ def _is_below(node: torch.fx.Node, module: str) -> bool:
 
 
 def _module_paths(node: torch.fx.Node) -> list[str]:
-    """Module paths the node was traced under, outermost first: ``layers.0.mlp``."""
+    """Return the module paths that the node was traced under, outermost first: ``layers.0.mlp``."""
     stack = node.meta.get("nn_module_stack") or {}
     return [module_path(str(entry[0])) for entry in stack.values()]
 
@@ -118,7 +120,9 @@ _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+)', re.MULTILINE
 
 
 def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:
-    """Any frame of its stack counts: a line that calls a layer stands for all of that layer."""
+    """Return whether the node is on the mark's lines. Any frame of its stack counts: a line that
+    calls a layer stands for all of that layer.
+    """
     if not mark.file:
         return False
     return any(file == mark.file and mark.first_line <= line <= mark.last_line for file, line in _frames(node))
@@ -191,7 +195,7 @@ def _why_empty(gm: torch.fx.GraphModule, mark: Mark) -> str:
 
 
 def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int]) -> str:
-    """Names a node outside of the region that needs one piece and is needed by another."""
+    """Name a node outside of the region that needs one piece and is needed by another."""
     inside = {node for piece in pieces for node in piece}
     for piece in pieces:
         for node in sorted(_users_of(set(piece)) - inside, key=order.__getitem__):
@@ -205,7 +209,7 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
 
 
 def _users_of(nodes: set[torch.fx.Node]) -> set[torch.fx.Node]:
-    """Everything that depends on ``nodes``, directly or not."""
+    """Return everything that depends on ``nodes``, directly or not."""
     found: set[torch.fx.Node] = set()
     pending = [user for node in nodes for user in node.users]
     while pending:

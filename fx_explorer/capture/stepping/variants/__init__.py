@@ -1,1 +1,3 @@
-"""Variants that set out from a finished stage, and what is kept so that a stage need not run again."""
+"""Variants that set out from a finished stage, and what is kept so that a stage need not run
+again.
+"""

@@ -1,7 +1,8 @@
-"""One region lowered anew, alone: the others are answered from what an earlier variant compiled.
+"""Lower one region anew, alone: the others are given from what an earlier variant compiled.
 
-torch cuts the graph into regions as before and compiles each (regional.py); for a region that is not the one asked for, and has
-not changed, what ``torch._inductor.standalone_compile`` returned the first time is given again.
+torch cuts the graph into regions as before and compiles each (regional.py). A region that has not
+changed, and is not the one asked for, gets what ``torch._inductor.standalone_compile`` returned the
+first time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from fx_explorer.model import GATES, Command, Gate
 
 
 def check_region(origin: Variant, command: Command) -> None:
-    """Raises UsageError when ``command`` asks for one region that ``origin`` did not compile, or from where there is none."""
+    """Raise UsageError when ``command`` asks for one region that ``origin`` did not compile, or
+    from a gate where there is none.
+    """
     if not command.region:
         return
     if command.gate != "partition":
@@ -37,14 +40,17 @@ def check_region(origin: Variant, command: Command) -> None:
 
 
 def share_regions(origin: Variant, variant: Variant, gate: Gate) -> None:
-    """Give ``variant``, which sets out from ``gate``, what it may take over, region by region and direction by direction."""
+    """Give ``variant``, which sets out from ``gate``, the regions of ``origin`` that it may take
+    over, in each direction.
+    """
     if GATES.index(gate) >= GATES.index("partition"):
         variant.regions, variant.lowered_with = dict(origin.regions), dict(origin.lowered_with)
 
 
 def signature(module: torch.fx.GraphModule) -> str:
-    """Write what a region is made from as text: equal texts lower to equal code under equal
-    settings."""
+    """Return as text what a region is made from: equal texts lower to equal code under equal
+    settings.
+    """
     return "\n".join((repr(configs_in_force(module)), *_lines(module)))
 
 

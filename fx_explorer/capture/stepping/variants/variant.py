@@ -28,7 +28,7 @@ RegionKey = tuple[Direction, str]
 """A region of one direction, by torch's name for the subgraph."""
 
 Settings = Mapping[str, object]
-"""By full name: ``inductor.max_fusion_size``."""
+"""Full name → value: ``inductor.max_fusion_size``."""
 
 
 @dataclass(frozen=True)
@@ -36,55 +36,65 @@ class CompiledRegion:
     """What Inductor made of one region."""
 
     name: str
-    """As annotated; empty for one without a name."""
+    """The annotated name; empty for a region without one."""
     signature: str
-    """Everything it was made from: the graph with the types of its values, and its own configs."""
+    """Everything the region was made from, as text: the graph with the types of its values, and its
+    own configs.
+    """
     compiled: Any
     took_s: float
 
 
 @dataclass
 class Variant:
-    """One way to compile a graph of Dynamo's: one run through the stages that follow."""
+    """One way to compile a Dynamo graph: one run through the stages that follow Dynamo."""
 
     row: Compilation
     segment: Segment
     changes: Changes = field(default_factory=Changes)
     kept: dict[Key, Any] = field(default_factory=dict)
-    """What its stages made, those it shares with the variant it set out from included."""
+    """What its stages made, including those it shares with the variant it set out from."""
     took_s: dict[Key, float] = field(default_factory=dict)
-    """Seconds of compiling, without waiting, that each took when it was made. ``lowered`` contains ``post_grad``."""
+    """Seconds that each took to compile, without waiting. ``lowered`` contains ``post_grad``."""
     kept_at_s: float = 0.0
-    """Spent until the last of them was there."""
+    """Seconds spent until the last of them was made."""
     replays: frozenset[Key] = frozenset()
-    """What is given from ``kept`` instead of being made."""
+    """The stages that are given from ``kept`` instead of being made."""
     regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)
     """What regional_inductor compiled, for this variant or for the one it set out from."""
     region: str = ""
-    """The only region to lower anew: the others are given from ``regions``. Empty: all are lowered."""
+    """The only region to lower anew; the others are given from ``regions``. Empty: all are
+    lowered.
+    """
     spared_s: float = 0.0
-    """What regions that were given again had taken."""
+    """Seconds saved by regions that were given again."""
     compiled_with: Settings | None = None
-    """The settings it was compiled with, those for everything included; None for a variant that did not come to its end."""
+    """The settings it was compiled with, including those for everything; None for a variant that
+    was not finished.
+    """
     lowered_with: dict[Key, Settings] = field(default_factory=dict)
-    """The same by direction (``lowered``), and by region: its subgraph and direction. What was shared keeps its own."""
+    """The settings by direction (``lowered``), and by region (its subgraph and direction). What is
+    shared keeps its own settings.
+    """
     is_rebuilt: bool = False
-    """Whether it only repeats, part by part with its own settings, what another variant made."""
+    """Whether it only repeats what another variant made, part by part with that part's settings."""
     reached: set[Key] = field(default_factory=set)
-    """Gates it has come to, those it shares included."""
+    """The gates it has come to, shared ones included."""
     passed: set[Key] = field(default_factory=set)
-    """Gates it is through with: nothing happens there when it is taken up again."""
+    """The gates it has passed: nothing happens there when it is taken up again."""
     edited: set[Key] = field(default_factory=set)
-    """Gates at which its graph was changed."""
+    """The gates at which its graph was changed."""
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
     earlier_s: float = 0.0
-    """Spent before it was left at a gate."""
+    """Seconds spent before it was left at a gate."""
     is_finished: bool = False
 
     @property
     def is_taken_up(self) -> bool:
-        """Whether Dynamo's graph went through here before: what was done to it then stands in the session."""
+        """Return whether Dynamo's graph went through here before, so that the edits made then are
+        in the session.
+        """
         return any(name != "dynamo" for name, _ in self.replays)
 
     def spent_s(self) -> float:
@@ -94,38 +104,44 @@ class Variant:
         return time.monotonic() - self.began - self.waited_s
 
     def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
-        """``took_s``: default is the time since something was kept last."""
+        """Keep what a stage made. ``took_s`` is by default the time since something was kept
+        last.
+        """
         spent_s = self.spent_s()
         self.kept[key] = made
         self.took_s[key] = spent_s - self.kept_at_s if took_s is None else took_s
         self.kept_at_s = spent_s
 
     def shared_s(self, replays: frozenset[Key]) -> float:
-        """What these had taken."""
+        """Return the seconds that these stages had taken."""
         inside = {("post_grad", direction) for name, direction in replays if name == "lowered"}
         return sum(self.took_s.get(key, 0.0) for key in replays - inside)
 
     def reusable_region(self, key: RegionKey, name: str, signature: str) -> CompiledRegion | None:
-        """What an earlier variant made of a region that this one need not make anew; None for a region that has changed."""
+        """Return what an earlier variant made of a region that need not be made anew; None for a
+        region that has changed.
+        """
         known = self.regions.get(key) if self.region and name != self.region else None
         return known if known is not None and known.signature == signature else None
 
     def region_names(self, direction: Direction) -> list[str]:
-        """Regions that were compiled in this direction; in any, for an empty one."""
+        """Return the regions that were compiled in this direction; an empty one stands for both."""
         return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
 
     def all_settings(self) -> list[Settings]:
-        """The settings of everything that runs when this variant does."""
+        """Return the settings of everything that runs when this variant does."""
         return [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
 
     def settings_again(self, key: Key) -> Settings:
-        """What to lower a part with once more. Where there are regions, each has its own, and nothing else is lowered."""
+        """Return the settings to lower a part with again. Where there are regions, each has its
+        own, and nothing else is lowered.
+        """
         name, direction = key
         has_regions = name == "lowered" and any(of == direction for of, _ in self.regions)
         return {} if has_regions else self.lowered_with.get(key, {})
 
     def rebuilt(self) -> Variant:
-        """A variant that makes once more what this one made: only lowered anew."""
+        """Return a variant that makes again what this one made; only lowering is done anew."""
         kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
         segment = shared_segment(self.segment, GATES[-1], "")
         variant = Variant(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
@@ -134,33 +150,37 @@ class Variant:
         return variant
 
     def pause(self) -> None:
-        """It is left at a gate, to be taken up again."""
+        """Leave the variant at a gate, to be taken up again."""
         self.earlier_s = self.spent_s()
 
 
 @dataclass
 class CapturedSegment:
-    """One Dynamo graph with all that is needed to compile it again, also when the program has ended."""
+    """A Dynamo graph with all that is needed to compile it again, also after the program has
+    ended.
+    """
 
     name: str
-    """The compilation's."""
+    """Name of the compilation."""
     compiler: Callable[..., Any]
     inputs: list[Any]
     dynamo: torch.fx.GraphModule
-    """As Dynamo made it; only ever copied."""
+    """The graph as Dynamo made it. It is only ever copied."""
     traced_s: float
-    """What Dynamo took for it."""
+    """Seconds that Dynamo took to trace it."""
     files: frozenset[str]
-    """Whose source Dynamo read for it."""
+    """The files whose source Dynamo read for it."""
     variants: list[Variant] = field(default_factory=list)
     tracing_context: Any = field(default_factory=TracingContext.try_get)
     compile_context: Any = field(default_factory=CompileContext.try_get)
     has_grad: bool = field(default_factory=torch.is_grad_enabled)
     options_and_modes: OptionsAndModes = field(default_factory=OptionsAndModes.now)
     symbolic: list[tuple[Any, Any]] = field(init=False)
-    """Input and which of its sizes are symbols: torch forgets it when it is through with a frame."""
+    """(input, its symbolic sizes). torch forgets these when it has finished a frame."""
     fakes: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    """Inputs, and what AOTAutograd traces in place of them. Empty: it makes these itself."""
+    """(input, the tensor that AOTAutograd traces in its place). If empty, AOTAutograd makes these
+    itself.
+    """
 
     def __post_init__(self) -> None:
         known = self.tracing_context.tensor_to_context
@@ -169,8 +189,10 @@ class CapturedSegment:
         ]
 
     def settle(self) -> None:
-        """Make the fake tensors for the inputs as they are now: the program may change these before they are traced, or give
-        them gradients. As ``process_inputs`` does (torch/_functorch/_aot_autograd/frontend_utils.py)."""
+        """Make fake tensors for the inputs as they are now, since the program may change them
+        before they are traced, or give them gradients. Follows ``process_inputs``
+        (torch/_functorch/_aot_autograd/frontend_utils.py).
+        """
         mode = self.tracing_context.fake_mode
         if mode is None:
             return
@@ -184,17 +206,19 @@ class CapturedSegment:
                     self.fakes.append((tensor, fake))
 
     def variant(self, name: str) -> Variant | None:
-        """The variant whose row is called ``name``."""
+        """Return the variant whose row is called ``name``; None if there is none."""
         return next((variant for variant in self.variants if variant.row.name == name), None)
 
     def shape_env(self) -> Any:
-        """What is known of symbolic sizes; None without fake tensors."""
+        """Return what is known of symbolic sizes; None without fake tensors."""
         mode = getattr(self.tracing_context, "fake_mode", None)
         return mode and mode.shape_env
 
     @contextlib.contextmanager
     def as_in_dynamo(self) -> Iterator[None]:
-        """Everything a backend finds around it when Dynamo calls it (torch/_dynamo/output_graph.py, ``call_user_compiler``)."""
+        """Restore, inside the block, everything that a backend finds around it when Dynamo calls it
+        (torch/_dynamo/output_graph.py, ``call_user_compiler``).
+        """
         for tensor, context in self.symbolic:
             self.tracing_context.tensor_to_context[tensor] = context
         for tensor, fake in self.fakes:  # torch forgets them, too
@@ -210,7 +234,9 @@ class CapturedSegment:
 
 
 def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direction) -> None:
-    """What ``variant``, which sets out from ``gate`` of ``origin``, need not go through again."""
+    """Note the gates that ``variant``, which sets out from ``gate`` of ``origin``, need not go
+    through again.
+    """
 
     def is_shared(key: Key) -> bool:
         name, of = key
@@ -222,7 +248,9 @@ def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direct
 
 
 def shared_keys(variant: Variant, gate: Gate, direction: Direction) -> frozenset[Key]:
-    """What a variant that sets out from ``gate`` need not make: everything up to there, and the other direction's lowering."""
+    """Return what a variant that sets out from ``gate`` need not make: everything up to there, and
+    the other direction's lowering.
+    """
     last = GATES.index(gate)
     return frozenset(key for key in variant.kept if _comes_before(key, last, direction))
 
@@ -237,7 +265,7 @@ def _comes_before(key: Key, last: int, direction: Direction) -> bool:
 
 
 def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segment:
-    """The recorded graphs that such a variant shares, so that what follows links to them."""
+    """Return the recorded graphs that such a variant shares, so that later graphs link to them."""
     last = GATES.index(gate)
 
     def reached(name: Gate) -> bool:

@@ -1,4 +1,6 @@
-"""How the variants of a compilation stand in the session: one row each, kept up to date as they begin, end or are left."""
+"""The rows of a compilation's variants in the session: one each, kept up to date as they begin, end
+or are left.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from fx_explorer.model import Command, Compilation, Gate
 
 
 class VariantRows:
-    """The rows of one capture's variants. A first variant has the row of its compilation, which Dynamo's records change too."""
+    """Writes the rows of one capture's variants. A first variant has the row of its compilation,
+    which Dynamo's records change too.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -51,7 +55,7 @@ class VariantRows:
         self.change(variant, status="left", error=why)
 
     def replace_first(self, kept: CapturedSegment) -> None:
-        """The user chose another variant before the first one had begun."""
+        """Record that the user chose another variant before the first one had begun."""
         first = kept.variants[0]
         first.is_finished = True
         self.leave(first, "the user chose another variant")
@@ -63,7 +67,9 @@ class VariantRows:
         self._recording.add_failure("compiler", self._recording.stage, error, message)
 
     def finish(self, variant: Variant) -> None:
-        """It was compiled to its end. A first variant may have been so after Dynamo had ended its row."""
+        """Record that the variant was finished. For a first variant, that may be after Dynamo had
+        ended its row.
+        """
         variant.is_finished = True
         if not variant.row.branch_of:
             self.add_time(variant)
@@ -71,19 +77,21 @@ class VariantRows:
             self.change(variant, status="ok", saved_s=variant.row.saved_s + variant.spared_s)
 
     def add_time(self, variant: Variant) -> None:
-        """A first variant was compiled further, after Dynamo had ended its row."""
+        """Add the time for which a first variant was compiled further, after Dynamo had ended its
+        row.
+        """
         row = self._recording.row(variant.row.name)
         missing = stages.missing(self._recording, row.name, row.status)
         self.change(variant, duration_s=row.duration_s + variant.spent_now_s(), missing_stages=missing)
 
     def use(self, kept: CapturedSegment, variant: Variant) -> None:
-        """The program runs ``variant``."""
+        """Record that the program runs ``variant``."""
         for other in kept.variants:
             if other.row.in_use != (other is variant):
                 self.change(other, in_use=other is variant)
 
     def set_aside(self, kept: CapturedSegment, aside: str) -> None:
-        """This attempt is called ``aside`` from now on: so are the variants that set out from it."""
+        """Rename this attempt to ``aside``, and with it the variants that set out from it."""
         for variant in kept.variants[1:]:
             names = {field: getattr(variant.row, field).replace(kept.name, aside, 1) for field in ("name", "branch_of")}
             self.change(variant, **names, status="restarted" if variant.row.status == "running" else variant.row.status)

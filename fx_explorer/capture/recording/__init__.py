@@ -1,1 +1,3 @@
-"""What every hook writes with: the state of a capture, graphs, links, sources and values as rows."""
+"""What every hook writes with: the state of a capture, and graphs, links, sources and values as
+rows.
+"""

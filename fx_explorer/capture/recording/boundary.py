@@ -1,8 +1,8 @@
-"""Where one stage of a compilation ends and the next begins: whoever steps through a capture stands there.
+"""The boundary where one stage of a compilation ends and the next begins.
 
-The hooks of each stage (dynamo/, aot/, inductor/) bring what they are about to make to the boundary, which has it made or gives
-what was made before. They know nothing else of stepping. In a capture that nobody steps through, everything goes straight
-through.
+The hooks of each stage (dynamo/, aot/, inductor/) give the boundary what they are about to make. It
+has it made, or gives what was made before. Hooks know nothing else of stepping. In a capture that
+nobody steps through, everything is made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from fx_explorer.model import Direction, Gate, RegionLowering
 
 Key = tuple[str, Direction]
-"""What a stage makes: a gate, or ``lowered`` for a direction's compiled function."""
+"""What a stage makes: the result at a gate, or ``lowered`` for a direction's compiled function."""
 
 T = TypeVar("T")
 Compile = Callable[[torch.fx.GraphModule], Any]
@@ -25,43 +25,51 @@ Compile = Callable[[torch.fx.GraphModule], Any]
 class Boundary(Protocol):
     @property
     def is_outside(self) -> bool:
-        """Whether what is compiled now is compiled once more: Dynamo is through with its frame."""
+        """Return whether the current compile is a repetition, after Dynamo has finished the
+        frame.
+        """
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """What was set meanwhile, by full name."""
+        """Return what the user set meanwhile: full name → value."""
 
     def is_deferred(self, name: str) -> bool:
-        """Whether the graph of this compilation still waits for its turn."""
+        """Return whether the graph of this compilation still waits for its turn."""
 
     def set_aside(self, name: str, aside: str) -> None:
-        """The attempt called ``name`` is called ``aside`` from now on."""
+        """Rename the attempt ``name`` to ``aside``."""
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
-        """What Dynamo's call of the backend, ``compile_here``, gives for a graph that it has captured."""
+        """Return the backend's answer for a graph that Dynamo has captured. ``compile_here`` is
+        Dynamo's own call of the backend.
+        """
 
     def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
-        """What a stage makes. ``copy``: made of it so that torch may go on to change the one and not the other."""
+        """Return what a stage makes. ``copy`` makes another one of it, so that torch may change one
+        and not the other.
+        """
 
     def passes(
         self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
     ) -> torch.fx.GraphModule:
-        """The graph after its passes, which ``run`` runs on ``module``."""
+        """Return the graph after its passes, which ``run`` runs on ``module``."""
 
     def lowered(self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
-        """The compiled function of a forward or backward graph."""
+        """Return the compiled function of a forward or backward graph."""
 
     def region(
         self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
     ) -> Any:
-        """What Inductor makes of one region; ``again`` is called when it has made it before."""
+        """Return what Inductor makes of one region. ``again`` is called when that was made
+        before.
+        """
 
     def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
-        """A stage is finished; ``module`` may still be changed."""
+        """Hear that a stage is finished. ``module`` may still be changed."""
 
 
 class StraightThrough:
-    """Nobody steps: everything is made, and nothing waits."""
+    """The boundary when nobody steps: everything is made, and nothing waits."""
 
     is_outside = False
     settings: Mapping[str, object] = {}

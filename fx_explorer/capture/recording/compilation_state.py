@@ -12,32 +12,34 @@ from fx_explorer.model import Compilation, Guard, Stage, Symbol, SymbolEvent
 @dataclass
 class CompilationState:
     row: Compilation | None = None
-    """As it stands in the session; None until torch has announced it."""
+    """The row as it is in the session; None until torch has announced the compilation."""
     segment: Segment | None = None
-    """The graphs of the attempt that is under way; None until Dynamo has captured one."""
+    """The graphs of the current attempt; None until Dynamo has captured one."""
     backend: str = ""
-    """The one in use; empty until it is known."""
+    """The backend in use; empty until it is known."""
     seen_stages: set[Stage] = field(default_factory=set)
-    """Those of which there is something in the session."""
+    """The stages that have something in the session."""
     cache_events: list[str] = field(default_factory=list)
-    """What torch's caches said."""
+    """What torch's caches reported."""
     has_broken: bool = False
-    """Whether it ended at a graph break."""
+    """Whether the compilation ended at a graph break."""
     break_causes: set[str] = field(default_factory=set)
-    """Why it did."""
+    """Causes of its graph breaks."""
     error: BackendError | None = None
-    """What a backend raised, until it is known whether Dynamo makes a failure, a graph break or a restart of it."""
+    """What a backend raised, until it is known whether Dynamo turns it into a failure, a graph
+    break or a restart.
+    """
     variant: int = 0
-    """Row of the variant that is being compiled; 0 for the first one."""
+    """Row of the variant being compiled; 0 for the first one."""
     shape_guard: Guard | None = None
     """Dynamo's guard on sizes."""
     symbols: dict[str, Symbol] = field(default_factory=dict)
-    """Dynamic sizes of the attempt that is under way, by name."""
+    """Name → dynamic size of the current attempt."""
     symbol_events: set[SymbolEvent] = field(default_factory=set)
-    """What was told of them already."""
+    """The events of dynamic sizes that were recorded already."""
 
     def copied(self) -> CompilationState:
-        """What becomes known of either is not known of the other."""
+        """Return a copy. What becomes known of one of the two is not known of the other."""
         return replace(
             self,
             seen_stages=set(self.seen_stages),

@@ -1,4 +1,4 @@
-"""The code objects that Dynamo made during a capture, and those that it made them from."""
+"""The code objects that Dynamo made during a capture, and the ones it made them from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RecordedBytecode:
-    """Bytecode that Dynamo made and the session has."""
+    """Bytecode that Dynamo made, as it is in the session."""
 
     artifact: int
     line_of: Mapping[int, int]
@@ -20,11 +20,15 @@ class RecordedBytecode:
 
 
 class CodeDict(MutableMapping[types.CodeType, T], Generic[T]):
-    """Values of code objects by identity. Dynamo puts dictionaries among the constants of code, which then has no hash."""
+    """A dictionary with code objects as keys, by identity. Dynamo puts dictionaries among the
+    constants of code, which then has no hash.
+    """
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[types.CodeType, T]] = {}
-        """By ``id``: the code is held, so that no other can have it."""
+        """``id`` → (code object, value). The code is kept alive, so that no other can have its
+        id.
+        """
 
     def __getitem__(self, code: types.CodeType) -> T:
         return self._held[id(code)][1]
@@ -51,11 +55,13 @@ class CodeSet(CodeDict[None]):
 
 @dataclass
 class DynamoBytecode:
-    """Code objects on both sides of Dynamo in one capture."""
+    """The code objects on both sides of Dynamo in one capture."""
 
     modified: CodeDict[RecordedBytecode] = field(default_factory=CodeDict)
     original: CodeSet = field(default_factory=CodeSet)
-    """What Dynamo made bytecode for: when it runs all the same, no guards of what was made held."""
+    """Code that Dynamo made bytecode for. When it runs itself, the guards of all its bytecode have
+    failed.
+    """
 
     def add(self, original: types.CodeType, modified: types.CodeType, known: RecordedBytecode) -> None:
         self.original.add(original)

@@ -1,7 +1,9 @@
-"""What the user gave to torch.compile, where torch puts a function of its own around it.
+"""The callables that the user gave to torch.compile, where torch puts a function of its own around
+them.
 
-A callable whose code is not compiled by itself (a module of torch's or a library's, a ``functools.partial``) is called from
-``inner`` of ``wrap_inline`` (torch/_dynamo/external_utils.py). That is the function Dynamo sees; its name says nothing.
+A callable whose code is not compiled by itself (a module of torch's or a library's, a
+``functools.partial``) is called from ``inner`` of ``wrap_inline``
+(torch/_dynamo/external_utils.py). That is the function Dynamo sees; its name says nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ WRAPPER = "wrap_inline.<locals>.inner"
 
 
 def is_wrapper(file: str, function: str) -> bool:
-    """torch's records have the short name of the function, its code object the long one."""
+    """Return whether this is torch's function. torch's records have its short name, its code object
+    the long one.
+    """
     return file.endswith("external_utils.py") and function in ("inner", WRAPPER)
 
 
@@ -35,7 +39,7 @@ class GivenCallable(NamedTuple):
 
 
 class GivenCallables:
-    """The callables that torch.compile was called with. None of them is kept alive."""
+    """Knows the callables that torch.compile was called with. None of them is kept alive."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, GivenCallable]] = {}
@@ -43,7 +47,7 @@ class GivenCallables:
     def note(self, given: object, place: CallSite) -> None:
         try:
             reference = weakref.ref(given)
-        except TypeError:  # an object without room for one; it is called by its own name
+        except TypeError:  # an object that cannot be referred to weakly; it is called by its own name
             return
         self._known[id(given)] = reference, GivenCallable(name_of(given, place), place.file, place.line)
 
@@ -55,7 +59,9 @@ class GivenCallables:
 
 
 def being_compiled() -> object | None:
-    """The callable inside torch's function, while Dynamo compiles that; None where it cannot be told."""
+    """Return the callable inside torch's function while Dynamo compiles that; None where it cannot
+    be told.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith("convert_frame.py"):
@@ -66,13 +72,13 @@ def being_compiled() -> object | None:
 
 
 def name_of(given: object, place: CallSite) -> str:
-    """``net (Sequential)`` where a variable was given, else ``Sequential``."""
+    """Return ``net (Sequential)`` if a variable was given, else ``Sequential``."""
     own, variable = own_name(given), _variable(linecache.getline(place.file, place.line)) if place.file else ""
     return f"{variable} ({own})" if variable and variable != own else own
 
 
 def own_name(given: object) -> str:
-    """``Sequential``, ``partial(scaled)``, ``Model.run``."""
+    """Return ``Sequential``, ``partial(scaled)`` or ``Model.run``."""
     if isinstance(given, functools.partial):
         return f"partial({own_name(given.func)})"
     owner = getattr(given, "__self__", None)
@@ -84,7 +90,9 @@ def own_name(given: object) -> str:
 
 
 def _variable(line: str) -> str:
-    """``net`` of ``fast = torch.compile(net, …)`` and of ``net.compile()``; empty for an expression, or several lines."""
+    """Return ``net`` for ``fast = torch.compile(net, …)`` and for ``net.compile()``; empty for an
+    expression or several lines.
+    """
     try:
         tree = ast.parse(line.strip())
     except SyntaxError:

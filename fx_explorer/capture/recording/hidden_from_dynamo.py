@@ -1,6 +1,7 @@
-"""Keeps fx-explorer out of the program's sight while it records, and out of Dynamo's.
+"""Keep fx-explorer out of the program's sight while it records, and out of Dynamo's.
 
-What is of ours must never be compiled, must not run the program's own tensor classes and modes, and costs no graph break.
+Our code must never be compiled, must not run the program's own tensor classes and modes, and must
+cause no graph break.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _OURS = Path(__file__).parents[2]
 
 
 class DynamoOff:
-    """Inside the block Dynamo looks at no frame.
+    """A context manager inside which Dynamo looks at no frame.
 
-    No generator: the frames of ``contextlib`` would be looked at before it holds.
+    It is no generator, because Dynamo would look at the frames of ``contextlib`` before it is in
+    force.
     """
 
     def __enter__(self) -> None:
@@ -37,7 +39,9 @@ class DynamoOff:
 
 
 class DynamoAndOverridesOff(DynamoOff):
-    """The same, and ``__torch_function__`` of no class or mode is called."""
+    """A context manager as ``DynamoOff``, in which no ``__torch_function__`` of a class or mode is
+    called either.
+    """
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -53,7 +57,9 @@ class DynamoAndOverridesOff(DynamoOff):
 
 @contextlib.contextmanager
 def our_files_skipped(_: object) -> Iterator[None]:
-    """Inside the block Dynamo compiles no function of ours that the program comes through: it leaves it to Python."""
+    """Have Dynamo leave to Python, inside the block, the functions of ours that the program's calls
+    pass through.
+    """
     rules = trace_rules.SKIP_DIRS
     rules.append(_OURS.as_posix() + "/")
     trace_rules._recompile_re()
@@ -66,10 +72,12 @@ def our_files_skipped(_: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def patched_in_programs(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """As ``patched``, for a function that compiled code may call: Dynamo takes the replacement for torch's own.
+    """Patch as ``patched`` does, for a function that compiled code may call: Dynamo takes the
+    replacement for torch's own.
 
-    It knows these by identity and must have seen the original first. How to treat each says ``get_torch_obj_rule_map``
-    (torch/_dynamo/trace_rules.py), what to do for some ``TorchInGraphFunctionVariable._get_handlers`` (variables/torch.py).
+    Dynamo knows these functions by identity and must have seen the original first.
+    ``get_torch_obj_rule_map`` (torch/_dynamo/trace_rules.py) says how to treat each;
+    ``TorchInGraphFunctionVariable._get_handlers`` (variables/torch.py) has special cases.
     """
     original = getattr(owner, name)
     tables = [table for table in _known_to_dynamo() if original in table]
@@ -85,9 +93,11 @@ def patched_in_programs(owner: Any, name: str, make: Callable[[Callable[..., Any
 
 
 def traced_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> None:
-    """For good: what Dynamo does at a call of ``original`` it does at one of ``replacement``, though the file is ours.
+    """Have Dynamo treat calls of ``replacement`` as calls of ``original`` from now on, though the
+    replacement is in a file of ours.
 
-    Where it looks a function up by name, it has found the replacement itself, and no longer knows the original.
+    Where Dynamo looks a function up by name, it has found the replacement itself, and no longer
+    knows the original.
     """
     trace_rules.get_torch_obj_rule_map().setdefault(replacement, trace_rules.lookup(original))
 

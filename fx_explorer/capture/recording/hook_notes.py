@@ -1,4 +1,4 @@
-"""What one hook leaves in the recording for another."""
+"""Notes that one hook leaves in the recording for another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fx_explorer.model import Stage
 
 
 class BackendError(NamedTuple):
-    """``stage`` is how far the compilation had come."""
+    """An error that a backend raised. ``stage`` is how far the compilation had come."""
 
     error: BaseException
     stage: Stage | None
@@ -18,12 +18,14 @@ class BackendError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GuardedValue:
-    """What a failed guard looked at."""
+    """The value that a failed guard looked at."""
 
     source: str = ""
-    """As torch names it: ``L['x']``, ``L['self'].power``, ``G['scale']``; empty for a global state."""
+    """The value's source as torch names it: ``L['x']``, ``L['self'].power``, ``G['scale']``; empty
+    for a global state.
+    """
     old: str = ""
-    """Where the guard's text does not have it and it is still known."""
+    """The old value, if the guard's text does not have it and it is still known."""
     new: str = ""
 
 
@@ -34,16 +36,18 @@ class FailedGuard:
     reason: str
     value: GuardedValue
     times: int = 1
-    """In how many compilations of the function."""
+    """In how many compilations of the function it failed."""
 
 
 class CallAgain(Protocol):
     """Calls what was captured once more."""
 
     inputs: str
-    """What it is called with, in short."""
+    """A short description of the inputs it is called with."""
 
     def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
-        """Call it inside ``watching`` with copies of its inputs, and put its state back. What is not as it was before, in
-        sentences. Raises what the program raises."""
+        """Call it inside ``watching`` with copies of its inputs, and put its state back.
+
+        Returns sentences on what could not be put back. Raises what the program raises.
+        """
         ...

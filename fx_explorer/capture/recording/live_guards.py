@@ -1,6 +1,8 @@
-"""The guard trees of what was compiled, for as long as torch keeps them: they can be asked about other inputs.
+"""The guard trees of compiled functions, for as long as torch keeps them. They can be asked about
+other inputs.
 
-Nothing of the program is held: a tree is known by a weak reference, and so are the variables its code closes over.
+Nothing of the program is kept alive: a tree is known by a weak reference, and so are the variables
+its code closes over.
 """
 
 from __future__ import annotations
@@ -19,24 +21,28 @@ from fx_explorer.model import GuardCheck
 PLAIN = (bool, int, float, complex, str, bytes)
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-"""Positional and by name."""
+"""(positional arguments, arguments by name)."""
 
 
 class CalledProgram(Protocol):
-    """What was called with the inputs."""
+    """The program that was called, for making other inputs for it."""
 
     @property
     def callable(self) -> Any:
-        """The model or function; None for a script, which calls what it likes."""
+        """The model or function; None for a script, which calls whatever it likes."""
 
     def inputs(self, expression: str) -> Arguments:
-        """What the expression gives in the program's module, made ready as the example inputs were. Raises UsageError."""
+        """Return the expression's value in the program's module, prepared as the example inputs
+        were. Raises UsageError.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """What torch's GLOBAL_STATE guard checks and programs change by ``with``: as it was when the frame was called."""
+    """The state that torch's GLOBAL_STATE guard checks and programs change by ``with``, at the call
+    of the frame.
+    """
 
     grad_enabled: bool
     autocast: tuple[tuple[str, bool, torch.dtype], ...]
@@ -60,20 +66,20 @@ class CallState:
 
 @dataclass(frozen=True, slots=True)
 class LiveTree:
-    """One compilation's guards."""
+    """The guards of one compilation."""
 
     compilation: int
     name: str
-    """``0/0``"""
+    """The compilation's name, such as ``0/0``."""
     code: types.CodeType
     state: CallState
     checks: Mapping[str, GuardCheck]
-    """What torch says of a check that fails → its row; see ``keys_of`` in what_if.py."""
+    """torch's text for a failing check → its row; see ``keys_of`` in what_if.py."""
     kept: Mapping[str, Any]
-    """Free variables of the function, and its ``self``, as weak references where there can be one."""
+    """The function's free variables and its ``self``, as weak references where possible."""
 
     def still_there(self) -> dict[str, Any]:
-        """What is kept, less what is gone."""
+        """Return what is kept, without the objects that are gone."""
         found = {name: value() if isinstance(value, weakref.ref) else value for name, value in self.kept.items()}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -82,9 +88,11 @@ class LiveTree:
 class LiveGuards:
     program: CalledProgram | None = None
     questions: int = 0
-    """How many were asked."""
+    """How many questions were asked."""
     late: dict[int, list[GuardCheck]] = field(default_factory=dict)
-    """What lowering asked for after Dynamo had made its tree, by compilation: no tree checks it."""
+    """Compilation → checks that lowering asked for after Dynamo had made its tree. No tree makes
+    them.
+    """
     _trees: weakref.WeakKeyDictionary[Any, LiveTree] = field(default_factory=weakref.WeakKeyDictionary)
     _all: list[LiveTree] = field(default_factory=list)
 
@@ -93,7 +101,9 @@ class LiveGuards:
         self._all.append(tree)
 
     def all(self) -> list[LiveTree]:
-        """The trees of every compilation, in their order; those that torch has thrown away too."""
+        """Return the trees of every compilation, in order, including those that torch has thrown
+        away.
+        """
         return self._all
 
     def codes(self) -> list[types.CodeType]:
@@ -104,7 +114,9 @@ class LiveGuards:
 
 
 def held(value: Any) -> Any:
-    """A weak reference; the value itself of numbers and texts. None for what would be kept alive by it (lists, dicts)."""
+    """Return a weak reference, or the value itself for numbers and texts. None for lists and dicts,
+    which would be kept alive.
+    """
     try:
         return weakref.ref(value)
     except TypeError:

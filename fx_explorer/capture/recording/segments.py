@@ -1,4 +1,4 @@
-"""The graphs of one call of the backend, in the session: which FX node is which row."""
+"""The recorded graphs of one call of the backend: which FX node is which row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from fx_explorer.model.rows.link import How
 
 @dataclass
 class RecordedGraph:
-    """A graph that is in the session, with the way from live nodes to rows. Holds the nodes, so their identity stays valid."""
+    """A recorded graph, with the rows of its live nodes. It keeps the nodes alive, so that their
+    identity stays valid.
+    """
 
     graph: Graph
     module: torch.fx.GraphModule
@@ -24,16 +26,19 @@ class RecordedGraph:
 
     @cached_property
     def inputs(self) -> tuple[torch.fx.Node, ...]:
-        """The placeholders, in order. They are looked for once: each of a thousand parameters is
-        asked for by its place among them."""
+        """Return the placeholders, in order. They are found once: each of a thousand parameters is
+        asked for by its position.
+        """
         return tuple(node for node in self.ids if node.op == "placeholder")
 
     def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
-        """This graph or the nested one that was recorded from ``module``."""
+        """Return the graph recorded from ``module``: this one or a nested one. None if there is
+        none.
+        """
         return next((one for one in self.whole() if one.module is module), None)
 
     def whole(self) -> Iterator[RecordedGraph]:
-        """This graph, then those nested in it, outer ones first."""
+        """Yield this graph, then those nested in it, outer ones first."""
         yield self
         for inner in self.nested.values():
             yield from inner.whole()
@@ -41,7 +46,9 @@ class RecordedGraph:
 
 @dataclass
 class Segment:
-    """The graphs of one call of the backend: what one Dynamo graph became. Forgotten when the next one of its frame begins."""
+    """The graphs of one call of the backend, all made from one Dynamo graph. Dropped when the next
+    one of its frame begins.
+    """
 
     dynamo: RecordedGraph | None = None
     pre_grad: RecordedGraph | None = None
@@ -49,19 +56,24 @@ class Segment:
     aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
     post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
     unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)
-    """Graphs that were edited at a gate, as they were before."""
+    """(gate, direction) → a graph as it was before it was edited there."""
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
     regions: list[tuple[torch.fx.GraphModule, RecordedGraph]] = field(default_factory=list)
-    """Forward and backward of each nested compile region, with the joint graph that it was cut from."""
+    """Forward and backward of each nested compile region, with the joint graph that was
+    partitioned.
+    """
     subgraph: str = ""
-    """torch's name of the region (regional.py) these graphs are of; then ``dynamo`` is the part of the forward or backward
-    graph that was cut out, and ``aot`` the graph traced of it: rows of neither are added. Empty for the whole."""
+    """torch's name of the region (regional.py) that these graphs are of; empty for the whole graph.
+
+    For a region, ``dynamo`` is the part of the forward or backward graph that was cut out, and
+    ``aot`` the graph traced from it. Neither gets rows.
+    """
     traced_how: dict[int, How] = field(default_factory=dict)
-    """For a region: row of the outer graph → how a node traced of it is known to be that one."""
+    """For a region: row in the outer graph → how a node traced from it is known to be that node."""
 
     def at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
-        """The latest graph of a stage."""
+        """Return the latest graph of a stage; None if there is none."""
         if stage in ("forward", "backward"):
             return self.aot.get(direction)
         if stage == "post_grad":
@@ -77,13 +89,15 @@ class Segment:
             setattr(self, stage, graph)
 
     saved: dict[int, SavedTensor] = field(default_factory=dict)
-    """Rows, by the place of the value among the outputs of the forward graph, counted from the end: -1 is the last."""
+    """Rows of saved values, by position among the outputs of the forward graph, counted from the
+    end: -1 is the last.
+    """
 
     def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
-        """The joint graph of the region whose forward or backward ``part`` is."""
+        """Return the joint graph of the region whose forward or backward ``part`` is."""
         return next((joint for module, joint in self.regions if module is part), None)
 
     @property
     def traced(self) -> RecordedGraph | None:
-        """The graph AOTAutograd traced."""
+        """Return the graph that AOTAutograd traced."""
         return self.pre_grad or self.dynamo

@@ -10,27 +10,32 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Notice, Span
 
 PASS = "pass."
-"""torch's names of its passes begin so (``GraphTransformObserver``, torch/fx/passes/graph_transform_observer.py)."""
+"""Prefix of torch's names for passes (``GraphTransformObserver``,
+torch/fx/passes/graph_transform_observer.py).
+"""
 
 SHORT_PASS_S = 0.0005
-"""Half of the 50 events of a small compilation take less, and none of its time."""
+"""Seconds below which a pass is short. Half of the 50 events of a small compilation are, and
+together they take none of its time.
+"""
 
 EVERY_PASS_OF = 200
-"""So many compilations have a row for every pass. In later ones a short pass has none: its time is
-that of the event around it."""
+"""The number of compilations that have a row for every pass. In later ones a short pass has no row:
+its time is that of the event around it.
+"""
 
 
 class Spans:
-    """Spans of time, on a clock that stands still while the user is waited for."""
+    """Records spans of time, on a clock that stands still while the compiler waits for the user."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._ended: list[Span] = []
         self._open: dict[tuple[int, str], list[tuple[float, int]]] = {}
-        """When the events that have not ended began, and for which variant."""
+        """When each unfinished event began, and for which variant."""
 
     def add(self, name: str, event: Mapping[str, Any]) -> None:
-        """One begins or ends in the compilation called ``name``."""
+        """Record that an event begins or ends in the compilation called ``name``."""
         phase, event_name = event["ph"], event["name"]
         time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
         open_events = self._open.setdefault((event.get("tid", 0), event_name), [])
@@ -50,7 +55,7 @@ class Spans:
                 self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))
 
     def flush(self) -> None:
-        """Write those that have ended."""
+        """Write the events that have ended."""
         spans, self._ended = self._ended, []
         with self._recording.noting("times"):
             self._recording.writer.add_all(spans)

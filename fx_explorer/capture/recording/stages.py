@@ -1,4 +1,4 @@
-"""When a stage runs, by torch's own event names, and why a compilation lacks one."""
+"""When a stage runs, by torch's own event names, and why a compilation has no result of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
 _INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
 
 REGIONAL = "regional_inductor"
-"""The backend that compiles annotated regions, by the name we give it: torch/fx/passes/regional_inductor.py."""
+"""Our name for the backend that compiles annotated regions:
+torch/fx/passes/regional_inductor.py.
+"""
 
 NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
 
@@ -44,7 +46,9 @@ NEEDS_NONE = "the graph needed no kernel"
 
 
 def missing(recording: Recording, name: str, status: Status, error: str = "") -> dict[str, str] | None:
-    """Stage → why compilation ``name`` has nothing of it. None when it has all of them. ``error``: what stopped it."""
+    """Return stage → why compilation ``name`` has nothing of it, or None when it has all stages.
+    ``error`` is what stopped it.
+    """
     state = recording.of(name)
     seen = state.seen_stages
     absent = [stage for stage in (*_AOT_STAGES, *_INDUCTOR_STAGES) if stage not in seen]

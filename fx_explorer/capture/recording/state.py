@@ -56,7 +56,7 @@ AUTOGRAD_WHILE_INSPECTING = (
 
 
 class Recording:
-    """One capture in progress."""
+    """The state of one capture in progress."""
 
     def __init__(self, writer: SessionWriter, request: CaptureRequest, notify: Notify) -> None:
         self.writer = writer
@@ -65,37 +65,47 @@ class Recording:
         self.sources = Sources(writer)
         self.started = time.time()
         self.waited_s = 0.0
-        """What the compiler waited for the user at gates: no time of the compiler's."""
+        """Seconds that the compiler waited for the user at gates. They do not count as compile
+        time.
+        """
         self.boundary: Boundary = StraightThrough()
         """Where the stages meet."""
         self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
-        """Inside it nothing that the program has put in place of Python's own functions is in our way."""
+        """Returns a context manager inside which Python's own functions are in their places,
+        whatever the program has replaced.
+        """
         self.replaced_in_words: Callable[[], str] = lambda: ""
-        """What the program has put there, that a fault may come of; empty when there is nothing."""
+        """Names what the program has replaced, which may be why a record failed; empty when nothing
+        was.
+        """
         self.flush: Callable[[], None] = lambda: None
-        """Writes what a hook still holds back."""
+        """Writes what a hook has not written yet."""
 
         self._states: dict[str, CompilationState] = {}
-        """By compilation; begun anew when torch gives a name anew."""
+        """Compilation → its state; begun anew when torch reuses a name."""
         self.captured_ahead: set[str] = set()
-        """Compilations of functions that nobody has called: see ahead_of_time.py."""
+        """Compilations of functions that nobody has called (ahead_of_time.py)."""
 
         # what hooks leave for each other
         self.live_guards = LiveGuards()
         self.dynamo_bytecode = DynamoBytecode()
         self.given = GivenCallables()
         self.recompiled: dict[str, types.CodeType] = {}
-        """The function of each compilation that is made again, until it ends."""
+        """Compilation → the function that is compiled again, until the compilation ends."""
         self.failed_guards: dict[str, dict[str, FailedGuard]] = {}
-        """The guards that failed before each compilation, by what they are about, until torch reports them."""
+        """Compilation → the guards that failed before it, by what they are about, until torch
+        reports them.
+        """
         self.output_codes: set[int] = set()
-        """Text ids of the output codes that were lowered here."""
+        """Text ids of the output codes that were generated here."""
         self.counters: dict[str, Counter[str]] = {}
-        """What torch counted while it was observed: ``counters["graph_break"]``, by group as torch has them."""
+        """Group → torch's counts while it was observed, such as ``counters["graph_break"]``."""
         self.options_in_force: list[OptionInForce] = []
-        """Those of the console, with every value they had."""
+        """The options shown in the console, with every value they had."""
         self.resume_names: dict[str, str] = {}
-        """Global that Dynamo's bytecode calls → the resume function in it: ``torch_dynamo_resume_in_forward_at_12``."""
+        """Global that Dynamo's bytecode calls → name of the resume function in it:
+        ``torch_dynamo_resume_in_forward_at_12``.
+        """
         self.call_again: CallAgain | None = None
         """Calls what was captured once more; None before it was called, and for a script."""
 
@@ -126,23 +136,25 @@ class Recording:
     # which compilation, which direction
 
     def compilation_name(self) -> str:
-        """Name of the compilation torch is in, ``0/0``; empty outside any."""
+        """Return the name of the compilation torch is in, ``0/0``; empty outside any."""
         compile_id = CompileContext.current_compile_id()
         return self.here.ahead or "" if compile_id is None else str(compile_id)
 
     def of(self, name: str) -> CompilationState:
-        """The state of the compilation; an empty one where it was not heard of."""
+        """Return the state of a compilation; an empty one for an unknown name."""
         return self._states.setdefault(name, CompilationState())
 
     def row(self, name: str) -> Compilation:
-        """The row as it stands in the session, where it was added."""
+        """Return the row as it is in the session, where it was added."""
         row = self.of(name).row
         if row is None:
             raise KeyError(name)
         return row
 
     def compilation_id(self, name: str | None = None) -> int:
-        """Row of the compilation (default: the current one), added when torch has not announced it; 0 outside any."""
+        """Return the row of the compilation (default: the current one); 0 outside any. It is added
+        if torch has not announced it.
+        """
         name = self.compilation_name() if name is None else name
         if not _is_a_frame(name):
             return 0
@@ -151,7 +163,9 @@ class Recording:
         return self.row(name).id
 
     def variant_id(self, name: str | None = None) -> int:
-        """Row that what comes after Dynamo belongs to: the variant that is compiled, else the compilation itself."""
+        """Return the row that results after Dynamo belong to: the variant being compiled, else the
+        compilation itself.
+        """
         name = self.compilation_name() if name is None else name
         return self.of(name).variant or self.compilation_id(name)
 
@@ -170,14 +184,18 @@ class Recording:
         self.notify(Notice("compilation", compilation=name))
 
     def begin_again(self, name: str) -> None:
-        """torch numbers its frames anew after ``torch._dynamo.reset()``: what comes under ``name`` now is something else."""
+        """Begin a new compilation under a used ``name``: torch numbers its frames anew after
+        ``torch._dynamo.reset()``.
+        """
         self._resets[name] = self._resets.get(name, 1) + 1
         self._states.pop(name, None)
         row = Compilation(0, f"{name}#{self._resets[name]}", *_frame_numbers(name), "", "", 0)
         self.add_compilation(name, row)
 
     def set_aside(self, name: str, reason: str) -> None:
-        """Dynamo restarts this compilation after a graph was compiled: that attempt becomes a row of its own."""
+        """Give the current attempt a row of its own, because Dynamo restarts the compilation after
+        a graph was compiled.
+        """
         whole = self.row(name)
         attempt = self._attempts[name] = self._attempts.get(name, -1) + 1
         row = replace(whole, id=0, name=f"{whole.name}_{attempt}", status="restarted", error=reason)
@@ -194,14 +212,14 @@ class Recording:
         return one_line(f"{type(raised.error).__name__}: {raised.error}") if raised else "Dynamo began anew"
 
     def take_error(self, name: str) -> BackendError | None:
-        """What a backend raised in the compilation, which is forgotten with that."""
+        """Return what a backend raised in the compilation, and forget it."""
         state = self.of(name)
         raised, state.error = state.error, None
         return raised
 
     @property
     def stage(self) -> Stage | None:
-        """The last stage that the current compilation reached."""
+        """Return the last stage that the current compilation reached."""
         seen = self.of(self.compilation_name()).seen_stages
         return next((stage for stage in reversed(STAGES) if stage in seen), None)
 
@@ -215,8 +233,7 @@ class Recording:
 
     @contextlib.contextmanager
     def nothing_learnt(self) -> Iterator[None]:
-        """Inside the block nothing is learnt: what is known of each compilation afterwards is what
-        was known before."""
+        """Restore, after the block, what was known of each compilation before it."""
         before = {name: state.copied() for name, state in self._states.items()}
         try:
             yield
@@ -238,9 +255,10 @@ class Recording:
         parent: int = 0,
         label: str = "",
     ) -> RecordedGraph:
-        """Store a graph and, as graphs of their own, the nested graphs of its higher-order ops.
+        """Store a graph, and the nested graphs of its higher-order ops as graphs of their own.
 
-        A nested compile region of a joint graph is there already: as the joint graph of its own.
+        The nested compile regions of a joint graph have been stored already, each as a joint graph
+        of its own.
         """
         live = list(module.graph.nodes)
         rows = [graphs.node_row(node, self.sources) for node in live]
@@ -262,7 +280,9 @@ class Recording:
         return recorded
 
     def _place_region(self, region: RecordedGraph, name: str, parent: int, label: str) -> RecordedGraph:
-        """The joint graph of a region, now that it is known what calls it; forward and backward share it."""
+        """Store what calls a region's joint graph, now that it is known. Forward and backward share
+        it.
+        """
         if not region.graph.parent:
             region.graph = replace(region.graph, parent=parent, label=label)
             for one in region.whole():
@@ -271,7 +291,7 @@ class Recording:
         return region
 
     def add_option(self, row: OptionInForce) -> None:
-        """One more value that an option has; the same again is left out."""
+        """Add a value that an option has. A repeated value is left out."""
         if row not in self.options_in_force:
             self.options_in_force.append(row)
             self.writer.add(row)
@@ -289,7 +309,7 @@ class Recording:
         return artifact
 
     def saw(self, stage: Stage) -> None:
-        """Something of ``stage`` is in the file for the current compilation."""
+        """Note that something of ``stage`` is in the file for the current compilation."""
         name = self.compilation_name()
         self.of(name).seen_stages.add(stage)
         self.notify(Notice("artifact", stage=stage, compilation=name))
@@ -297,7 +317,9 @@ class Recording:
     # faults
 
     def noting(self, what: str, stage: Stage | None = None) -> _Noting:
-        """Recording ``what`` may fail without harm to the compile: the fault is stored and shown as such."""
+        """Record ``what`` inside the block. A fault there does no harm to the compile; it is stored
+        and shown.
+        """
         return _Noting(self, what, stage, DynamoAndOverridesOff())
 
     def noting_guards(self, what: str, stage: Stage | None = None) -> _Noting:
@@ -306,7 +328,7 @@ class Recording:
         return _Noting(self, what, stage, DynamoOff())
 
     def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:
-        """Recording ``what`` failed: no fault of the program's."""
+        """Store that recording ``what`` failed, which is no fault of the program's."""
         if isinstance(error, SessionWriteError):
             if not self._broken:
                 self._broken = True
@@ -325,7 +347,9 @@ class Recording:
         self.notify(Notice("note", text=message, stage=stage))
 
     def unavailable(self, view: str, reason: str) -> None:
-        """A hook this torch release does not offer: the view stays empty and says why. Said once."""
+        """Record once that this torch release lacks a hook, so that the view stays empty and says
+        why.
+        """
         if (view, reason) in self._told_unavailable:
             return
         self._told_unavailable.add((view, reason))
@@ -334,7 +358,9 @@ class Recording:
 
 
 class _Noting:
-    """The wall around what is recorded: nothing that is raised or called behind it reaches the program or its compiler."""
+    """The wall around recording: nothing that is raised or called inside reaches the program or its
+    compiler.
+    """
 
     __slots__ = ("_recording", "_stage", "_unseen", "_what")
 
@@ -359,11 +385,13 @@ class _Noting:
 
 
 def _is_a_frame(name: str) -> bool:
-    """Not so for a bare ``!2``: there compiled autograd only collects the backward, which is compiled as ``!2/0/0``."""
+    """Return whether the name is a frame's. A bare ``!2`` is none: there compiled autograd only
+    collects the backward, which is compiled as ``!2/0/0``.
+    """
     return "/" in name
 
 
 def _frame_numbers(name: str) -> tuple[int, int]:
-    """(frame, recompile) of ``0/1`` or ``!2/0/1``."""
+    """Return (frame, recompile): (0, 1) for ``0/1`` and ``!2/0/1``."""
     frame, recompile = name.split("/")[-2:]
     return int(frame), int(recompile)

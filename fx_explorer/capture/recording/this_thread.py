@@ -1,4 +1,6 @@
-"""What is being compiled in a thread: torch says which compilation it is in, and the hooks what of it."""
+"""What is being compiled in a thread. torch says which compilation it is, and the hooks say which
+part.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,21 @@ class ThisThread(threading.local):
     direction: Direction = ""
     """Direction of the graph that is being compiled."""
     segment: Segment | None = None
-    """For a region of a graph: its own."""
+    """The segment of the region being compiled; None for the whole graph."""
     is_in_regions = False
-    """Whether AOTAutograd partitions nested compile regions, and not the graph around them."""
+    """Whether AOTAutograd partitions nested compile regions rather than the graph around them."""
     ahead: str | None = None
-    """Name of the compilation that torch's own AOT compile is about, empty before Dynamo has begun; None outside any."""
+    """Name of the compilation of torch's own AOT compile; empty before Dynamo has begun, None
+    outside any.
+    """
     _aot_depth = 0
-    """How often AOTAutograd was entered."""
+    """How often AOTAutograd was entered and not left."""
 
     @property
     def is_nested(self) -> bool:
-        """Whether AOTAutograd was entered again while it compiled: for a region of its own."""
+        """Return whether AOTAutograd was entered again while it compiled: for a region of its
+        own.
+        """
         return self._aot_depth > 1
 
     @contextlib.contextmanager
@@ -53,7 +59,7 @@ class ThisThread(threading.local):
 
     @contextlib.contextmanager
     def inside(self, segment: Segment) -> Iterator[None]:
-        """Inside the block, what is compiled belongs to ``segment``, a part of the current one."""
+        """Record what is compiled inside the block under ``segment``, a part of the current one."""
         before, self.segment = self.segment, segment
         try:
             yield
@@ -62,7 +68,9 @@ class ThisThread(threading.local):
 
     @contextlib.contextmanager
     def compiling_ahead(self) -> Iterator[None]:
-        """Inside the block a function is compiled ahead. torch is in its compilation for as long as Dynamo is at work only."""
+        """Compile a function ahead of time inside the block. torch itself is in its compilation
+        only while Dynamo is at work.
+        """
         before, self.ahead = self.ahead, ""
         try:
             yield
@@ -70,6 +78,6 @@ class ThisThread(threading.local):
             self.ahead = before
 
     def stay_in(self, name: str) -> None:
-        """Inside ``compiling_ahead`` what follows belongs to the compilation ``name``."""
+        """Make what follows, inside ``compiling_ahead``, belong to the compilation ``name``."""
         if self.ahead is not None:
             self.ahead = name

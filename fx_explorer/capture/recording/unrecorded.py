@@ -1,4 +1,6 @@
-"""What is recorded now, and blocks of which nobody hears: compiles that are ours, not the program's."""
+"""The recordings in progress, and blocks that nobody records: compiles that are ours, not the
+program's.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _observing: list[Recording] = []
 
 @contextlib.contextmanager
 def registered(recording: Recording) -> Iterator[None]:
-    """Inside the block torch tells ``recording`` what it does."""
+    """Have torch report to ``recording`` inside the block."""
     _observing.append(recording)
     try:
         yield
@@ -24,13 +26,13 @@ def registered(recording: Recording) -> Iterator[None]:
 
 
 def recordings() -> tuple[Recording, ...]:
-    """The recordings that hear of what is compiled now."""
+    """Return the recordings that hear of what is compiled now."""
     return tuple(_observing)
 
 
 @contextlib.contextmanager
 def aside() -> Iterator[None]:
-    """Inside the block nothing is told to any recording."""
+    """Report nothing to any recording inside the block."""
     with contextlib.ExitStack() as stack:
         for recording in recordings():
             stack.enter_context(recording.nothing_learnt())
@@ -40,7 +42,7 @@ def aside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unrecorded(recording: Recording) -> Iterator[None]:
-    """Inside the block everything is recorded into a session that is thrown away, and nobody hears of it."""
+    """Record what happens inside the block into a session that is thrown away."""
     recording.flush()
     before = recording.writer, recording.sources, recording.notify, recording.request
     with SessionWriter(":memory:") as scratch:

@@ -1,4 +1,6 @@
-"""Where the virtual GPU keeps what it builds: directories of our own, apart from what is made for a real GPU."""
+"""Where the virtual GPU keeps what it builds: directories of our own, separate from those for a
+real GPU.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
-"""A disk that is full, a limit that is reached, a place that one may not write to."""
+"""Errors of a full disk, a reached limit, or a place that this user may not write to."""
 
 COMPILERS = ("torch", "triton", "fx_explorer")
 """Packages that write into these directories."""
@@ -23,9 +25,10 @@ ADVICE = "Free some space, or set XDG_CACHE_HOME to a directory you can write."
 
 
 def cache_home() -> Path:
-    """``$XDG_CACHE_HOME/fx-explorer``, by default under ``~/.cache``; not made yet.
+    """Return ``$XDG_CACHE_HOME/fx-explorer``, by default under ``~/.cache``. It may not exist yet.
 
-    The XDG Base Directory Specification has a relative path ignored: it would be another place in each working directory.
+    A relative path is ignored, as the XDG Base Directory Specification says: it would be another
+    place in each working directory.
     """
     wanted = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(wanted) if Path(wanted).is_absolute() else Path("~/.cache").expanduser()
@@ -33,7 +36,9 @@ def cache_home() -> Path:
 
 
 def made(directory: Path) -> Path:
-    """``directory`` in our cache, which is there now, and ours alone. Raises WorkerError when it is not, or cannot be made."""
+    """Make ``directory`` in our cache so that it is ours alone, and return it. Raises WorkerError
+    when that fails.
+    """
     try:
         made_private(directory, cache_home())
     except OSError as error:
@@ -46,7 +51,9 @@ def cannot_write(path: Path, error: OSError) -> WorkerError:
 
 
 def not_written(error: BaseException) -> str:
-    """What to say when a compiler could not write into our directories; empty for another error, or a file of the user's."""
+    """Return what to say when a compiler could not write into our directories; empty for another
+    error, or a file of the user's.
+    """
     for one in chain(error):
         if isinstance(one, OSError) and one.errno in NOT_WRITTEN and _is_compilers(one):
             return str(cannot_write(cache_home(), one))
@@ -54,7 +61,9 @@ def not_written(error: BaseException) -> str:
 
 
 def _is_compilers(error: OSError) -> bool:
-    """By the file if it is named (a full disk names none), and by who wrote."""
+    """Return whether the error is about our directories, judged by the file if one is named (a full
+    disk names none), and by who wrote.
+    """
     if error.filename is not None and not Path(str(error.filename)).is_relative_to(cache_home()):
         return False
     frames = traceback.extract_tb(error.__traceback__)

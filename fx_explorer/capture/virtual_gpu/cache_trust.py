@@ -1,7 +1,8 @@
-"""What is loaded out of a cache is code: nobody else may have been able to put it there.
+"""Checks that nobody else could have put a file into our cache: what is loaded from it is code.
 
-A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and nobody else can write to it. The
-same goes for the directories above ours, where links and sticky ones, like /tmp, are what they usually are.
+A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and
+nobody else can write to it. The directories above ours must be so too, except that symbolic links
+and sticky directories like /tmp are usual there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _ALL_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def made_private(directory: Path, root: Path) -> None:
-    """``directory`` and those above it, down from ``root``, are there now, and nobody else can write to them.
+    """Make ``directory`` and those above it, down from ``root``, so that nobody else can write to
+    them.
 
     Raises OSError when one cannot be made, WorkerError when one is not to be trusted.
     """
@@ -41,7 +43,9 @@ def _make(directory: Path) -> None:
 
 
 def refuse_untrusted(path: Path, found: os.stat_result | None = None) -> None:
-    """Raises WorkerError, which says who else could have made ``path``, and what to do."""
+    """Raise WorkerError for a path that somebody else could have made. It says who, and what to
+    do.
+    """
     found = found or path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise _not_ours(path, f"it is a symbolic link to {path.readlink()}")

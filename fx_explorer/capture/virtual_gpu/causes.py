@@ -1,4 +1,4 @@
-"""What an error came from: torch wraps what its compilers raise."""
+"""The causes of an error: torch wraps what its compilers raise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from."""
+    """Yield the error and its causes, outermost first."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:

@@ -1,4 +1,6 @@
-"""The order of things. ``before_torch`` and ``install`` hold for the process, for good."""
+"""The steps that install a virtual GPU, in order. ``before_torch`` and ``install`` are in force
+until the process ends.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def before_torch(gpu: Gpu) -> None:
-    """What must be there when torch is imported. Raises WorkerError."""
+    """Prepare what must be there when torch is imported. Raises WorkerError."""
     need_triton()
     keep_apart(gpu)
     shim.load()
 
 
 def need_triton() -> None:
-    """Raises WorkerError where there is none."""
+    """Raise WorkerError where there is no Triton."""
     if importlib.util.find_spec("triton") is None:
         raise WorkerError(
             f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there ({sys.executable} -m pip "
@@ -34,7 +36,9 @@ def need_triton() -> None:
 
 
 def install(gpu: Gpu) -> Emulation:
-    """Once torch is imported, and before its compiler is. Raises WorkerError where this torch or triton lacks something."""
+    """Install the GPU, after torch and before its compiler is imported. Raises WorkerError where
+    this torch or triton lacks something.
+    """
     from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
     emulation, doing = Emulation(gpu), ""
@@ -49,7 +53,7 @@ def install(gpu: Gpu) -> Emulation:
 
 
 def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
-    """What is hooked into, in words, and how."""
+    """Return (what is hooked into, in words; the function that does it), in order."""
     from fx_explorer.capture.virtual_gpu.emulation import (
         autotune_candidates,
         constants,
@@ -84,7 +88,9 @@ def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
 
 
 def leave_device_alone() -> None:
-    """FakeTensorMode must not initialise a device that it believes to be there (torch/_subclasses/fake_tensor.py)."""
+    """Keep FakeTensorMode from initialising a device that it believes to be there
+    (torch/_subclasses/fake_tensor.py).
+    """
     from fx_explorer.capture.torch_compat.versions import require
 
     mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
@@ -95,7 +101,9 @@ def leave_device_alone() -> None:
 
 
 def set_options() -> None:
-    """Compile processes would not have any of this; whether to pad a matmul is decided by a benchmark on the device."""
+    """Set options: compile processes would have none of these hooks, and whether to pad a matmul is
+    decided by a benchmark on the device.
+    """
     from torch._inductor import config
 
     config.compile_threads = 1
@@ -103,7 +111,9 @@ def set_options() -> None:
 
 
 def record_no_cuda_graphs() -> None:
-    """``mode="reduce-overhead"`` wraps what is compiled after its code is made: only running it would record CUDA graphs."""
+    """Record no CUDA graphs. ``mode="reduce-overhead"`` wraps what is compiled after its code is
+    made; only running it would record CUDA graphs.
+    """
     from torch._inductor import output_code
 
     for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
@@ -112,14 +122,18 @@ def record_no_cuda_graphs() -> None:
 
 
 def quietly(action: Callable[[], None]) -> None:
-    """torch warns where a kernel of a CUDA build is replaced."""
+    """Call ``action`` without the warning that torch gives where a kernel of a CUDA build is
+    replaced.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         action()
 
 
 def other_triton() -> str:
-    """What to say when triton is not the one that goes with this torch; empty when it is, or that is not known."""
+    """Return what to say when triton is not the one that goes with this torch; empty when it is, or
+    that is not known.
+    """
     from fx_explorer.capture.torch_compat.versions import fitting_triton
 
     found, wanted = version_of("triton"), fitting_triton()

@@ -1,4 +1,4 @@
-"""The C++ part: built once for each torch and compiler, and loaded before torch is imported."""
+"""The C++ part: built once per torch and compiler, and loaded before torch is imported."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ SOURCE = Path(__file__).with_name("shim.cpp")
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-O1", "-std=c++20", "-shared", "-fPIC", "-nodefaultlibs")
 LIBRARIES = ("-lc10", "-ltorch_cpu", "-lc")
-"""No C++ library: the one that torch brings is used. A compiler that would link its own into the shim (as one without a shared
-libstdc++ does) makes torch end with "free(): invalid pointer"."""
+"""Libraries to link. No C++ library is among them, because torch's own is used. A compiler that
+would link its own into the shim (as one without a shared libstdc++ does) makes torch end with
+"free(): invalid pointer".
+"""
 
 BUILD_TIMEOUT_S = 120
 SHOWN_LINES = 6
-"""Of what the compiler said."""
+"""Most lines shown of the compiler's output."""
 
 Compiler = tuple[str, ...]
-"""A command: ``/usr/bin/g++``; ``/usr/bin/ccache g++``."""
+"""A command and its arguments: ``/usr/bin/g++``; ``/usr/bin/ccache g++``."""
 
 _loaded: list[ctypes.CDLL] = []
 
@@ -48,7 +50,9 @@ def load() -> None:
 
 
 def _load_hooks_of_torch(torch: Path) -> None:
-    """Those of a CUDA build. Coming after the shim's, which are preferred, they would be refused with a line on stderr."""
+    """Load the hooks of a CUDA build. If they came after the shim's, which are preferred, they
+    would be refused with a line on stderr.
+    """
     library = torch / "lib" / "libtorch_cuda.so"
     if library.exists():
         with contextlib.suppress(OSError):  # importing torch says what it lacks
@@ -56,7 +60,9 @@ def _load_hooks_of_torch(torch: Path) -> None:
 
 
 def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
-    """In place of one that cannot be loaded: what a machine has left that lost its power. Raises WorkerError."""
+    """Build the shim again, because it cannot be loaded: a power failure may have damaged it.
+    Raises WorkerError.
+    """
     place(torch, cxx).unlink(missing_ok=True)
     library = built(torch, cxx)
     try:
@@ -70,17 +76,19 @@ def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
 
 
 def use_guard() -> None:
-    """Once torch is imported: our device guard takes the place of a real one."""
+    """Put our device guard in the place of a real one. Call it once torch is imported."""
     _loaded[-1].fx_explorer_use_guard()
 
 
 def use_cudnn() -> None:
-    """From now on torch answers itself as a build with cuDNN would."""
+    """Make torch answer from now on as a build with cuDNN would."""
     _loaded[-1].fx_explorer_use_cudnn()
 
 
 def torch_root() -> Path:
-    """Where torch is installed, found without importing it. Raises WorkerError when there is none."""
+    """Return where torch is installed, found without importing it. Raises WorkerError when there is
+    none.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise WorkerError(
@@ -90,9 +98,10 @@ def torch_root() -> Path:
 
 
 def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
-    """``$CXX``, else the first of COMPILERS. Raises WorkerError when there is none.
+    """Return ``$CXX``, else the first of COMPILERS. Raises WorkerError when there is none.
 
-    Links are not resolved: a ``g++`` may lead to ccache, which goes by the name that it is called by.
+    Links are not resolved: a ``g++`` may lead to ccache, which depends on the name that it is
+    called by.
     """
     wanted = environ.get("CXX", "")
     for name, *arguments in [_words(wanted)] if wanted.strip() else [[one] for one in COMPILERS]:
@@ -105,7 +114,7 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
 
 
 def _words(command: str) -> list[str]:
-    """As a shell reads it, also where a quote is left open."""
+    """Split a command as a shell does. A quote may be left open."""
     try:
         return shlex.split(command)
     except ValueError:
@@ -113,12 +122,13 @@ def _words(command: str) -> list[str]:
 
 
 def place(torch: Path, cxx: Compiler) -> Path:
-    """Where the library for this torch and compiler is kept."""
+    """Return where the library for this torch and compiler is kept."""
     return cache_home() / "virtual_gpu" / f"shim_{key(torch, cxx)}.so"
 
 
 def built(torch: Path, cxx: Compiler) -> Path:
-    """The library for this torch and compiler. Two processes that build it at once do no harm: each builds in its own place.
+    """Return the library for this torch and compiler, built if needed. Two processes that build it
+    at once do no harm: each builds in its own place.
 
     Raises WorkerError for one that somebody else could have put there.
     """
@@ -131,7 +141,7 @@ def built(torch: Path, cxx: Compiler) -> Path:
         with tempfile.TemporaryDirectory(dir=library.parent, prefix="building_") as apart:
             output = Path(apart) / library.name
             _compile(cxx, torch, output)
-            output.chmod(0o700)  # whatever the umask is
+            output.chmod(0o700)  # set explicitly, whatever the umask is
             output.replace(library)
     except OSError as error:
         raise cannot_write(library.parent, error) from error
@@ -139,7 +149,7 @@ def built(torch: Path, cxx: Compiler) -> Path:
 
 
 def key(torch: Path, cxx: Compiler) -> str:
-    """A different one for another source, torch or compiler."""
+    """Return a name that differs for another source, torch or compiler."""
     version = torch / "version.py"
     build = f"{torch} {cxx} {Path(cxx[0]).stat().st_mtime_ns} {FLAGS} {LIBRARIES}"
     parts = (SOURCE.read_bytes(), version.read_bytes(), build.encode())
@@ -168,7 +178,7 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
 
 
 def _errors(said: str) -> str:
-    """The lines with errors, or the first ones, as the end of a sentence."""
+    """Return the lines with errors, or the first lines, as the end of a sentence."""
     lines = said.strip().splitlines()
     if not lines:
         return " nothing."

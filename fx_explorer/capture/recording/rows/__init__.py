@@ -1,1 +1,1 @@
-"""What torch has, as rows of the session: graphs, values, source lines and stacks."""
+"""Turn torch's objects into rows of the session: graphs, values, source lines and stacks."""

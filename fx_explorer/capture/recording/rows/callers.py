@@ -15,18 +15,20 @@ _OURS = str(Path(__file__).parents[3]) + os.sep
 
 
 _PASSING_ON = (_TORCH + "__init__.py", _TORCH + os.path.join("nn", "modules", "module.py"))
-"""Where torch calls its own ``compile`` for the user: the decorator, and ``nn.Module.compile``."""
+"""Files in which torch calls its own ``compile`` for the user: the decorator, and
+``nn.Module.compile``.
+"""
 
 
 class CallSite(NamedTuple):
-    """``file`` is empty where fx-explorer called."""
+    """A line that called into torch. ``file`` is empty where fx-explorer called."""
 
     file: str
     line: int
 
 
 def caller() -> CallSite:
-    """The innermost frame outside of torch, and of the function of ours that it called."""
+    """Return the innermost frame outside torch and outside the function of ours that it called."""
     frame = _first_outside_capture()
     while frame.f_back and frame.f_code.co_filename.startswith((_TORCH, _OURS + "capture")):
         frame = frame.f_back
@@ -35,7 +37,7 @@ def caller() -> CallSite:
 
 
 def is_torch_itself() -> bool:
-    """Whether torch calls its own ``compile`` for a purpose of its own, as for ``flex_attention``."""
+    """Return whether torch calls its own ``compile`` for itself, as for ``flex_attention``."""
     file = _first_outside_capture().f_code.co_filename
     return file.startswith(_TORCH) and file not in _PASSING_ON
 

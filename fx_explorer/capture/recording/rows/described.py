@@ -1,4 +1,4 @@
-"""A value in a few words, as a guard or a step shows it. Runs no code of the program's."""
+"""Describe a value in a few words, for a guard or a step. Runs no code of the program's."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import torch
 from fx_explorer.capture.recording.rows.graphs import short_dtype
 
 LONGEST_VALUE = 60
-"""Characters of a value that are kept: a recompile tells what changed, it is no dump of the program's data."""
+"""Most characters of a value. A recompile shows what changed; it is no dump of the program's
+data.
+"""
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def described(value: object) -> str:
-    """A value in short: ``f32[4, 8]``, ``16``, ``'relu'``, ``list of 3``, ``function gelu``. Runs no code of the program's."""
+    """Return a short description: ``f32[4, 8]``, ``16``, ``'relu'``, ``list of 3``, ``function
+    gelu``. Runs no code of the program's.
+    """
     if isinstance(value, torch.Tensor):
         return f"{short_dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"
     if type(value) in PLAIN:

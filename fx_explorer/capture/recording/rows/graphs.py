@@ -37,7 +37,7 @@ DTYPES = {
 """Short names as torch prints them (torch/fx/graph.py, ``dtype_abbrs``)."""
 
 MAX_ARGUMENTS = 2_000
-"""Characters kept of one node's arguments; longer ones are constants spelled out."""
+"""Most characters of one node's arguments. Longer ones are constants written out."""
 
 _VIEWS = {
     "aten.reshape.default",
@@ -61,7 +61,7 @@ def short_dtype(dtype: torch.dtype) -> str:
 
 
 def target_name(node: torch.fx.Node) -> str:
-    """``aten.mul.Tensor``, ``torch._C._nn.gelu``, or the attribute or method name."""
+    """Return ``aten.mul.Tensor``, ``torch._C._nn.gelu``, or the name of an attribute or method."""
     target = node.target
     if isinstance(target, str):
         return target
@@ -71,13 +71,14 @@ def target_name(node: torch.fx.Node) -> str:
         return "operator.getitem"
     try:
         return _get_qualified_name(target)
-    except (RuntimeError, AttributeError):  # raised for callables without a module, e.g. functools.partial
+    except (RuntimeError, AttributeError):  # callables without a module raise, e.g. functools.partial
         return str(getattr(target, "__name__", None) or target)
 
 
 def arguments(node: torch.fx.Node) -> str:
-    """The arguments as FX code would write them: ``view_1, 0.5, memory_format =
-    torch.contiguous_format``."""
+    """Return the arguments as FX code would write them: ``view_1, 0.5, memory_format =
+    torch.contiguous_format``.
+    """
     parts = [_argument(value) for value in node.args]
     parts += [f"{name} = {_argument(value)}" for name, value in node.kwargs.items()]
     text = ", ".join(parts)
@@ -98,7 +99,9 @@ def _argument(value: Any) -> str:
 
 
 def node_value(node: torch.fx.Node) -> Any:
-    """The fake tensor (or number) Dynamo or AOTAutograd computed for the node; None when there is none."""
+    """Return the fake tensor (or number) that Dynamo or AOTAutograd computed for the node; None
+    when there is none.
+    """
     value = node.meta.get("val")
     return node.meta.get("example_value") if value is None else value
 
@@ -108,7 +111,7 @@ def sizes(values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def describe_value(value: Any) -> str:
-    """A value that is not one tensor, in short: ``(f32[4], i64[2, 3])``, ``Sym(s77)``."""
+    """Describe a value that is not one tensor: ``(f32[4], i64[2, 3])``, ``Sym(s77)``."""
     if isinstance(value, torch.Tensor):
         return f"{short_dtype(value.dtype)}[{', '.join(sizes(value.shape))}]"
     if isinstance(value, (list, tuple)):
@@ -121,8 +124,11 @@ def describe_value(value: Any) -> str:
 
 
 def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
-    """What dtype and shape do not tell: the class of a tensor subclass and the tensors in it, or which of them an input of
-    AOTAutograd's is. Empty for a plain tensor."""
+    """Return what dtype and shape do not tell; empty for a plain tensor.
+
+    For a tensor subclass that is its class and the tensors in it; for an input of AOTAutograd,
+    which of these tensors it is.
+    """
     if is_traceable_wrapper_subclass(value):
         return _subclass_text(value)
     description = node.meta.get("desc")
@@ -131,7 +137,7 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
 
 
 def _subclass_text(value: torch.Tensor) -> str:
-    """``TwoTensor(a: f32[4, 8], b: f32[4, 8])``."""
+    """Return ``TwoTensor(a: f32[4, 8], b: f32[4, 8])``."""
     if not is_traceable_wrapper_subclass(value):
         return describe_value(value)
     names, _ = value.__tensor_flatten__()
@@ -146,7 +152,9 @@ def has_tensor(value: Any) -> bool:
 
 
 def computes_nothing(node: torch.fx.Node, target: str) -> bool:
-    """Views, getitems, sizes, memory not yet written: nodes for which no kernel can be expected. Inputs and the output too."""
+    """Return whether no kernel can be expected for the node: views, getitems, sizes, memory not yet
+    written, inputs, the output.
+    """
     if node.op not in CALLS or target in _VIEWS or target == "operator.getitem" or _NOT_COMPUTING.match(target):
         return True
     if isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
@@ -160,13 +168,17 @@ _INDEX = re.compile(r"(?:\._modules)?\[['\"]?(\w+)['\"]?\]")
 
 
 def module_path(path: str) -> str:
-    """``L['self']._modules['fc1']`` or ``L['self'].layers.0`` → ``fc1`` or ``layers.0``."""
+    """Return ``fc1`` for ``L['self']._modules['fc1']``, and ``layers.0`` for
+    ``L['self'].layers.0``.
+    """
     inner = _INDEX.sub(r".\1", _SELF.sub("", path, count=1))
     return inner.replace("._modules.", ".").strip(".")
 
 
 def module_of(node: torch.fx.Node) -> tuple[str, str]:
-    """(path, type name) of the innermost nn.Module whose forward the node came from; empty when unknown."""
+    """Return (path, type name) of the innermost nn.Module whose forward the node came from; empty
+    when unknown.
+    """
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
         return "", ""
@@ -176,14 +188,16 @@ def module_of(node: torch.fx.Node) -> tuple[str, str]:
 
 
 def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
-    """Attribute names of the nested graphs a higher-order op calls."""
+    """Return the attribute names of the nested graphs that a higher-order op calls."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
         return ()
     return tuple(str(arg.target) for arg in node.all_input_nodes if arg.op == "get_attr")
 
 
 def node_row(node: torch.fx.Node, sources: Sources) -> Node:
-    """Everything the session stores about ``node``; ids and position are filled in by the writer."""
+    """Return everything that the session stores about ``node``. The writer fills in ids and
+    position.
+    """
     target = target_name(node)
     value = node_value(node)
     frames = sources.parse(node.meta["stack_trace"]) if node.meta.get("stack_trace") else ()
@@ -222,7 +236,7 @@ def _strides(value: torch.Tensor) -> tuple[str, ...] | None:
 
 
 def plain(custom: Any) -> dict[str, object] | None:
-    """Annotations as JSON can hold them; values of other types as their repr."""
+    """Return annotations as JSON can hold them; values of other types become their repr."""
     if not isinstance(custom, dict) or not custom:
         return None
     return {
@@ -232,7 +246,7 @@ def plain(custom: Any) -> dict[str, object] | None:
 
 
 def edges(graph: torch.fx.Graph) -> Iterator[tuple[int, int]]:
-    """(producer, consumer) positions of every use."""
+    """Yield (producer, consumer) positions of every use."""
     position = {node: i for i, node in enumerate(graph.nodes)}
     for consumer, i in position.items():
         for producer in consumer.all_input_nodes:
@@ -240,7 +254,9 @@ def edges(graph: torch.fx.Graph) -> Iterator[tuple[int, int]]:
 
 
 def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str, torch.fx.GraphModule]]:
-    """(first call, attribute name, graph) of each subgraph that a higher-order op of ``module`` calls, in order, once each."""
+    """Yield (first call, attribute name, graph) of each subgraph that a higher-order op of
+    ``module`` calls, in order, once each.
+    """
     seen: set[str] = set()
     for node in module.graph.nodes:
         for name in subgraph_names(node):
@@ -251,12 +267,14 @@ def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node,
 
 
 def is_region_call(node: torch.fx.Node) -> bool:
-    """Whether a node calls a nested compile region."""
+    """Return whether a node calls a nested compile region."""
     return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() == "invoke_subgraph"
 
 
 def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sources) -> str:
-    """The user's function that the region ``inner`` is: the first one that its nodes' stacks have beyond that of the call."""
+    """Return the name of the user's function that the region ``inner`` is: the first one that its
+    nodes' stacks have beyond the call's stack.
+    """
     if not is_region_call(call):
         return ""
     depth = len(sources.parse(call.meta.get("stack_trace") or ""))

@@ -23,14 +23,14 @@ _FRAME = re.compile(
 )
 
 _OWN = (str(Path(__file__).parents[3]), "<frozen")
-"""Frames of ours and of the import system: they stand in every stack and are nobody's model."""
+"""Frames of ours and of the import system. They are in every stack and belong to nobody's model."""
 
 MAX_SOURCE_BYTES = 4_000_000
 """A larger "source file" is data; it is listed without its text."""
 
 
 _INSTALLED = ("site-packages", "dist-packages")
-"""Folders of what was installed, wherever they are."""
+"""Folders of installed packages, in any place."""
 
 
 def _library_roots() -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def _torch_root() -> str:
 
 
 def parse_stack(text: str) -> tuple[Frame, ...]:
-    """Frames of a traceback text, outermost first."""
+    """Return the frames of a traceback text, outermost first."""
     return tuple(
         Frame(m["file"], int(m["line"]), m["function"].strip(), (m["code"] or "").strip()) for m in _FRAME.finditer(text)
     )
@@ -59,14 +59,16 @@ class Sources:
         self._writer = writer
         self._files: dict[str, int] = {}
         self._texts: dict[str, str] = {}
-        """The user's files as they were at first sight; not what never was a file (a cell of a notebook, generated code)."""
+        """Path → text of the user's files at first sight. It lacks what never was a file (a cell of
+        a notebook, generated code).
+        """
         self._stacks: dict[tuple[Frame, ...], int] = {}
         self._parsed: dict[str, tuple[Frame, ...]] = {}
         self._libraries = _library_roots()
         self._torch = _torch_root()
 
     def file(self, path: str) -> int:
-        """Id of the SourceFile for ``path``, stored with its text at first sight."""
+        """Return the id of the SourceFile for ``path``. Its text is stored at first sight."""
         known = self._files.get(path)
         if known is None:
             known = self._files[path] = self._writer.add(self._read(path))
@@ -88,14 +90,14 @@ class Sources:
         return not path.startswith((*self._libraries, "<frozen"))
 
     def remember(self, paths: Iterable[str]) -> frozenset[str]:
-        """Store the texts of the files that are the user's, and return those."""
+        """Store the texts of those files that are the user's, and return these files."""
         users = frozenset(path for path in paths if path and self.is_users(path))
         for path in users:
             self.file(path)
         return users
 
     def check_unchanged(self, paths: Iterable[str]) -> None:
-        """Raises UsageError when the user's file of one of these names is no longer what it was at first sight."""
+        """Raise UsageError when a file of the user's has changed since first sight."""
         for path in paths:
             change = _change(self._texts[path], path) if path in self._texts else ""
             if change:
@@ -105,12 +107,16 @@ class Sources:
                 )
 
     def complete(self, shortened: str) -> str:
-        """torch's guard texts show the end of a path: the known file that ends so, if there is just one."""
+        """Return the full path of a file whose end torch's guard texts show, if exactly one known
+        file ends so.
+        """
         candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))] if shortened else []
         return candidates[0] if len(candidates) == 1 else shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
-        """Id of the Stack with these frames, less our own worker's; 0 when there are none."""
+        """Return the id of the Stack with these frames, without our own worker's; 0 when there are
+        none.
+        """
         key = tuple(frame for frame in frames if not frame.file.startswith(_OWN))
         if not key:
             return 0
@@ -121,16 +127,17 @@ class Sources:
         return known
 
     def parse(self, stack_trace: str) -> tuple[Frame, ...]:
-        """``parse_stack`` that remembers: the nodes of one line share their stack text."""
+        """Parse a stack once: the nodes of one line share their stack text."""
         frames = self._parsed.get(stack_trace)
         if frames is None:
             frames = self._parsed[stack_trace] = parse_stack(stack_trace)
         return frames
 
     def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
-        """The innermost frame outside torch: the line its author can change.
+        """Return the innermost frame outside torch: the line that its author can change.
 
-        A stack that is torch's alone (an nn.Sequential, an optimizer's step) gives its innermost frame; None only without any.
+        A stack that is torch's alone (an nn.Sequential, an optimizer's step) gives its innermost
+        frame. None is returned only for an empty stack.
         """
         own = [frame for frame in frames if not frame.file.startswith(_OWN)]
         outside = [frame for frame in own if not self.is_torch(frame.file)]
@@ -141,7 +148,7 @@ class Sources:
 
 
 def _change(known: str, path: str) -> str:
-    """What has become of a file that had the text ``known``; empty when it has it still."""
+    """Return what has become of a file that had the text ``known``; empty when it still has it."""
     try:
         with tokenize.open(path) as file:  # as linecache reads it
             now = file.read()

@@ -1,4 +1,6 @@
-"""Values of a running program in short. Runs no code of the program's, and keeps nothing of it alive."""
+"""Describe values of a running program. This runs no code of the program's, and keeps nothing of it
+alive.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,23 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fx_explorer.capture.recording.rows.described import described
 
 MAX_SHOWN = 100
-"""Characters of one value."""
+"""Most characters of one value."""
 
 FEW_VALUES = 6
-"""A tensor with more is its dtype, shape and device alone."""
+"""Elements up to which a tensor's values are shown; a larger one is shown as dtype, shape and
+device.
+"""
 
 FEW_MEMBERS = 4
 
 Names = Mapping[int, str]
-"""``id`` of an object → what it is called, for functions that Dynamo made."""
+"""``id`` of an object → its name, for functions that Dynamo made."""
 
 
 def in_short(value: object, names: Names, *, depth: int = 2) -> str:
-    """``f32[4, 8] cpu``, ``f32[] cpu 0.5``, ``[f32[4] cpu, 2]``, ``__compiled_fn_1``, ``object of class Net``."""
+    """Return ``f32[4, 8] cpu``, ``f32[] cpu 0.5``, ``[f32[4] cpu, 2]``, ``__compiled_fn_1`` or
+    ``object of class Net``.
+    """
     text = names.get(id(value)) or _text(value, names, depth)
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
 
@@ -61,17 +67,19 @@ def _members(shown: list[str], count: int) -> str:
 
 
 def _tensor(value: Any) -> str:
-    """A tensor of a class of its own may compute even its shape: what fails is only named."""
+    """Describe a tensor. One of the program's own class may run code even for its shape; if that
+    fails, only its type is named.
+    """
     kind = "" if type(value) in (torch.Tensor, torch.nn.Parameter) else f"{type(value).__name__} "
     try:
         with torch._C.DisableTorchFunctionSubclass(), _disable_current_modes():
             return f"{kind}{described(value)} {value.device}{'' if kind else _few(value)}"
-    except Exception:  # noqa: BLE001 - what a class of the program's raises here is not the program's doing
+    except Exception:  # noqa: BLE001 - an exception in the program's class here is not the program's fault
         return f"object of class {type(value).__name__}"
 
 
 def _few(value: torch.Tensor) -> str:
-    """The values of a small tensor that can be looked at without waiting for a device."""
+    """Return the values of a small tensor, if they can be read without waiting for a device."""
     if value.device.type != "cpu" or value.layout != torch.strided or value.is_quantized or value.numel() > FEW_VALUES:
         return ""
     return f" {_numbers(value.tolist())}" if value.numel() else ""
@@ -84,7 +92,9 @@ def _numbers(value: Any) -> str:
 
 
 def version_of(value: object) -> int:
-    """How often a tensor was written in place; 0 for anything else, and where torch does not count."""
+    """Return how often a tensor was written in place; 0 for anything else, and where torch does not
+    count.
+    """
     if not issubclass(type(value), torch.Tensor):
         return 0
     try:

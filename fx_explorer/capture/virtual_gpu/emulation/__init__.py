@@ -1,1 +1,1 @@
-"""What the program and the compiler are told of the GPU that is not there."""
+"""How the program and the compiler are made to see a GPU that is not there."""

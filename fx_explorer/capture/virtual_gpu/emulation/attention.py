@@ -1,9 +1,10 @@
-"""Which kernel ``scaled_dot_product_attention`` becomes on the GPU.
+"""The kernel that ``scaled_dot_product_attention`` becomes on the GPU.
 
-A build without CUDA has none to choose, and would decompose attention without a word. After ``scaled_dot_product_attention``
-(aten/src/ATen/native/transformers/attention.cpp), which makes the inputs ready for the kernel, and ``select_sdp_backend``
-(…/transformers/cuda/sdp_utils.cpp), which chooses it: cuDNN on Hopper and Blackwell, then flash, then efficient attention, each
-unless it cannot take the inputs or is switched off (``torch.nn.attention.sdpa_kernel``).
+A build without CUDA has none to choose from, and would silently decompose attention. This follows
+``scaled_dot_product_attention`` (aten/src/ATen/native/transformers/attention.cpp), which prepares
+the inputs for the kernel, and ``select_sdp_backend`` (…/transformers/cuda/sdp_utils.cpp), which
+chooses it: cuDNN on Hopper and Blackwell, then flash, then efficient attention, unless one cannot
+take the inputs or is switched off (``torch.nn.attention.sdpa_kernel``).
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from fx_explorer.model import Gpu
 Backend = Literal["cudnn", "flash", "efficient", "math"]
 
 CUDNN_HEAD, CUDNN_HEAD_ON_HOPPER, FLASH_HEAD = 128, 256, 256
-"""Largest sizes of a head."""
+"""Largest head sizes."""
 
 LOWEST = {"cudnn": -65504.0}
-"""What a masked place adds; else minus infinity."""
+"""Value added in a masked place, by backend; otherwise minus infinity."""
 
 _ALIGNMENT = 8
-"""Of flash attention's heads, and of the rows of efficient attention's masks."""
+"""Alignment of flash attention's heads, and of the rows of efficient attention's masks."""
 
 
 class Attention:
-    """The operator ``aten::scaled_dot_product_attention``, for one GPU."""
+    """Implements the operator ``aten::scaled_dot_product_attention`` for one GPU."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -88,7 +89,7 @@ class AttentionArguments:
 
 
 def chosen(asked: AttentionArguments, gpu: Gpu) -> Backend:
-    """What ``_fused_sdp_choice`` of a build with CUDA would answer there."""
+    """Return what ``_fused_sdp_choice`` of a build with CUDA would answer there."""
     if any(one.dim() != 4 for one in asked.inputs) or any(one.shape[2] == 0 for one in asked.inputs):
         return "math"
     if _cudnn(asked, gpu):
@@ -99,7 +100,9 @@ def chosen(asked: AttentionArguments, gpu: Gpu) -> Backend:
 
 
 def _cudnn(asked: AttentionArguments, gpu: Gpu) -> bool:
-    """Whether cuDNN is preferred and takes them (``check_prefer_cudnn_attention``, ``can_use_cudnn_attention``)."""
+    """Return whether cuDNN is preferred and takes the inputs (``check_prefer_cudnn_attention``,
+    ``can_use_cudnn_attention``).
+    """
     if gpu.vendor != "nvidia" or gpu.capability not in ((9, 0), (10, 0)) or not torch._C._get_cudnn_sdp_enabled():
         return False
     limit = CUDNN_HEAD_ON_HOPPER if gpu.capability == (9, 0) else CUDNN_HEAD
@@ -117,7 +120,7 @@ def _cudnn(asked: AttentionArguments, gpu: Gpu) -> bool:
 
 
 def _flash_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
-    """``can_use_flash_attention``."""
+    """Return whether flash attention takes the inputs (``can_use_flash_attention``)."""
     head = asked.query.shape[-1]
     same_heads = all(one.shape[-1] == head for one in asked.inputs)
     is_square = asked.query.shape[2] == asked.key.shape[2]
@@ -136,7 +139,7 @@ def _flash_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
 
 
 def _efficient_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
-    """``can_use_mem_efficient_attention``."""
+    """Return whether efficient attention takes the inputs (``can_use_mem_efficient_attention``)."""
     dtypes = [torch.float16, torch.float32] + [torch.bfloat16] * (gpu.vendor != "nvidia" or gpu.capability >= (8, 0))
     alignment = 1 if gpu.vendor != "nvidia" else 8 if asked.is_half else 4
     heads = asked.query.shape[-1], asked.value.shape[-1]
@@ -151,14 +154,14 @@ def _efficient_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
 
 
 def _too_wide_for_backward(asked: AttentionArguments, gpu: Gpu) -> bool:
-    """``check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120``."""
+    """Follow ``check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120``."""
     small = gpu.vendor == "nvidia" and ((8, 6) <= gpu.capability <= (8, 9) or gpu.capability[0] == 12)
     head = asked.query.shape[-1]
     return small and asked.needs_gradient and bool(192 < head <= 224 or (head > 224 and asked.dropout))
 
 
 def _mask_can_be_spread(asked: AttentionArguments) -> bool:
-    """``check_attn_mask_shape``; a mask with a gradient is for others."""
+    """Follow ``check_attn_mask_shape``. A mask with a gradient is left to other backends."""
     mask = asked.mask
     if mask is None:
         return True
@@ -168,7 +171,7 @@ def _mask_can_be_spread(asked: AttentionArguments) -> bool:
 
 
 def _heads_match(asked: AttentionArguments, *, may_be_grouped: bool) -> bool:
-    """``check_batch_size_and_num_heads_dense``."""
+    """Follow ``check_batch_size_and_num_heads_dense``."""
     (batch, heads), *others = [one.shape[:2] for one in asked.inputs]
     if asked.grouped and may_be_grouped:
         return all(heads % other[1] == 0 for other in others)
@@ -176,7 +179,7 @@ def _heads_match(asked: AttentionArguments, *, may_be_grouped: bool) -> bool:
 
 
 def _rows_are_dense(asked: AttentionArguments) -> bool:
-    """``check_last_dim_stride_equals_1_dense``."""
+    """Follow ``check_last_dim_stride_equals_1_dense``."""
     return all(one is None or one.stride(-1) == 1 for one in (*asked.inputs, asked.mask))
 
 
@@ -187,7 +190,7 @@ def _additive(mask: torch.Tensor | None, dtype: torch.dtype, lowest: float) -> t
 
 
 def _aligned(mask: torch.Tensor) -> torch.Tensor:
-    """``preprocess_mask``."""
+    """Follow ``preprocess_mask``."""
     if mask.stride(-1) == 1 and all(stride % _ALIGNMENT == 0 for stride in mask.stride()[:-1]):
         return mask
     size = mask.shape[-1]
@@ -196,7 +199,7 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _flash(asked: AttentionArguments, scale: float | None) -> torch.Tensor:
-    """Heads are padded to a multiple of eight."""
+    """Call flash attention, with heads padded to a multiple of eight."""
     head = asked.query.shape[-1]
     scale = 1.0 / head**0.5 if scale is None else scale
     missing = -head % _ALIGNMENT

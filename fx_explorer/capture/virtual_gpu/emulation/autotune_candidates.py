@@ -1,4 +1,6 @@
-"""Where autotuning would time candidates on the device: a Triton template is shown rather than a library, and all are noted."""
+"""Autotuning without a device to time candidates on: a Triton template is shown rather than a
+library, and all are noted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Choice, Emu
 
 
 def note_choices(emulation: Emulation) -> None:
-    """From now on the first is taken of each choice."""
+    """Take the first candidate of each choice from now on, and note all of them."""
 
     def templates_first(candidates: list[Any]) -> list[Any]:
         ordered = sorted(candidates, key=is_library)

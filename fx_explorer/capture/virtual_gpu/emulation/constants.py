@@ -1,4 +1,4 @@
-"""Inductor folds constants by computing one element of them on the device: here on the CPU.
+"""Fold Inductor's constants on the CPU: it computes one element of them on the device.
 
 Hook: ``UniformValueConstantFolder`` (torch/_inductor/fx_passes/joint_graph.py).
 """
@@ -17,7 +17,7 @@ from fx_explorer.capture.torch_compat.versions import require
 
 
 class OnCpu(TorchDispatchMode):
-    """What is asked for on the GPU is done on the CPU."""
+    """A dispatch mode that does on the CPU what is asked for on the GPU."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*_pytree.tree_map(_cpu, args), **_pytree.tree_map(_cpu, kwargs or {}))

@@ -1,6 +1,8 @@
-"""While a program runs on the CPU, Dynamo asks which library of the CPU would do a convolution, which depends on the batch.
+"""Keep Dynamo from asking which CPU library would do a convolution, while a program runs on the
+CPU.
 
-oneDNN and NNPACK want 16 of them, so a batch that varies would get a guard that no GPU asks for, and other code behind it.
+The answer depends on the batch: oneDNN and NNPACK want 16 of them. A batch that varies would get a
+guard that no GPU asks for, and other code behind it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 
 
 def ask_no_library(emulation: Emulation) -> None:
-    """Hook: ``torch._C._select_conv_backend``, which the fake convolution asks (torch/_subclasses/fake_impls.py)."""
+    """Answer without a library. Hook: ``torch._C._select_conv_backend``, which the fake convolution
+    asks (torch/_subclasses/fake_impls.py).
+    """
     original = require("torch._C", "_select_conv_backend")
 
     @functools.wraps(original)

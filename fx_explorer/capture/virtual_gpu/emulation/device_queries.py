@@ -1,7 +1,8 @@
-"""What the program asks about the device and would be told otherwise on the GPU.
+"""What the program asks about the device and would be answered otherwise on the GPU.
 
-Three ways to hear of it: ``torch.cuda.is_available()`` is ours; Dynamo tells of ``is_cuda`` and ``device`` of tensors that it
-traces; and in the user's own files conditions on them are read from the syntax, since what runs outside Dynamo tells nobody.
+There are three ways to hear of it. ``torch.cuda.is_available()`` is replaced by ours. Dynamo
+reports ``is_cuda`` and ``device`` of tensors that it traces. Conditions in the user's own files are
+read from their syntax, since code outside Dynamo reports to nobody.
 """
 
 from __future__ import annotations
@@ -18,24 +19,26 @@ from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation, Question
 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
-"""Packages that need to hear of the GPU."""
+"""Packages that must be told of the GPU."""
 
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")})
 
 _OURS = str(Path(__file__).parents[3])
 
 _KEPT = "device.type"
-"""Of a device in a variable: ``device.type``, ``target_device.type``."""
+"""The type of a device in a variable: ``device.type``, ``target_device.type``."""
 
 ASKS = (".is_cuda", ".device.type", _KEPT, ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
-"""What a condition may ask."""
+"""What a condition may ask about."""
 
 _TYPES = ("cuda", "cpu", "gpu")
 """Words of which a condition on a device has one, unless it only compares two tensors."""
 
 
 def asked_by_program(emulation: Emulation, what: str) -> bool:
-    """Whether the caller of our caller is the program that runs on the CPU; its question is kept, if it is the user's own."""
+    """Return whether the caller of our caller is the program, which runs on the CPU. A question of
+    the user's own code is kept.
+    """
     if emulation.mode == "fake":
         return False
     frame = sys._getframe(2)
@@ -48,7 +51,9 @@ def asked_by_program(emulation: Emulation, what: str) -> bool:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is neither of an installed package, nor of Python, nor ours."""
+    """Return whether a file is the user's: neither of an installed package, nor Python's, nor
+    ours.
+    """
     return file.endswith(".py") and not file.startswith((*_LIBRARIES, _OURS)) and "site-packages" not in file
 
 
@@ -87,7 +92,9 @@ def _listening_to_devices(emulation: Emulation, original: Callable[..., Any]) ->
 
 
 def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
-    """Keep what the line that Dynamo is at decides on, if it decides anything: most code only hands a device on."""
+    """Keep the question that Dynamo's current line decides on, if it decides anything: most code
+    only passes a device on.
+    """
     if emulation.mode != "transplant":
         return
     frame = tx.frame_summary()
@@ -100,7 +107,7 @@ def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
 
 
 def read_users_files(emulation: Emulation) -> None:
-    """Every condition on a device in the user's own modules that were loaded."""
+    """Keep every condition on a device in the user's own modules that were loaded."""
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in loaded if file and is_users(file)):
         for question in conditions(file):
@@ -109,7 +116,7 @@ def read_users_files(emulation: Emulation) -> None:
 
 @functools.lru_cache(maxsize=256)
 def conditions(file: str) -> tuple[Question, ...]:
-    """Empty for a file that cannot be read or parsed."""
+    """Return the conditions on a device in a file; empty for one that cannot be read or parsed."""
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -120,7 +127,7 @@ def conditions(file: str) -> tuple[Question, ...]:
 
 
 def _tests(tree: ast.AST) -> Iterator[ast.expr]:
-    """Expressions that decide something."""
+    """Yield the expressions that decide something."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
             yield node.test

@@ -1,7 +1,9 @@
-"""How the program meets the virtual GPU, which changes at most once: from *transplant* to *fake*.
+"""How the program meets the virtual GPU. The mode changes at most once: from *transplant* to
+*fake*.
 
-*transplant*: the program runs on the CPU, for real; each graph that Dynamo takes of it is moved to the GPU and lowered there.
-*fake*: what the program puts on ``cuda`` has a shape and a type and no content.
+*transplant*: the program really runs on the CPU; each graph that Dynamo captures is moved to the
+GPU and lowered there. *fake*: what the program puts on ``cuda`` has a shape and a type and no
+content.
 """
 
 from __future__ import annotations
@@ -22,32 +24,32 @@ IN_WORDS: dict[EmulationMode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something the user's code asks about the device, with another answer on the GPU."""
+    """A question of the user's code about the device that the GPU would answer otherwise."""
 
     what: str
-    """``torch.cuda.is_available()``, ``.is_cuda``, ``.device.type``."""
+    """What is asked: ``torch.cuda.is_available()``, ``.is_cuda``, ``.device.type``."""
     file: str
     line: int
 
 
 Choice = dict[str, object]
-"""What autotuning would have chosen from on the device (autotune_candidates.py)."""
+"""The candidates that autotuning would have timed on the device (autotune_candidates.py)."""
 
 
 @dataclass
 class Emulation:
-    """The virtual GPU of this process, the mode it is emulated in, and what the program asked of it."""
+    """The virtual GPU of this process, its emulation mode, and what the program asked of it."""
 
     gpu: Gpu
     mode: EmulationMode = "transplant"
     reason: str = ""
-    """Why it is ``fake``."""
+    """Why the mode is ``fake``."""
     questions: dict[Question, None] = field(default_factory=dict)
-    """Asked in mode ``transplant``, in order."""
+    """Questions asked in mode ``transplant``, in order."""
     choices: list[Choice] = field(default_factory=list)
     on_change: Callable[[Emulation], None] = lambda emulation: None
     when_fake: list[Callable[[], None]] = field(default_factory=list)
-    """What only held while the program ran on the CPU is undone."""
+    """Functions that undo what was in force only while the program ran on the CPU."""
 
     def become_fake(self, reason: str) -> None:
         if self.mode != "fake":
@@ -62,6 +64,6 @@ class Emulation:
             self.on_change(self)
 
     def to_json(self) -> dict[str, object]:
-        """For ``meta["virtual_gpu"]``."""
+        """Return the value for ``meta["virtual_gpu"]``."""
         asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
         return {"gpu": self.gpu.name, "feeding": self.mode, "reason": self.reason, "questions": asked}

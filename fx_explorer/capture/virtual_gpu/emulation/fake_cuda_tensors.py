@@ -1,7 +1,9 @@
-"""Tensors on ``cuda`` without content: made wherever the program asks for one, and torch's FakeTensor does the rest.
+"""Tensors on ``cuda`` without content: they are made wherever the program asks for one, and torch's
+FakeTensor does the rest.
 
-A tensor on the CPU stays a real one, so data can be read and weights be loaded as ever; only what is put on ``cuda`` has a
-shape and a type alone. What needs a value of it (``.item()``, an ``if`` on it) raises.
+A tensor on the CPU stays a real one, so that data can be read and weights be loaded as usual. What
+is put on ``cuda`` has only a shape and a type. Code that needs its content (``.item()``, an ``if``
+on it) raises.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
 
 NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
-"""What torch raises when the content of a fake tensor is asked for (torch/_subclasses/fake_tensor.py)."""
+"""Exceptions of torch when the content of a fake tensor is asked for
+(torch/_subclasses/fake_tensor.py).
+"""
 
 _kept: list[Any] = []
 
 
 def allow_cuda_tensors(emulation: Emulation) -> None:
-    """From now on in this thread (for the simplest ways of making a tensor: in all) the program can use the device ``cuda``."""
+    """Let the program use the device ``cuda`` from now on in this thread; the simplest ways of
+    making a tensor work in all threads.
+    """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     fake_tensor_mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
@@ -48,7 +54,7 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
 
 
 class _NoReferences:
-    """In place of the module ``weakref``."""
+    """Stands in for the module ``weakref``."""
 
     @staticmethod
     def getweakrefs(tensor: torch.Tensor) -> list[object]:
@@ -56,7 +62,9 @@ class _NoReferences:
 
 
 def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
-    """``Module.to()`` swaps fake parameters, and torch refuses that when its own converter holds weak references to them."""
+    """Swap fake parameters in ``Module.to()``, which torch refuses when its own converter holds
+    weak references to them.
+    """
 
     @functools.wraps(original)
     def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
@@ -72,7 +80,9 @@ def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``GradScaler.step()`` leaves out the optimizer when a gradient has overflowed: of fake ones, none has."""
+    """Have ``GradScaler.step()`` always step. It leaves out the optimizer when a gradient has
+    overflowed, and fake gradients never have.
+    """
 
     @functools.wraps(original)
     def _maybe_opt_step(scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -91,7 +101,9 @@ class FakeTensorMaker:
         self.mode = mode
 
     def notice(self) -> None:
-        """The program has put something on the GPU by itself; what torch does while it compiles does not count."""
+        """Note that the program itself has put something on the GPU. What torch does while it
+        compiles does not count.
+        """
         if self.emulation.mode != "fake" and TracingContext.try_get() is None:
             self.emulation.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
 
@@ -106,7 +118,9 @@ class FakeTensorMaker:
         return self._fake(torch.empty_strided(size, stride, dtype=dtype, device="meta"))
 
     def copy_(self, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-        """``torch.tensor([1, 2], device="cuda")`` fills a tensor with fake tensors switched off."""
+        """Copy nothing. ``torch.tensor([1, 2], device="cuda")`` fills a tensor in this way, with
+        fake tensors switched off.
+        """
         return to
 
     def _fake(self, meta: torch.Tensor) -> torch.Tensor:
@@ -115,7 +129,9 @@ class FakeTensorMaker:
 
 
 class CudaIsFake(TorchDispatchMode):
-    """Whatever makes a tensor on cuda makes a fake one. What torch's own fake modes do is left to them."""
+    """A dispatch mode under which whatever makes a tensor on cuda makes a fake one. torch's own
+    fake modes do their own work.
+    """
 
     supports_higher_order_operators = True
 
@@ -125,7 +141,7 @@ class CudaIsFake(TorchDispatchMode):
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        return True  # or Dynamo would compile nothing under it
+        return True  # otherwise Dynamo would compile nothing under this mode
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -150,7 +166,9 @@ def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
 
 
 def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
-    """Higher-order operators know a FakeTensorMode, and not a fake tensor alone (a Triton kernel's does not in torch 2.11)."""
+    """Return whether this is a higher-order operator on a fake tensor. Such operators need a
+    FakeTensorMode; a fake tensor alone is not enough (for a Triton kernel in torch 2.11).
+    """
     if not isinstance(func, torch._ops.HigherOrderOperator):
         return False
     fake = require("torch._subclasses.fake_tensor", "FakeTensor")
@@ -162,7 +180,7 @@ def _fake_mode_in_force() -> bool:
 
 
 def users_line() -> str:
-    """`` (model.py:12)``: the innermost line of the user's own that is running."""
+    """Return `` (model.py:12)``: the innermost line of the user's own code that is running."""
     frame = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
@@ -170,13 +188,17 @@ def users_line() -> str:
 
 
 def without_weights(emulation: Emulation, reason: str) -> None:
-    """Everything that the program makes from now on and puts nowhere else is on the GPU, and so takes no memory."""
+    """Put everything on the GPU that the program makes from now on and puts nowhere else, so that
+    it takes no memory.
+    """
     emulation.become_fake(reason)
     torch.set_default_device("cuda")
 
 
 def missing_value(error: BaseException) -> str:
-    """In plain words, when the program stopped because it asked for the content of a fake tensor; empty for another error."""
+    """Return an explanation when the program stopped because it asked for the content of a fake
+    tensor; empty for another error.
+    """
     if not any(type(one).__name__ in NO_VALUE for one in chain(error)):
         return ""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]

@@ -1,4 +1,6 @@
-"""A tensor without content needs no first values, and ``trunc_normal_`` draws them again while any is outside of its bounds."""
+"""Skip ``trunc_normal_`` for tensors without content: it would draw values again while any is out
+of bounds.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from fx_explorer.capture.torch_compat.versions import require
 
 
 def draw_nothing() -> None:
-    """Hook: ``_no_grad_trunc_normal_`` (torch/nn/init.py)."""
+    """Draw nothing for a tensor without content. Hook: ``_no_grad_trunc_normal_``
+    (torch/nn/init.py).
+    """
     original = require("torch.nn.init", "_no_grad_trunc_normal_")
 
     @functools.wraps(original)

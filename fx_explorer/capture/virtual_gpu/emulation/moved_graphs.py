@@ -1,6 +1,8 @@
-"""A Dynamo graph of a program that runs on the CPU, moved to the GPU: a copy whose tensors are fake ones on ``cuda``.
+"""A Dynamo graph of a program on the CPU, moved to the GPU: a copy whose tensors are fake ones on
+``cuda``.
 
-Hook: ``compile_fx`` (torch/_inductor/compile_fx.py), below the recorder's, so that the graph that runs stays the program's own.
+Hook: ``compile_fx`` (torch/_inductor/compile_fx.py), below the recorder's, so that the graph that
+runs stays the program's own.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ GPU_DEVICE = torch.device("cuda", 0)
 
 
 def move_graphs(emulation: Emulation) -> None:
-    """From now on Inductor is given graphs on the GPU."""
+    """Give Inductor graphs on the GPU from now on."""
     from torch._inductor import compile_fx as module
 
     original = require("torch._inductor.compile_fx", "compile_fx")
@@ -39,7 +41,9 @@ def move_graphs(emulation: Emulation) -> None:
 
 
 def _move_regions(emulation: Emulation) -> None:
-    """The same for the backend ``regional_inductor``, which gives the whole graph to AOTAutograd and parts to Inductor."""
+    """Move graphs also for the backend ``regional_inductor``, which gives the whole graph to
+    AOTAutograd and parts to Inductor.
+    """
     original = require("torch._dynamo.backends.common", "aot_autograd")
 
     @functools.wraps(original)
@@ -57,7 +61,7 @@ def _move_regions(emulation: Emulation) -> None:
 
 
 def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """The graph and its inputs on the GPU; as they are, when something of it is there already."""
+    """Return the graph and its inputs on the GPU; unchanged if any of it is there already."""
     placeholders = module.graph.find_nodes(op="placeholder")
     if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
         return module, list(inputs)
@@ -71,12 +75,14 @@ def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx
 
 
 class _GraphMover:
-    """One graph with those nested in it. A tensor that is used twice stays one."""
+    """Moves one graph with those nested in it. A tensor that is used twice stays one."""
 
     def __init__(self, fake_mode: Any) -> None:
         self._fake_mode = fake_mode
         self._moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        """By ``id`` of the one on the CPU, which is kept so that its id stays its own."""
+        """``id`` of a tensor → (tensor on the CPU, moved tensor). The first is kept alive so that
+        its id stays its own.
+        """
 
     def graph(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         graph, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
@@ -84,7 +90,7 @@ class _GraphMover:
         output.meta = copy.copy(module.graph.output_node().meta)
         there = torch.fx.GraphModule(module, graph)
         there.meta.update(module.meta)
-        for name in ("_param_name_to_source",):  # which inputs are parameters
+        for name in ("_param_name_to_source",):  # it says which inputs are parameters
             if hasattr(module, name):
                 setattr(there, name, getattr(module, name))
         for name, nested in module.named_children():
@@ -142,12 +148,16 @@ def _is_on_gpu(value: Any) -> bool:
 
 
 def _is_number(node: torch.fx.Node) -> bool:
-    """A Python float that Dynamo passes as a tensor: it stays on the CPU where there is a GPU, too."""
+    """Return whether the node is a Python float that Dynamo passes as a tensor. It stays on the CPU
+    where there is a GPU, too.
+    """
     return bool(getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False))
 
 
 def _saving(options: dict[str, object]) -> dict[str, object]:
-    """On the CPU flex attention saves nothing for a backward (``_apply_kernel_options``, torch/nn/attention)."""
+    """Make flex attention save tensors for a backward, which it does not do on the CPU
+    (``_apply_kernel_options``, torch/nn/attention).
+    """
     return {**options, "OUTPUT_LOGSUMEXP": True} if "OUTPUT_LOGSUMEXP" in options else options
 
 

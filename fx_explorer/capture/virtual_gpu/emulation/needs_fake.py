@@ -1,4 +1,4 @@
-"""Whether a program needs fake tensors from its beginning, read from its file: looking must not run it."""
+"""Whether a program needs fake tensors from the beginning. Its file is parsed and not run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MOST_FILES = 200
-"""So many are read at most: a second or two."""
+"""Most files that are read, which takes a second or two."""
 
 
 def needs_fake(file: Path | None, train: bool | None) -> str:
-    """Why everything must be on the GPU from the beginning; empty when it need not be."""
+    """Return why everything must be on the GPU from the beginning; empty when it need not be."""
     tree = _parsed(file)
     if tree is None:
         return ""
@@ -26,7 +26,7 @@ def needs_fake(file: Path | None, train: bool | None) -> str:
 
 
 def insists_on_gpu(file: Path | None) -> str:
-    """Where the program stops if there is no GPU; empty when it does not."""
+    """Return where the program stops if there is no GPU; empty when it does not."""
     tree = _parsed(file)
     for node in ast.walk(tree) if tree else ():
         test = node.test if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body)) else None
@@ -39,11 +39,11 @@ def _parsed(file: Path | None) -> ast.Module | None:
     try:
         return ast.parse(file.read_bytes()) if file else None
     except (OSError, SyntaxError, ValueError):
-        return None  # running it says it better
+        return None  # running the file will report the error better
 
 
 def _kernels(tree: ast.Module) -> Iterator[int]:
-    """Lines with a function under ``@triton.jit``."""
+    """Yield the lines of functions under ``@triton.jit``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             decorators = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
@@ -52,8 +52,11 @@ def _kernels(tree: ast.Module) -> Iterator[int]:
 
 
 def _imported(file: Path | None, tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
-    """Files beside ``file`` and below it that it imports, and that these import: (name, tree) of each. Libraries are left out:
-    what a program imports of them it need not call."""
+    """Yield (name, tree) of the files beside or below ``file`` that it imports, directly or through
+    others.
+
+    Libraries are left out: a program need not call what it imports from them.
+    """
     folder = file.parent if file else Path()
     pending, seen = [(folder, tree)], {file}
     while pending and len(seen) < MOST_FILES:
@@ -87,7 +90,9 @@ def _imports(tree: ast.Module, package: str) -> bool:
 
 
 def _named(tree: ast.Module, name: str) -> Iterator[int]:
-    """Lines that use ``name``, or say it (``attn_implementation="flex_attention"``); an import alone does not."""
+    """Yield the lines that use ``name``, or contain it (``attn_implementation="flex_attention"``).
+    An import alone does not count.
+    """
     for node in ast.walk(tree):
         said = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
         if isinstance(node, ast.Name | ast.Attribute | ast.Constant) and said == name:

@@ -1,4 +1,6 @@
-"""What a program asks of a GPU that nobody can give it without one, in a sentence in place of torch's own message."""
+"""Explain, in place of torch's own message, what a program asks of a GPU that cannot be done
+without one.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ NO_NCCL = (
 
 
 def not_possible(error: BaseException) -> str:
-    """Empty for another error."""
+    """Return the explanation; empty for another error."""
     return NO_NCCL if any(_is_of_nccl(one) for one in chain(error)) else ""
 
 
 def _is_of_nccl(error: BaseException) -> bool:
-    """A build without NCCL says so; one with it fails in making the group (torch/distributed/distributed_c10d.py)."""
+    """Return whether the error is about NCCL. A build without NCCL says so; one with it fails in
+    making the group (torch/distributed/distributed_c10d.py).
+    """
     made_group = any(frame.name == "_new_process_group_helper" for frame in traceback.extract_tb(error.__traceback__))
     return made_group and any(word in str(error) for word in ("NCCL", "CUDA"))

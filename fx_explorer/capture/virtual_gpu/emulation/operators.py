@@ -1,4 +1,6 @@
-"""Operators that a build of torch without CUDA does not choose or describe as one with CUDA would."""
+"""Operators that a build of torch without CUDA chooses or describes otherwise than one with
+CUDA.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,12 @@ from fx_explorer.capture.virtual_gpu.emulation.attention import Attention
 from fx_explorer.model import Gpu
 
 RECURRENT = [f"{name}.{given}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for given in ("input", "data")]
-"""On a GPU cuDNN runs them: here it is what Python decomposes them into. Dynamo leaves them to run between
-graphs, so it is shapes that count."""
+"""On a GPU cuDNN runs these. Here they run as Python decomposes them: Dynamo leaves them to run
+between graphs, so only their shapes matter.
+"""
 
 _libraries: list[Any] = []
-"""An implementation goes when its library does."""
+"""Kept, because an implementation goes when its library does."""
 
 
 def add_operators(gpu: Gpu) -> None:
@@ -36,7 +39,8 @@ def add_operators(gpu: Gpu) -> None:
         for key in ("AutogradCUDA", "CUDA"):
             library.impl(name, _decomposed(name), key)
     _ask_the_cpu()
-    # CUDA only, and without a description for fake tensors: where there is a GPU, FakeTensorMode runs them.
+    # This is for CUDA only, and has no description for fake tensors: where there is a GPU,
+    # FakeTensorMode runs it.
     library.impl("_thnn_fused_gru_cell", fused_gru_cell, "Meta")
     library.impl("_thnn_fused_gru_cell_backward", fused_gru_cell_backward, "Meta")
 
@@ -48,7 +52,8 @@ def _decomposed(name: str) -> Any:
 
 
 def _ask_the_cpu() -> None:
-    """FakeTensorMode runs an operator that nobody described, on zeros, to learn its output's shape: here on the CPU.
+    """Run on the CPU what FakeTensorMode runs on zeros, to learn the output's shape of an operator
+    that nobody described.
 
     Hook: ``run_fallback_kernel`` (torch/_subclasses/fake_tensor.py).
     """

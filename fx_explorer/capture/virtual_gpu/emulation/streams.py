@@ -1,4 +1,5 @@
-"""Streams, events, CUDA graphs and marks for a profiler: a program may make them, and they do nothing, as nothing runs.
+"""Streams, events, CUDA graphs and profiler marks. A program may make them; they do nothing,
+because nothing runs.
 
 A build of torch without CUDA has only classes that raise when they are made.
 """
@@ -19,7 +20,9 @@ _DEVICE = torch.device("cuda", 0)
 
 
 def add_streams(emulation: Emulation) -> None:
-    """A program that makes one without having asked whether there is a GPU has to have it."""
+    """Add the classes to torch. A program that makes one without asking whether there is a GPU
+    needs them.
+    """
 
     class Event(_Event):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -50,13 +53,13 @@ def add_streams(emulation: Emulation) -> None:
 
 
 def _notice(emulation: Emulation, what: str) -> None:
-    """What torch makes while it compiles does not count."""
+    """Note that the program uses the GPU. What torch makes while it compiles does not count."""
     if TracingContext.try_get() is None:
         emulation.become_fake(f"the program uses CUDA {what}{users_line()}")
 
 
 class _Event:
-    """As torch.cuda.Event."""
+    """Stands in for torch.cuda.Event."""
 
     def record(self, stream: object = None) -> None: ...
 
@@ -68,12 +71,14 @@ class _Event:
         return True
 
     def elapsed_time(self, end: object) -> float:
-        """Not a number: nobody can know it, and a zero would end a program that divides by it."""
+        """Return NaN: the time is unknown, and a zero would end a program that divides by it."""
         return math.nan
 
 
 class _CudaGraph:
-    """As torch.cuda.CUDAGraph: what would be recorded runs as it would without, and a replay does nothing."""
+    """Stands in for torch.cuda.CUDAGraph. What would be recorded runs as usual, and a replay does
+    nothing.
+    """
 
     def __init__(self, keep_graph: bool = False) -> None: ...
 
@@ -96,7 +101,7 @@ class _CudaGraph:
 
 
 class _Stream:
-    """As torch.cuda.Stream: always the default one."""
+    """Stands in for torch.cuda.Stream. Every stream is the default one."""
 
     device = _DEVICE
     device_index = 0

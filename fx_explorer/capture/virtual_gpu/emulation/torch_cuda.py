@@ -1,4 +1,6 @@
-"""What ``torch.cuda`` (torch/cuda/__init__.py) answers about the GPU, to torch and to the program."""
+"""The answers of ``torch.cuda`` (torch/cuda/__init__.py) about the GPU, to torch and to the
+program.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.model import Gpu
 
 CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
-"""For a build of torch that has none: Inductor asks whether there is one."""
+"""Versions for a build of torch that has none: Inductor asks whether there is one."""
 
 
 def answer(emulation: Emulation) -> None:
@@ -70,7 +72,9 @@ def answer(emulation: Emulation) -> None:
 
 
 def keep_dynamo_rules() -> None:
-    """Where Dynamo finds one of these in what it compiles, it does what it does with torch's own."""
+    """Have Dynamo treat our functions as it treats torch's own, where it finds them in what it
+    compiles.
+    """
     from fx_explorer.capture.recording.hidden_from_dynamo import (
         traced_as,  # it imports the compiler, which must find these in place
     )
@@ -81,14 +85,14 @@ def keep_dynamo_rules() -> None:
 
 
 class _OfEither(type(torch._C.Generator)):  # type: ignore[misc] # a metaclass of its own in newer releases
-    """torch's own generators are of the class that ours stands for."""
+    """A metaclass that makes torch's own generators instances of our class too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
 class _Generator(torch._C.Generator, metaclass=_OfEither):
-    """One of the CPU, also for ``cuda``: what is drawn with it there has no content."""
+    """A generator of the CPU, also for ``cuda``: what is drawn with it there has no content."""
 
     def __new__(cls, device: torch.device | str | int = "cpu") -> Any:
         of = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
@@ -98,7 +102,9 @@ class _Generator(torch._C.Generator, metaclass=_OfEither):
 
 
 def device_properties(gpu: Gpu) -> Any:
-    """As ``torch.cuda.get_device_properties()``; clocks are in kHz there."""
+    """Return what ``torch.cuda.get_device_properties()`` returns for this GPU; clocks are in kHz
+    there.
+    """
     major, minor = gpu.capability
     return types.SimpleNamespace(
         name=gpu.device_name,
@@ -132,7 +138,9 @@ def _always(original: Callable[..., Any], value: Any) -> Callable[..., Any]:
 
 
 def _by_who_asks(emulation: Emulation, original: Callable[..., Any], there: Any, absent: Any) -> Callable[..., Any]:
-    """The program that runs on the CPU is told that there is no GPU, and torch that there is one."""
+    """Return a function that tells the program, which runs on the CPU, that there is no GPU, and
+    torch that there is one.
+    """
 
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -146,10 +154,11 @@ def _set_versions(gpu: Gpu) -> None:
         torch.version.hip, torch.version.cuda = torch.version.hip or HIP_VERSION, None
     else:
         torch.version.cuda, torch.version.hip = torch.version.cuda or CUDA_VERSION, None
-    # The first is named in the first lines of generated code, and called by it only when it runs; the last is of CUDA graphs.
+    # The first is named at the beginning of generated code, which calls it only when it runs. The
+    # last is about CUDA graphs.
     answers = {"_cuda_getCurrentRawStream": 0, "_cuda_cudaCachingAllocator_is_enabled": True, "_host_emptyCache": None}
     for name, value in answers.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, _always(torch.cuda.current_device, value))
-    if not hasattr(torch._C, "_scatter"):  # of DataParallel, which has one device
+    if not hasattr(torch._C, "_scatter"):  # DataParallel asks for it, and has one device
         torch._C._scatter = lambda tensor, *_: (tensor.cuda(),)

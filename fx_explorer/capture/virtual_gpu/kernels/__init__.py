@@ -1,1 +1,1 @@
-"""Kernels for the GPU that is not there, compiled down to the machine's code."""
+"""Kernels for the GPU that is not there, compiled to machine code."""

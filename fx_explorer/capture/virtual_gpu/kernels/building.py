@@ -1,6 +1,7 @@
-"""A kernel's configurations, each compiled down to the machine's code: the call that Inductor's autotuner would make.
+"""Compile a kernel's configurations to machine code, as Inductor's autotuner would.
 
-That is ``CachingAutotuner._precompile_config``, torch/_inductor/runtime/triton_heuristics.py.
+The autotuner's call is ``CachingAutotuner._precompile_config``,
+torch/_inductor/runtime/triton_heuristics.py.
 """
 
 from __future__ import annotations
@@ -39,19 +40,25 @@ NOTHING = """module {
 class Built:
     texts: dict[Level, str]
     file: str
-    """Base name of the module as the texts have it. From the cache they may be of another module with an equal kernel."""
+    """Base name of the module as the texts have it. Texts from the cache may name another module
+    with an equal kernel.
+    """
     threads: int
     shared_bytes: int
     used: UsedResources
-    """By a thread."""
+    """Resources used per thread."""
     duration_s: float
 
 
 class Toolchain:
-    """torch and Triton, made ready for one GPU, in this process and for good. No C++ compiler is needed: no tensor is made."""
+    """torch and Triton, prepared for one GPU in this process until its end. No C++ compiler is
+    needed, because no tensor is made.
+    """
 
     def __init__(self, gpu: Gpu) -> None:
-        """Takes some seconds. Raises ImportError without torch or triton, WorkerError where the cache cannot be written."""
+        """Prepare, which takes some seconds. Raises ImportError without torch or triton,
+        WorkerError where the cache cannot be written.
+        """
         self.gpu = gpu
         keep_apart(gpu)
         from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
@@ -65,15 +72,17 @@ class Toolchain:
         import triton
         from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 
-        _set_triton_ptxas_path()  # a CUDA build of torch brings a ptxas of its own, and takes that
+        _set_triton_ptxas_path()  # a CUDA build of torch has a ptxas of its own, which it would use
 
         self.name = f"triton {triton.__version__}" + (f", ptxas {ptxas_version(gpu)}" if gpu.vendor == "nvidia" else "")
 
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """The first compile of a process takes 0.3 s more than the next, and so does the first kernel that is loaded (Inductor
-        hashes its own files for the autotuner's cache): better now than while somebody waits."""
+        """Compile and load a first kernel, so that nobody has to wait for it later. The first
+        compile of a process takes 0.3 s longer than the next, and so does the first kernel that is
+        loaded, because Inductor hashes its own files for the autotuner's cache.
+        """
         import triton
         from torch._inductor.codecache import torch_key
 
@@ -86,7 +95,9 @@ class Toolchain:
             triton.compile(file.name, target=target_of(self.gpu))
 
     def build(self, kernel: TritonKernel, position: int) -> Built:
-        """Compile one configuration, or take it from the cache on disk; all but the SASS. Raises CannotBuild."""
+        """Compile one configuration, or take it from the cache on disk, without the SASS. Raises
+        CannotBuild.
+        """
         log = io.StringIO()
         began = time.monotonic()
         with _environment(TRITON_DUMP_PTXAS_LOG="1"), contextlib.redirect_stdout(log):
@@ -106,14 +117,18 @@ class Toolchain:
         )
 
     def sass(self, kernel: TritonKernel, position: int) -> str:
-        """The machine's code, with the lines it is from; empty on AMD. nvdisasm takes 0.3 s, more than a compile: it is asked
-        for by itself. Raises CannotBuild."""
+        """Return the machine code with the lines it is from; empty on AMD. Raises CannotBuild.
+
+        It is a method of its own because nvdisasm takes 0.3 s, more than a compile.
+        """
         with contextlib.redirect_stdout(io.StringIO()):
             cubin = self._compile(kernel, kernel.configs[position]).asm.get("cubin", b"")
         return disassembled(cubin) if cubin else ""
 
     def passes(self, kernel: TritonKernel, position: int) -> str:
-        """What MLIR prints before each pass; this compiles anew, whatever is in the cache. Raises CannotBuild."""
+        """Return what MLIR prints before each pass. This compiles anew, whatever is in the cache.
+        Raises CannotBuild.
+        """
         with (
             tempfile.TemporaryFile(prefix="fx-explorer-") as kept,
             _environment(MLIR_ENABLE_DUMP="1", TRITON_ALWAYS_COMPILE="1"),
@@ -136,7 +151,7 @@ class Toolchain:
         try:
             return triton.compile(source, target=target_of(self.gpu), options=options)
         except OSError:
-            raise  # a full disk, a tool that is missing: no fault of the kernel's
+            raise  # a full disk or a missing tool is no fault of the kernel's
         except Exception as error:
             raise CannotBuild(why(error)) from error
 
@@ -157,7 +172,7 @@ def _environment(**variables: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stderr_into(descriptor: int) -> Iterator[None]:
-    """LLVM writes to the descriptor and knows nothing of ``sys.stderr``."""
+    """Redirect stderr inside the block. LLVM writes to the descriptor, not to ``sys.stderr``."""
     before = os.dup(2)
     os.dup2(descriptor, 2)
     try:

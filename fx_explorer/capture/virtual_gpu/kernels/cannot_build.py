@@ -4,11 +4,13 @@ from __future__ import annotations
 
 
 class CannotBuild(Exception):
-    """The kernel's own fault, or that of what compiles it; the message is for the user."""
+    """Raised for a fault of the kernel or of what compiles it. The message is for the user."""
 
 
 def why(error: BaseException) -> str:
-    """What the user can use of it. Triton's command to repeat names files that are gone."""
+    """Return the part of the message that the user can use. Triton's command for repeating the
+    compile names files that are gone.
+    """
     text = str(error).partition("Repro command:")[0].strip()
     if isinstance(error, SyntaxError):
         text = f"line {error.lineno}: {error.msg}" + (f"\n{error.text.rstrip()}" if error.text else "")

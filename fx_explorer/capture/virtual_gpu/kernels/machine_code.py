@@ -1,6 +1,7 @@
-"""What the machine's code tells of a kernel: its SASS, and the registers, stack and spills of a thread.
+"""What the machine code tells of a kernel: its SASS, and the registers, stack and spills per
+thread.
 
-ptxas, nvdisasm and cuobjdump are those that Triton carries.
+ptxas, nvdisasm and cuobjdump are those that come with Triton.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class UsedResources:
 
 
 def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> UsedResources:
-    """Registers and stack off the machine code itself. Spills are in ptxas's ``log`` only: from the cache there is none, so it
-    is asked again."""
+    """Read registers and stack from the machine code. Spills are only in ptxas's ``log``, which a
+    cached kernel lacks; ptxas is then run again.
+    """
     with _as_file(cubin) as path:
         usage = _run("cuobjdump", "-res-usage", path)
     return UsedResources(
@@ -44,7 +46,9 @@ def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> UsedResources:
 
 
 def used_on_amd(amdgcn: str) -> UsedResources:
-    """From the metadata behind the code (LLVM, "User Guide for AMDGPU Backend", code object metadata)."""
+    """Read the metadata after the code (LLVM, "User Guide for AMDGPU Backend", code object
+    metadata).
+    """
     spilled = _number(r"\.vgpr_spill_count: +(\d+)", amdgcn)
     return UsedResources(
         _number(r"\.vgpr_count: +(\d+)", amdgcn),
@@ -59,10 +63,11 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassembled(cubin: bytes) -> str:
-    """SASS with the lines it is from, inlined ones too. Raises CannotBuild.
+    """Return SASS with the lines it is from, inlined ones too. Raises CannotBuild.
 
-    The dataflow analysis is left out: it takes a third of the time, and names branch targets of GPUs before Volta only. Kept on
-    disk: the same machine code in another session takes no time.
+    The dataflow analysis is left out: it takes a third of the time, and names branch targets only
+    for GPUs before Volta. The result is kept on disk, so that the same machine code in another
+    session takes no time.
     """
     kept = cache_home() / "virtual_gpu" / "sass" / f"{_key(cubin)}.sass"
     with contextlib.suppress(OSError, WorkerError):  # not there, or not ours: it is made anew
@@ -73,19 +78,19 @@ def disassembled(cubin: bytes) -> str:
         text = _run("nvdisasm", "-gi", "-ndf", "-c", path)
     with contextlib.suppress(
         OSError, WorkerError
-    ):  # it was asked for the text, which is there: a full disk is told by whoever needs it
+    ):  # the text that was asked for is there: a full disk is reported by whoever needs the disk
         _keep(kept, text)
     return text
 
 
 def _key(cubin: bytes) -> str:
-    """Another one for another nvdisasm."""
+    """Return the cache key, which differs for another nvdisasm."""
     tool = Path(_tool("nvdisasm"))
     return hashlib.sha256(f"{tool} {tool.stat().st_mtime_ns}\0".encode() + cubin).hexdigest()
 
 
 def _keep(path: Path, text: str) -> None:
-    """Two processes at once do no harm: each writes a file of its own."""
+    """Keep the text. Two processes at once do no harm: each writes a file of its own."""
     made(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="writing_") as apart:
         (Path(apart) / path.name).write_text(text)
@@ -94,7 +99,7 @@ def _keep(path: Path, text: str) -> None:
 
 @functools.cache
 def _tool(name: str) -> str:
-    """Of Triton's own, or the one that TRITON_…_PATH names."""
+    """Return the path of a tool that comes with Triton, or that TRITON_…_PATH names."""
     import triton
 
     return str(getattr(triton.knobs.nvidia, name).path)

@@ -1,4 +1,6 @@
-"""A driver for Triton (triton/backends/driver.py) that only answers which GPU code is for. torch is not needed for it."""
+"""A driver for Triton (triton/backends/driver.py) that only answers which GPU the code is for. It
+does not need torch.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from fx_explorer.model import Gpu
 
 
 def target_of(gpu: Gpu) -> Any:
-    """Triton's own name for it: ``GPUTarget("cuda", 90, 32)``."""
+    """Return Triton's own name for the GPU: ``GPUTarget("cuda", 90, 32)``."""
     from triton.backends.compiler import GPUTarget
 
     if gpu.vendor == "amd":
@@ -19,7 +21,7 @@ def target_of(gpu: Gpu) -> Any:
 
 
 def use_driver(gpu: Gpu) -> None:
-    """From now on Triton compiles for ``gpu``."""
+    """Have Triton compile for ``gpu`` from now on."""
     import triton
 
     triton.runtime.driver.set_active(virtual_driver(gpu))
@@ -63,7 +65,9 @@ def virtual_driver(gpu: Gpu) -> Any:
 
 
 def device_properties(gpu: Gpu) -> dict[str, int]:
-    """As ``load_binary`` and ``triton.testing`` ask for them (triton/backends/nvidia/driver.c, ``getDeviceProperties``)."""
+    """Return the properties that ``load_binary`` and ``triton.testing`` ask for
+    (triton/backends/nvidia/driver.c, ``getDeviceProperties``).
+    """
     return {
         "max_shared_mem": gpu.shared_per_block,
         "multiprocessor_count": gpu.multiprocessors,

@@ -1,7 +1,7 @@
-"""A kernel's Triton source, loaded: the configurations that would be tried.
+"""A kernel loaded from its Triton source, with the configurations that would be tried.
 
-The list is the one that Inductor's autotuner makes of the kernel's own decorator (``CachingAutotuner.configs``,
-torch/_inductor/runtime/triton_heuristics.py).
+The list is the one that Inductor's autotuner makes from the kernel's own decorator
+(``CachingAutotuner.configs``, torch/_inductor/runtime/triton_heuristics.py).
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ class TritonKernel:
 
     autotuner: Any
     file: str
-    """Base name of that module."""
+    """Base name of the kernel's module."""
     configs: list[Any]
 
     @property
     def options(self) -> list[dict[str, object]]:
-        """Of each configuration, as people write them. A template has its block sizes in the source, not in the configs."""
+        """Return the options of each configuration, as people write them. A template has its block
+        sizes in the source, not in the configs.
+        """
         written = self.autotuner.inductor_meta.get("config_args") or {}
         return [
             {**{name: _plain(value) for name, value in {**written, **config.kwargs}.items()}, **_sizes(config)}
@@ -36,11 +38,13 @@ class TritonKernel:
         ]
 
     def add_smaller_blocks(self, registers: Sequence[int]) -> None:
-        """What Inductor would try too, once it has seen how many ``registers`` each of the first configurations uses."""
+        """Add the configurations that Inductor would try once it knows how many ``registers`` each
+        of the first ones uses.
+        """
         autotuner = self.autotuner
         autotuner.compile_results = [_result(config, used) for config, used in zip(self.configs, registers, strict=False)]
         instead = {"_precompile_config": _result, "_make_launchers": _nothing, "_ensure_kernel_loaded": _nothing}
-        vars(autotuner).update(instead)  # nothing is compiled, nothing launched: the configurations are all that is wanted
+        vars(autotuner).update(instead)  # nothing is compiled or launched: only the configurations are wanted
         try:
             autotuner._dynamic_scale_rblock()
         finally:
@@ -50,18 +54,22 @@ class TritonKernel:
 
 
 def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
-    """As ``loaded``, for a source that is what Inductor writes. Any other raises CannotBuild, and nothing of it is run."""
+    """Load the source as ``loaded`` does if it is of the kind that Inductor writes. Otherwise raise
+    CannotBuild and run nothing of it.
+    """
     from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
 
     try:
-        check_source(source.removeprefix("\n"), helpers())  # what Inductor puts in front is no line of the source
+        check_source(source.removeprefix("\n"), helpers())  # the line feed that Inductor puts in front is no line of the source
     except UntrustedSourceError as error:
         raise CannotBuild(str(error)) from error
     return loaded(name, source)
 
 
 def loaded(name: str, source: str) -> TritonKernel:
-    """Runs the kernel's module, which defines it and compiles nothing. Raises CannotBuild."""
+    """Run the kernel's module, which defines the kernel and compiles nothing. Raises
+    CannotBuild.
+    """
     from torch._inductor.codecache import PyCodeCache
 
     try:
@@ -73,18 +81,20 @@ def loaded(name: str, source: str) -> TritonKernel:
 
 
 def _autotuner(module: dict[str, Any], name: str) -> Any:
-    """By its name. A kernel of the user's own is called as in the user's file there, and otherwise in the wrapper."""
+    """Return the autotuner called ``name``, or else the only one: a kernel of the user's own has
+    the name of the user's file in the module, and another one in the wrapper.
+    """
     kinds = (value for value in module.values() if hasattr(value, "_create_compile_meta"))
     return module[name] if name in module else next(kinds)
 
 
 def _result(config: Any, registers: int | None = None) -> types.SimpleNamespace:
-    """What the autotuner asks of a configuration that it compiled."""
+    """Return a stand-in for a compiled configuration, with what the autotuner asks of it."""
     return types.SimpleNamespace(config=config, kernel=types.SimpleNamespace(n_regs=registers))
 
 
 def _nothing() -> None:
-    """In place of what needs a device."""
+    """Do nothing, in place of what needs a device."""
 
 
 def _plain(value: object) -> object:

@@ -12,7 +12,7 @@ OF_THE_LANGUAGE = {"constexpr", "range", "static_range", "tuple", "dtype", "Prop
 """Types and constants of ``triton.language`` that kernels name, beside its functions."""
 
 READS_FILES = {"extern_elementwise", "extern"}
-"""They link a library whose path stands in the source."""
+"""Functions that link a library whose path stands in the source."""
 
 
 @cache
@@ -33,7 +33,9 @@ def helpers() -> Helpers:
 
 
 def _functions(module: Any) -> frozenset[str]:
-    """What is compiled, or is a part of Triton's language; no function of Python's."""
+    """Return the names of the module's functions that are compiled or part of Triton's language.
+    Python functions are left out.
+    """
     return frozenset(name for name in dir(module) if name not in READS_FILES and _is_tritons(getattr(module, name)))
 
 
@@ -45,7 +47,9 @@ def _is_tritons(value: object) -> bool:
 
 
 def _defined_in(module: Any) -> frozenset[str]:
-    """Stubs of ``libdevice`` are plain functions, of which the backend's take their place."""
+    """Return the names of the plain functions that the module defines. The stubs of ``libdevice``
+    are such; a backend's functions take their places.
+    """
     own = (
         name
         for name, value in vars(module).items()

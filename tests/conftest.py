@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import gc
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -61,12 +62,32 @@ def warm_python(tmp_path_factory: pytest.TempPathFactory, capture_environment: d
     if sys.platform != "linux" or torch.cuda.is_available():  # a forked process cannot use a GPU
         yield sys.executable
         return
-    file, name = ROOT / "tests" / "warm_python.py", str(os.getpid())
-    command = [sys.executable, str(file), "serve", name]
-    with subprocess.Popen(command, env=capture_environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with _served(str(os.getpid()), tmp_path_factory.mktemp("warm"), capture_environment) as python:
+        yield python
+
+
+@pytest.fixture(scope="session")
+def warm_python_for_gpus(
+    tmp_path_factory: pytest.TempPathFactory, capture_environment: dict[str, str], shared_folder: Path
+) -> Iterator[str]:
+    """The same for virtual GPUs, which have to be there before torch's compiler is imported."""
+    if sys.platform != "linux" or torch.cuda.is_available() or importlib.util.find_spec("triton") is None:
+        yield sys.executable
+        return
+    environment = {**capture_environment, "XDG_CACHE_HOME": str(shared_folder / "cache")}
+    with _served(f"{os.getpid()}-gpu", tmp_path_factory.mktemp("warm"), environment, "gpu") as python:
+        yield python
+
+
+@contextlib.contextmanager
+def _served(name: str, folder: Path, environment: dict[str, str], *kind: str) -> Iterator[str]:
+    """A path to give as ``python``, whose server runs meanwhile."""
+    file = ROOT / "tests" / "warm_python.py"
+    command = [sys.executable, str(file), "serve", name, *kind]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
-        python = tmp_path_factory.mktemp("warm") / "python"
+        python = folder / "python"
         python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{file}" start {name} "$@"\n')
         python.chmod(0o755)
         yield str(python)
@@ -93,7 +114,9 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def captured(shared_folder: Path, warm_python: str, capture_environment: dict[str, str]) -> Captured:
+def captured(
+    shared_folder: Path, warm_python: str, capture_environment: dict[str, str], request: pytest.FixtureRequest
+) -> Captured:
     """``captured(target, *extra, train=…, …)`` → path of a session, captured the first time and kept for the test session.
 
     ``target`` is the name of a sample (``"mlp"``) or anything the command line takes. Keyword arguments are options of
@@ -102,7 +125,7 @@ def captured(shared_folder: Path, warm_python: str, capture_environment: dict[st
     """
 
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
-        python = sys.executable if "gpu" in options else warm_python  # a virtual GPU has to be there before torch
+        python = request.getfixturevalue("warm_python_for_gpus") if "gpu" in options else warm_python
         arguments = (_target(target), *_flags({"python": python, **options}), *extra)
         path = shared_folder / f"{Path(str(target)).stem}-{digest(target, options, extra)}.fxs"
         with locked(path.with_suffix(".lock")):

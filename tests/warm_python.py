@@ -1,14 +1,17 @@
 """A Python that has imported torch before it is started: it is forked, so that a worker is ready in 0.1 s instead of 4.
 
 ``warm_python.py serve NAME`` imports and waits; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with
-the arguments, variables, directory and descriptors that it was given. What a test claims of a process itself (what it imports
-and when, how it dies), or of variables that torch reads when it is imported, is to be seen with a real Python.
+the arguments, variables, directory and descriptors that it was given. ``serve NAME gpu`` is for virtual GPUs: it loads the C++
+part before torch, and imports nothing of torch's compiler, which must find the GPU when it is imported. What a test claims of a
+process itself (what it imports and when, how it dies), or of variables that torch reads when it is imported, is to be seen with
+a real Python.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -39,18 +42,17 @@ MODULES = (
 )
 """Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
 
+FOR_VIRTUAL_GPUS = ("torch", "triton", "numpy", "sympy.physics.units", "sympy.tensor.tensor", "fx_explorer.worker.job")
+
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 
 
-def serve(name: str) -> None:
+def serve(name: str, kind: str = "") -> None:
     """Until stdin is closed."""
-    import importlib
-
-    for module in MODULES:
-        importlib.import_module(module)
-    importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
-    importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
-    importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once
+    if kind == "gpu":
+        _import_for_virtual_gpus()
+    else:
+        _import_with_compiler()
     gc.set_threshold(20_000, 20, 20)  # to look through a young process for garbage again and again took a tenth of its time
     gc.freeze()  # or the first collection of each child would copy what torch has made
     with _socket() as waiting:
@@ -64,6 +66,20 @@ def serve(name: str) -> None:
                 _supervise(connection)
             connection.close()
             _forget_the_ended()
+
+
+def _import_with_compiler() -> None:
+    for module in MODULES:
+        importlib.import_module(module)
+    importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
+    importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
+    importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once
+
+
+def _import_for_virtual_gpus() -> None:
+    importlib.import_module("fx_explorer.capture.virtual_gpu.shim").load()
+    for module in FOR_VIRTUAL_GPUS:
+        importlib.import_module(module)
 
 
 def start(name: str, arguments: list[str]) -> NoReturn:

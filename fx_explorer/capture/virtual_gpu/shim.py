@@ -39,7 +39,9 @@ _loaded: list[ctypes.CDLL] = []
 
 
 def load() -> None:
-    """Build the shim if it is not there yet, and load it. Raises WorkerError; torch must not have been imported."""
+    """Build the shim if it is not there yet, and load it, once. Raises WorkerError; torch must not have been imported."""
+    if _loaded:
+        return
     assert "torch" not in sys.modules, "torch asks for the hooks while it is imported"
     torch, cxx = torch_root(), compiler()
     _load_hooks_of_torch(torch)

@@ -37,7 +37,7 @@ def own_cache(shared_folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def for_gpu(own_cache: Path, shared_folder: Path) -> ForGpu:
+def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> ForGpu:
     """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are those of CaptureRequest."""
 
     def run(target: Path | str, gpu: str, **request: Any) -> Ended:
@@ -45,7 +45,14 @@ def for_gpu(own_cache: Path, shared_folder: Path) -> ForGpu:
         kept = output.with_suffix(".pickle")
         with locked(output.with_suffix(".lock")):
             if not kept.exists():
-                asked = {"backend": "inductor", "gpu": find_gpu(gpu), "timeout": 600, "output": output, **request}
+                asked = {
+                    "backend": "inductor",
+                    "gpu": find_gpu(gpu),
+                    "timeout": 600,
+                    "output": output,
+                    "python": warm_python_for_gpus,
+                }
+                asked |= request
                 kept.write_bytes(pickle.dumps(asyncio.run(capture(target, **asked))))
         ended: Ended = pickle.loads(kept.read_bytes())
         return ended

@@ -288,7 +288,7 @@ def test_without_triton_it_says_what_to_install(
 ) -> None:
     with_module("sitecustomize.py", "import sys\nsys.modules['triton'] = None\n")
     (tmp_path / "model.py").write_text("model = 1\n")
-    ended = for_gpu(tmp_path / "model.py", "h100")
+    ended = for_gpu(tmp_path / "model.py", "h100", python=sys.executable)
     assert ended.outcome.kind == "not_started"
     assert ended.outcome.message.startswith(
         f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there"
@@ -301,7 +301,7 @@ def test_a_triton_of_another_version_that_lacks_something_is_named(
 ) -> None:
     with_module("triton/__init__.py", "__version__ = '1.0'\n")
     (tmp_path / "program.py").write_text("import torch\nprint('not reached')\n")
-    ended = for_gpu(tmp_path / "program.py", "a100", as_script=True)
+    ended = for_gpu(tmp_path / "program.py", "a100", as_script=True, python=sys.executable)
     assert ended.outcome.kind == "not_started"
     assert f"cannot be set up with torch {metadata.version('torch')} and triton" in ended.outcome.message
     assert "Triton's driver failed" in ended.outcome.message

@@ -71,6 +71,7 @@ def serve(name: str, kind: str = "") -> None:
 def _import_with_compiler() -> None:
     for module in MODULES:
         importlib.import_module(module)
+    importlib.import_module("fx_explorer.worker.users_code").UsersCode().modules()  # looks at the files of all modules, once
     importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
     importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
     importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once

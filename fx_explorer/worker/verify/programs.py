@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.target.place import TargetPlace
+from fx_explorer.worker.users_code import UsersCode
 from fx_explorer.worker.verify.built import BuiltProgram, as_on_disk
 from fx_explorer.worker.verify.uncompiled import OriginalProgram, UncompiledProgram
 
@@ -21,6 +22,7 @@ class OtherPrograms:
     """All programs of one comparison. It is a context manager: none of them outlives the block."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
+        UsersCode().modules()  # that torch's files are none of the user's is found out once, and known in each of the children
         self.original = OriginalProgram(place, request)
         """Begins at once; the others begin when they are told to (``begin``)."""
         self.uncompiled = UncompiledProgram(place, request, self.original)

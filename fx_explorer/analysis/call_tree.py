@@ -19,22 +19,26 @@ _RESUME = "torch_dynamo_resume_in_"
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function that torch.compile looked at, and those that Python called from it where its graph had ended."""
+    """A function that torch.compile looked at, with those that Python called from it where its
+    graph had ended.
+    """
 
     frame: str
-    """torch's number of it: ``0``; ``0#2`` after a reset."""
+    """torch's number of the frame: ``0``; ``0#2`` after a reset."""
     function: str
-    """Qualified; of a resume function as torch calls it."""
+    """Qualified name; for a resume function, torch's name."""
     file: str
     line: int
     called_at: int
     """The caller's line; 0 for the first function of a tree."""
     compilations: tuple[model.Compilation, ...]
-    """The first one and those for other inputs; attempts that were given up and other variants are left out."""
+    """The first compilation, and those for other inputs. Attempts that were given up and other
+    variants are left out.
+    """
     graphs: tuple[model.Graph, ...]
-    """Dynamo's, one for each compilation that made one."""
+    """Dynamo's graphs, one per compilation that made one."""
     breaks: tuple[model.GraphBreak, ...]
-    """Reported while it was compiled, in attempts that were given up too."""
+    """The breaks reported while it was compiled, also in attempts that were given up."""
     calls: tuple[FunctionCall, ...] = ()
 
     @property
@@ -43,32 +47,36 @@ class FunctionCall:
 
     @property
     def is_left_to_python(self) -> bool:
-        """Whether nothing of it was compiled in the end."""
+        """Return whether nothing of it was compiled in the end."""
         return bool(self.compilations) and self.compilations[-1].status in ("skipped", "failed")
 
     @property
     def restart_reasons(self) -> tuple[str, ...]:
-        """Why Dynamo began anew, each once, other than for a graph break: that is told with the break."""
+        """Return why Dynamo began anew, each reason once. Graph breaks are left out: they are shown
+        with the break.
+        """
         broke = {hit.reason for hit in self.breaks}
         reasons = (reason for row in self.compilations for reason in row.restart_reasons)
         return tuple(dict.fromkeys(reason for reason in reasons if reason not in broke))
 
     @property
     def has_graph(self) -> bool:
-        """Whether it has a graph of its own, or a function below it has one."""
+        """Return whether it or a function below it has a graph."""
         return any(one.graphs for one in self.walk())
 
     def walk(self) -> Iterator[FunctionCall]:
-        """This one and all below it, in the order of the calls."""
+        """Yield this function and all below it, in the order of the calls."""
         pending = [self]
-        while pending:  # a function with 1,000 graph breaks has 1,000 rests, each below the one before
+        while pending:  # no recursion: a function with 1,000 graph breaks has 1,000 rests, each below the one before
             one = pending.pop()
             yield one
             pending += reversed(one.calls)
 
 
 def call_trees(reader: SessionReader) -> list[FunctionCall]:
-    """A tree for each function that was called from code that is not compiled, in the order of the calls."""
+    """Return a tree per function that was called from code that is not compiled, in the order of
+    the calls.
+    """
     compilations = [row for row in reader.rows(model.Compilation) if not row.branch_of]
     stacks = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))}
     return trees(compilations, stacks, reader.rows(model.Graph, stage="dynamo", parent=0), reader.rows(model.GraphBreak))
@@ -80,7 +88,7 @@ def trees(
     graphs: Sequence[model.Graph],
     breaks: Sequence[model.GraphBreak],
 ) -> list[FunctionCall]:
-    """The same from rows at hand."""
+    """Return the trees made of these rows."""
     counted = [row for row in compilations if row.status != "restarted"]
     by_name = {row.name: row.id for row in counted}
     whole = {row.id: by_name.get(_whole_name(row.name), row.id) for row in compilations}
@@ -105,25 +113,29 @@ def trees(
 
 
 def frame_of(name: str) -> str:
-    """``0/1`` → ``0``, ``!1/0/0`` → ``!1/0``, ``0/1#2`` → ``0#2``."""
+    """Return ``0`` for ``0/1``, ``!1/0`` for ``!1/0/0``, ``0#2`` for ``0/1#2``."""
     number, mark, reset = root_name(name).partition("#")
     return f"{number.rpartition('/')[0]}{mark}{reset}"
 
 
 def _whole_name(name: str) -> str:
-    """The compilation that ``name`` was an attempt at: ``0/0`` for ``0/0_1``, which was given up."""
+    """Return the compilation that ``name`` was an attempt at: ``0/0`` for ``0/0_1``, which was
+    given up.
+    """
     return name.rpartition("_")[0] or name
 
 
 def _first_of_each(graphs: Sequence[model.Graph]) -> tuple[model.Graph, ...]:
-    """One a compilation: a graph that was edited by hand is there twice."""
+    """Return one graph per compilation: a graph that was edited by hand is there twice."""
     return tuple({graph.compilation: graph for graph in reversed(graphs)}.values())[::-1]
 
 
 def _caller(
     compilations: Sequence[model.Compilation], called: model.Compilation, stack: Sequence[model.Frame]
 ) -> tuple[str | None, int]:
-    """(frame, line) of the innermost caller that was compiled before; none: ``(None, 0)``."""
+    """Return (frame, line) of the innermost caller that was compiled before; ``(None, 0)`` for
+    none.
+    """
     earlier = [row for row in compilations if row.id < called.id]
     for frame in reversed(stack):
         for row in reversed(earlier):
@@ -140,9 +152,10 @@ def _own_name(function: str) -> str:
 
 
 def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
-    """One line per function, indented below its caller; breaks under the function they cut, ``▶`` before GraphBreak ``marked``.
+    """Return one line per function, indented below its caller, with breaks under the function they
+    cut. ``▶`` stands before GraphBreak ``marked``.
 
-    A rest stands below what it is the rest of, not further in: there may be many in a row.
+    A rest stands below what it is the rest of, not indented further: there may be many in a row.
     """
     lines: list[str] = []
     pending = [(root, 0)]

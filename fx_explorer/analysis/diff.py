@@ -14,7 +14,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.model.bounded_matching import MOST_STEPS, BoundedMatcher
 
 Sign = Literal[" ", "-", "+", "~"]
-"""The same, only before, only after, changed."""
+"""``" "`` the same, ``-`` only before, ``+`` only after, ``~`` changed."""
 
 ItemT = TypeVar("ItemT")
 
@@ -30,7 +30,7 @@ class DiffRows(list[DiffRow[ItemT]]):
     """All rows of a comparison, and whether it came to its end."""
 
     is_cut = False
-    """Some rows that are told as different may be the same: see MOST_STEPS and MOST_LINES."""
+    """Whether some rows that are shown as different may be the same (MOST_STEPS, MOST_LINES)."""
 
 
 def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> DiffRows[model.Node]:
@@ -66,13 +66,16 @@ def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
 
 
 MOST_LINES = 50_000
-"""Lines of a text that is compared line by line; the output code of a model with 1,000 kernels has
-as many."""
+"""Most lines of a text that are compared line by line. The output code of a model with 1,000
+kernels has as many.
+"""
 
 
 def comparable(lines: Sequence[str]) -> list[str]:
-    """``lines`` up to a limit; a last line says how many more there are, and is the same when these are."""
-    if len(lines) <= MOST_LINES + 1:  # what was cut once stays as it is
+    """Return ``lines`` up to a limit. A last line then says how many more there are; it is equal for
+    two texts only if these further lines are equal.
+    """
+    if len(lines) <= MOST_LINES + 1:  # a text that was cut already stays as it is
         return list(lines)
     rest = "\n".join(lines[MOST_LINES:]).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(rest).hexdigest()[:16]
@@ -93,12 +96,16 @@ _NUMBER = re.compile(r"(?<![\w.#])-?\d[\w.]*")
 
 class _Signature(NamedTuple):
     what: str
-    """What a node computes, whatever the sizes and numbers: one that differs in these is found again."""
+    """What a node computes, apart from sizes and numbers: nodes that differ only in these are
+    paired.
+    """
     whole: str
 
 
 def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
-    """Each node as its target on arguments that are written by what they compute: names do not count, inputs' do."""
+    """Write each node as its target on arguments, which are written by what they compute. Names do
+    not count, except those of inputs.
+    """
     known: dict[str, str] = {}
     signatures = []
     for node in nodes:
@@ -139,7 +146,9 @@ def _rows(
 
 
 def difference_in_words(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node") -> str:
-    """``3 nodes removed, 1 added``; ``no difference``. A comparison that was cut off says so, and at what."""
+    """Return ``3 nodes removed, 1 added`` or ``no difference``. A comparison that was cut off says
+    so, and at what.
+    """
     counts: Mapping[str, int] = {sign: sum(row.sign == sign for row in rows) for sign in "-+~"}
     verbs = (("-", "removed"), ("+", "added"), ("~", "changed"))
     said = [(counts[sign], verb) for sign, verb in verbs if counts[sign]]

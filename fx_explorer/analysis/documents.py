@@ -1,7 +1,9 @@
-"""Documents (whatever a pane can show) and places in them: the one currency of selection, links, find and back/forward.
+"""Documents (whatever a pane can show) and places in them, which selection, links, find and
+back/forward all use.
 
-A document is a source file, a graph (its rows are nodes) or an artifact (bytecode, IR, output code, a kernel's code). A
-library call has no code of its own: its place is the line of the output code that makes the call.
+A document is a source file, a graph (its rows are nodes) or an artifact (bytecode, IR, output code,
+a kernel's code). A library call has no code of its own: its place is the line of the output code
+that makes the call.
 """
 
 from __future__ import annotations
@@ -36,40 +38,42 @@ ARTIFACT_TITLES: dict[str, str] = {
     "config": "Config in force",
     "compile_options": "Compile options",
 }
-"""Kernels and listings are called what they were given as a title."""
+"""Titles by kind of artifact. Kernels and listings have titles of their own."""
 
 _OF_CONFIGURATIONS = ("candidate", *model.LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Two documents are the same when kind and id are; the rest is what a pane says about it."""
+    """A document. Two are the same when kind and id are; the rest is what a pane says about it."""
 
     kind: DocumentKind
     id: int
     """Id of the SourceFile, Graph or Artifact."""
     title: str = field(default="", compare=False)
     language: str = field(default="text", compare=False)
-    """What highlight.py knows; ``graph`` for a graph."""
+    """A language of highlight.py; ``graph`` for a graph."""
     line_count: int = field(default=0, compare=False)
     compilation: int = field(default=0, compare=False)
-    """Id of the Compilation, 0 for a source file."""
+    """Id of the Compilation; 0 for a source file."""
     owner: str = field(default="", compare=False)
-    """Name of the compilation (``0/0``), empty for a source file."""
+    """Name of the compilation (``0/0``); empty for a source file."""
     stage: model.Stage | None = field(default=None, compare=False)
     direction: model.Direction = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Line ``line`` of a document, from 0: the row of a graph (a node's position) or of a text."""
+    """A line of a document, from 0: the row of a graph (a node's position) or a line of a text."""
 
     document: Document
     line: int = 0
 
 
 def documents(reader: SessionReader) -> list[Document]:
-    """Everything that can be shown, source files first, then each compilation's documents by stage."""
+    """Return everything that can be shown: source files first, then each compilation's documents by
+    stage.
+    """
     every = source_documents(reader)
     for compilation in reader.rows(model.Compilation):
         every += documents_of(reader, compilation)
@@ -77,22 +81,26 @@ def documents(reader: SessionReader) -> list[Document]:
 
 
 def read_sources(reader: SessionReader) -> list[Document]:
-    """Source files somebody will want to read: the user's own, and those that a node or break is in (a library's model)."""
+    """Return source files that somebody will want to read: the user's own, and those with a node or
+    a break (a library's model).
+    """
     wanted = sources_to_read(reader)
     return [document for document in source_documents(reader) if document.id in wanted]
 
 
 def source_documents(reader: SessionReader) -> list[Document]:
-    """Source files whose text was kept; the user's own first."""
+    """Return the source files whose text was kept, the user's own first."""
     files = [f for f in reader.rows(model.SourceFile) if f.text]
     files.sort(key=lambda f: not f.is_user)
     return [source_document(f) for f in files]
 
 
 def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
-    """Graphs and artifacts of one compilation, in the order of the stages, forward before backward.
+    """Return the graphs and artifacts of one compilation, in the order of the stages, forward
+    before backward.
 
-    A template's other choices, and what is below a source, come with a configuration (kernels/candidates.py), not here.
+    A template's other choices, and levels below a source, come with a configuration
+    (kernels/candidates.py), not here.
     """
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
     found = [graph_document(g, compilation.name) for g in graphs]
@@ -102,7 +110,9 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
 
 
 def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
-    """Nested graphs come right after the graph that calls them: a nested region's joint graph is made before that."""
+    """Return the graphs with nested ones right after the graph that calls them: a nested region's
+    joint graph is made earlier.
+    """
     there = {graph.id: graph for graph in graphs}
 
     def is_root(graph: model.Graph) -> bool:
@@ -118,7 +128,7 @@ def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
         ordered.append(graph)
         pending += inside.pop(graph.id, [])[::-1]
     reached = {graph.id for graph in ordered}
-    return ordered + [graph for graph in graphs if graph.id not in reached]  # of a damaged session: graphs around one another
+    return ordered + [graph for graph in graphs if graph.id not in reached]  # a damaged session: graphs nested in one another
 
 
 def _stage_order(document: Document) -> tuple[int, int]:
@@ -151,7 +161,9 @@ def artifact_document(artifact: model.Artifact, owner: str = "") -> Document:
 
 
 def graph_title(graph: model.Graph) -> str:
-    """``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0``, ``Joint graph · Block.forward``."""
+    """Return ``Dynamo graph``, ``Backward · post-grad``, ``Forward graph · cond_true_0`` or ``Joint
+    graph · Block.forward``.
+    """
     title = GRAPH_TITLES.get(graph.stage, graph.stage)
     if graph.stage == "post_grad":
         title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
@@ -162,7 +174,9 @@ def graph_title(graph: model.Graph) -> str:
 
 
 def artifact_title(artifact: model.Artifact) -> str:
-    """``Output code · forward``, ``IR after fusion · backward · __marked_inductor_submod0``."""
+    """Return ``Output code · forward`` or ``IR after fusion · backward ·
+    __marked_inductor_submod0``.
+    """
     title = ARTIFACT_TITLES.get(artifact.kind)
     if title is None:
         return artifact.title or artifact.kind
@@ -171,7 +185,7 @@ def artifact_title(artifact: model.Artifact) -> str:
 
 
 def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:
-    """The document with this kind and id. Raises KeyError when there is none."""
+    """Return the document with this kind and id. Raises KeyError when there is none."""
     if kind == "source":
         return source_document(reader.get(model.SourceFile, row_id))
     if kind == "graph":
@@ -189,7 +203,9 @@ def _owner(reader: SessionReader, compilation: int) -> str:
 
 
 def text_of(reader: SessionReader, document: Document) -> str:
-    """The text of a source file or an artifact; empty for a graph, whose rows are asked for by page."""
+    """Return the text of a source file or an artifact; empty for a graph, whose rows are read by
+    page.
+    """
     if document.kind == "graph":
         return ""
     if document.kind == "source":
@@ -198,18 +214,20 @@ def text_of(reader: SessionReader, document: Document) -> str:
 
 
 def lines_of(reader: SessionReader, document: Document) -> list[str]:
-    """Lines of a source file or an artifact, split at line feeds only, as compilers count them."""
+    """Return the lines of a source file or an artifact, split at line feeds only, as compilers
+    count them.
+    """
     text = text_of(reader, document)
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def rows_of(reader: SessionReader, document: Document, start: int = 0, stop: int | None = None) -> list[model.Node]:
-    """The nodes a graph document shows on rows ``start`` to ``stop`` (exclusive)."""
+    """Return the nodes that a graph document shows on rows ``start`` to ``stop`` (exclusive)."""
     return reader.nodes(reader.get(model.Graph, document.id), start, stop)
 
 
 def node_at(reader: SessionReader, place: Place) -> model.Node | None:
-    """The node on this row of a graph; None elsewhere."""
+    """Return the node on this row of a graph; None elsewhere."""
     if place.document.kind != "graph":
         return None
     found = rows_of(reader, place.document, place.line, place.line + 1)
@@ -224,7 +242,7 @@ def place_of_node(reader: SessionReader, node: model.Node) -> Place:
 
 
 def places_of_nodes(reader: SessionReader, node_ids: Sequence[int]) -> list[Place]:
-    """One place for every node that exists, in the order of the ids."""
+    """Return one place per node that exists, in the order of the ids."""
     nodes = {node.id: node for node in reader.by_ids(model.Node, node_ids)}
     graphs = {node.graph for node in nodes.values()}
     shown = {graph: document_of(reader, "graph", graph) for graph in graphs}
@@ -232,25 +250,31 @@ def places_of_nodes(reader: SessionReader, node_ids: Sequence[int]) -> list[Plac
 
 
 def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None:
-    """Line ``line`` (from 1) of a SourceFile; None when the file or its text is not in the session."""
+    """Return the place of line ``line`` (from 1) of a SourceFile; None when the file or its text is
+    not in the session.
+    """
     found = reader.by_ids(model.SourceFile, [file])
     return Place(source_document(found[0]), max(0, line - 1)) if found and found[0].text else None
 
 
 def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
-    """The same for a path as frames, breaks and compilations carry it."""
+    """Return the place of a line of ``path``, as frames, breaks and compilations have it; None when
+    it is not in the session.
+    """
     found = reader.rows(model.SourceFile, path=path, limit=1)
     return place_of_source(reader, found[0].id, line) if found else None
 
 
 def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None:
-    """A kernel's own code, or for a library call its line in the output code; None when neither was kept."""
+    """Return a kernel's own code, or for a library call its line in the output code; None when
+    neither was kept.
+    """
     artifact = kernel.artifact or kernel.output_code
     return kernel_place(kernel, {artifact: document_of(reader, "artifact", artifact)} if artifact else {})
 
 
 def kernel_place(kernel: model.Kernel, artifacts: dict[int, Document]) -> Place | None:
-    """The same, from documents at hand (by Artifact id)."""
+    """Return a kernel's place as ``place_of_kernel`` does, from documents by Artifact id."""
     if kernel.artifact in artifacts:
         return Place(artifacts[kernel.artifact])
     if kernel.output_code in artifacts and kernel.first_line:

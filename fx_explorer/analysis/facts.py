@@ -1,4 +1,4 @@
-"""A fact: one sentence about a session for somebody who knows no torch-internal word, with where to look."""
+"""A fact: one sentence about a session without torch-internal words, and where to look."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ View = Literal[
 ]  # fmt: skip
 
 Topic = Literal["run", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "next"]
-"""What a fact is about; facts of one topic follow each other."""
+"""What a fact is about. Facts of one topic follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Fact:
     severity: Severity
     text: str
     detail: str = ""
-    """The user's own line, a hint, figures: secondary, may be long."""
+    """Secondary text, which may be long: the user's own line, a hint, figures."""
     place: Place | None = None
-    """Where Enter goes; when None, ``view`` says which view answers more."""
+    """Where enter goes. If None, ``view`` is the view that says more."""
     view: View | None = None

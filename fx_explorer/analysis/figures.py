@@ -1,5 +1,6 @@
-"""A whole session in figures, for whoever holds one capture against another. What a screen shows all the time is cheaper
-to count: totals.py."""
+"""The figures of a whole session, for comparing one capture with another. Figures that a screen
+always shows are in totals.py, which is cheaper.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class SessionFigures:
 
     compilations: int
     compiled: int
-    """Compilations that came to code, whole or up to a graph break."""
+    """Compilations that produced code, in full or up to a graph break."""
     left_to_python: int
     """Functions that Dynamo looked at and did not compile."""
     recompiles: int
@@ -28,13 +29,13 @@ class SessionFigures:
     operations: int
     """Call nodes of Dynamo's graphs."""
     graph_breaks: int
-    """Distinct graph breaks: by the user's line and the cause."""
+    """Distinct graph breaks, by the user's line and the cause."""
     graph_break_hits: int
     guards: int
     free_sizes: int
     """Sizes and numbers that stay free."""
     fixed_sizes: int
-    """Those that were dynamic and became a constant."""
+    """Sizes and numbers that were dynamic and became a constant."""
     kernels: int
     compile_s: float
 

@@ -31,7 +31,7 @@ class Match:
     detail: str
     place: Place
     rank: int
-    """0: it is what was typed, 1: begins with it, 2: contains it."""
+    """0: the name is what was typed; 1: it begins with it; 2: it contains it."""
 
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
@@ -75,7 +75,7 @@ def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
 
 
 def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
-    """Names that begin so first, shortest first; then whatever holds the words."""
+    """Yield the nodes that contain the words, those whose names begin with them first."""
     ids = nodes_beginning(reader, words[0], limit) if len(words) == 1 else []
     ids += nodes_containing(reader, words, limit)
     nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}

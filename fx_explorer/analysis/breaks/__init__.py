@@ -1,1 +1,1 @@
-"""Graph breaks: grouped, what each costs, what it cuts, and whose code broke."""
+"""Graph breaks: grouped, what each costs and cuts, and whose code broke."""

@@ -1,15 +1,23 @@
-"""What a graph break costs, counted from what was captured, and timed where that was asked for. Nothing here is an estimate.
+"""What a graph break costs, counted from what was captured, and timed where that was asked for.
+Nothing here is an estimate.
 
-*Graphs*: the functions that were compiled behind the cut (the rest of the cut function, once for each branch of an ``if``, and
-what Python called at that line), and the graph before it, would be one graph without it. Those beyond one are what it adds.
-Every compiled function counts once, however many inputs it was compiled for: what all breaks of a program add is the number of
-its compiled functions that have a graph, less those it began with.
+*Graphs*: without the cut, the graph before it and the functions compiled behind it would be one
+graph. These functions are the rest of the cut function, once per branch of an ``if``, and what
+Python called at that line. The graphs beyond one are what the break adds. Every compiled function
+counts once, however many inputs it was compiled for. So all breaks of a program together add the
+number of its compiled functions that have a graph, less those it began with.
 
-*Tensors*: what the graph before computes and Python holds at the cut has to be written to memory, and what a graph behind takes
-of that is read again; inside one graph it might have stayed in registers. What is passed to a function that Python calls at the
-cut counts as handed over only, since the compiler does not tell which argument it is. *Kernels*: those that write and read just
-these tensors; with no cut they might be fused. *Saved*: of these tensors, those that a graph behind keeps for its backward,
-because what comes in from outside cannot be computed again. Bytes are those of the example inputs. *Run time*: see ``RunTime``.
+*Tensors*: what the graph before computes and Python holds at the cut must be written to memory, and
+what a graph behind takes of that is read again. Inside one graph it might have stayed in registers.
+What is passed to a function that Python calls at the cut counts only as handed over, since the
+compiler does not tell which argument it is.
+
+*Kernels*: those that write and read just these tensors; with no cut they might be fused.
+
+*Saved*: those of the tensors that a graph behind keeps for its backward, because it cannot compute
+what comes in from outside. Bytes are those of the example inputs.
+
+*Run time*: see ``RunTime``.
 """
 
 from __future__ import annotations
@@ -31,22 +39,28 @@ class BreakCost:
     greater is worse."""
 
     functions_in_python: int = 0
-    """Functions of which nothing was compiled because of it."""
+    """Functions of which nothing was compiled because of the break."""
     extra_graphs: int = 0
     read_again: Tensors = NO_TENSORS
-    """Written by the graph before, read by one behind."""
+    """Tensors written by the graph before and read by one behind."""
     handed_over: Tensors = NO_TENSORS
-    """All that the graph before had to write for Python; ``read_again`` and what only Python looks at or returns."""
+    """All tensors that the graph before had to write for Python: ``read_again``, and what only
+    Python looks at or returns.
+    """
     saved: Tensors = NO_TENSORS
-    """Those of ``read_again`` that a graph behind keeps for its backward: it cannot compute them again."""
+    """Tensors of ``read_again`` that a graph behind keeps for its backward, because it cannot
+    compute them again.
+    """
     kept_twice: Tensors = NO_TENSORS
-    """Kept for the backward on both sides, inputs of both or computed before: one tensor each, saved twice."""
+    """Tensors kept for the backward on both sides, as inputs of both or computed before: one tensor
+    each, saved twice.
+    """
     kept_across: tuple[KeptAcross, ...] = ()
-    """What is in ``saved`` and ``kept_twice``, one by one."""
+    """The values in ``saved`` and ``kept_twice``, one by one."""
     kernels: int = 0
     """Kernels that write or read what is ``read_again``; 0 too when none were generated."""
     run: RunTime | None = None
-    """What a call spends there; None: not measured. No part of a sum."""
+    """What a call spends at the break; None when it was not measured. It is left out of sums."""
 
     def __add__(self, other: BreakCost) -> BreakCost:
         return BreakCost(
@@ -62,27 +76,28 @@ class BreakCost:
 
     @property
     def run_s(self) -> float | None:
-        """Seconds of one call."""
+        """Return the seconds of one call; None when they were not measured."""
         return self.run.median_s if self.run else None
 
     @property
     def rank(self) -> tuple[int, float, int, int, int, int]:
-        """The key by which the costliest break comes first. What is not compiled at all comes
-        before any time, and time, where it was measured, before what was counted."""
+        """Return the sort key. Breaks that leave functions uncompiled come before any time, and
+        measured time before what was counted.
+        """
         moved = self.read_again.size_bytes + self.saved.size_bytes
         graphs_and_bytes = (self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels)
         return self.functions_in_python, self.run_s or 0.0, *graphs_and_bytes
 
     @property
     def in_short(self) -> str:
-        """The cost in a column's few cells: ``+1 graph``."""
+        """Return the cost in a column's few cells: ``+1 graph``."""
         if self.functions_in_python:
             return "not compiled"
         return f"+{counted(self.extra_graphs, 'graph')}" if self.extra_graphs else "no graph"
 
     @property
     def in_words(self) -> str:
-        """``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the cut``."""
+        """Return ``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the cut``."""
         parts = []
         if self.functions_in_python:
             parts.append(f"{counted(self.functions_in_python, 'function')} left to Python whole")
@@ -103,8 +118,11 @@ NO_COST = BreakCost()
 
 
 def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, BreakCost]:
-    """GraphBreak id → what it adds. Of several breaks in a row at one cut, one has the cost: the one that the function goes on
-    behind, else the last that torch reported. The others are not in the answer."""
+    """Return GraphBreak id → what it adds.
+
+    Of several breaks in a row at one cut, one has the cost: the one behind which the function goes
+    on, else the last that torch reported. The others are not in the result.
+    """
     return {hit: cost for root in roots for one in root.walk() if one.breaks for hit, cost in _costs_of(books, one)}
 
 
@@ -116,7 +134,7 @@ def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, Break
 
 
 def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.GraphBreak]:
-    """Line of ``cut`` where it ends → the break that ends it there."""
+    """Return line of ``cut`` where it ends → the break that ends it there."""
     found = {books.root_line(hit): hit for hit in cut.breaks}
     resumed = books.resumed_lines(cut)
     return {line: hit for line, hit in found.items() if line in resumed} or {books.root_line(cut.breaks[-1]): cut.breaks[-1]}

@@ -25,7 +25,9 @@ class Tensors:
     count: int = 0
     size_bytes: int = 0
     unknown_sizes: int = 0
-    """Those of ``count`` whose size depends on something without a value; they are not in ``size_bytes``."""
+    """How many of ``count`` have a size that depends on something without a value. They are not in
+    ``size_bytes``.
+    """
 
     def __add__(self, other: Tensors) -> Tensors:
         unknown = self.unknown_sizes + other.unknown_sizes
@@ -40,7 +42,7 @@ NO_TENSORS = Tensors()
 
 
 class CutTensors:
-    """What the session knows about the tensors at its breaks, each read once."""
+    """Answers questions about the tensors at a session's breaks. Each row is read once."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -58,12 +60,14 @@ class CutTensors:
         self.kept = KeptValues(reader, used.saving if used else None)
 
     def root_line(self, hit: model.GraphBreak) -> int:
-        """The line of the compiled function that the break happened in, perhaps in something it calls."""
+        """Return the line of the compiled function at which the break happened, perhaps in
+        something called there.
+        """
         chain = self.chain(hit)
         return chain[0].line if chain else hit.line
 
     def chain(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
-        """The compiled function and what was inlined into it, outermost first."""
+        """Return the compiled function and what was inlined into it, outermost first."""
         return self._chains.get(hit.chain, ())
 
     def resumed_lines(self, cut: FunctionCall) -> set[int]:
@@ -71,7 +75,9 @@ class CutTensors:
         return {row.line for row in self._resumes if row.compilation in own}
 
     def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[str, int]:
-        """Source → node of the graph before. One compilation of the function stands for all."""
+        """Return source → node of the graph before. One compilation of the function stands for
+        all.
+        """
         own = [row.id for row in cut.compilations]
         rows = [row for row in self._locals if row.compilation in own and not row.is_input]
         of_hit = [row for row in rows if row.compilation == hit.compilation] or rows
@@ -79,9 +85,11 @@ class CutTensors:
         return {row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last}
 
     def takers(self, source: str, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]) -> set[int]:
-        """Inputs of graphs behind a cut that are the tensor the function knows as ``source`` there.
+        """Return the inputs of graphs behind a cut that are the tensor the function knows as
+        ``source`` there.
 
-        A rest that does not use it may pass it on to its own rest, as long as it does not give the name to another tensor.
+        A rest that does not use the tensor may pass it on to its own rest, as long as it does not
+        give the name to another tensor.
         """
         found: set[int] = set()
         passed: set[tuple[str, int]] = set()  # breaks of one line are one cut
@@ -101,7 +109,9 @@ class CutTensors:
         return found
 
     def inputs_of(self, cut: FunctionCall) -> dict[str, int]:
-        """Source → input of a graph of ``cut``, by the name it came in with; of several compilations the first."""
+        """Return source → input of a graph of ``cut``, by the name it came in with; of several
+        compilations, the first is used.
+        """
         return {source: min(nodes) for source, nodes in self._inputs(cut).items()}
 
     def _is_needed(self, source: str, cut: FunctionCall, line: int) -> bool:
@@ -126,17 +136,19 @@ class CutTensors:
         return self._reader.by_ids(model.Node, ids)
 
     def writing(self, nodes: set[int]) -> set[int]:
-        """Kernels that compute what a lowered graph returns of these."""
+        """Return the kernels that compute what a lowered graph returns of these nodes."""
         returned = returned_nodes(self._reader, self._lowered(nodes))
         return {kernel for node in returned for kernel in self._kernels.get(node, ())}
 
     def reading(self, inputs: set[int]) -> set[int]:
-        """Kernels that take these as they come in."""
+        """Return the kernels that take these inputs as they come in."""
         users = users_of_inputs(self._reader, self._lowered(inputs))
         return {kernel for node in users for kernel in self._kernels.get(node, ())}
 
     def _lowered(self, nodes: set[int]) -> list[int]:
-        """What became of these in the forward (or inference) graphs that kernels were made of."""
+        """Return the nodes made of these in the forward (or inference) graphs that kernels were
+        made of.
+        """
         if not self._kernels or not nodes:
             return []
         return nodes_lowered_forward(self._reader, descendants(self._reader, nodes))
@@ -152,7 +164,9 @@ _BITS = re.compile(r"[a-z]+(\d+)")
 
 
 def size_bytes(dtype: str, shape: Sequence[str] | None) -> int | None:
-    """Bytes of ``f32[4, 64]``; None for what is not a tensor, and when a size is not a number."""
+    """Return the bytes of ``f32[4, 64]``; None for what is not a tensor, and when a size is not a
+    number.
+    """
     bits = _BITS.match(dtype)
     if bits is None or shape is None or not all(dim.isdecimal() for dim in shape):
         return None

@@ -1,4 +1,4 @@
-"""Graph breaks, grouped by line and cause, however often each was hit, the costliest first."""
+"""Graph breaks, grouped by line and cause however often each was hit, the costliest first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ PLAIN_REASONS: dict[str, str] = {
     "GB0219": "the backend could not compile the graph",
     "GB0291": "a logger is called",
 }
-"""torch's commonest reasons (``torch/_dynamo/graph_break_registry.json``) for somebody who knows no torch-internal word."""
+"""torch's most frequent reasons (``torch/_dynamo/graph_break_registry.json``), without
+torch-internal words.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class DistinctBreak:
     reason: str
     explanation: str
     hints: tuple[str, ...]
-    """Each once; torch repeats them when a report quotes another."""
+    """Each hint once; torch repeats them when a report quotes another."""
     file: str
     line: int
     code: str
@@ -56,12 +58,12 @@ class DistinctBreak:
     compilations: tuple[str, ...]
     """Names of the compilations it cut, each once."""
     place: Place | None
-    """The user's line, when its file is in the session."""
+    """The user's line; None when its file is not in the session."""
     stack: int
     text: int
-    """Text of the first hit: its Stack, and torch's own report whole."""
+    """Text of the first hit: its Stack, and torch's own report in full."""
     column: int = 0
-    """Where in the line the code that breaks begins, in characters from 1; 0 when torch does not tell."""
+    """The column where the code that breaks begins, from 1; 0 when torch does not tell."""
     carets: str = ""
     """A line to put under ``code``, with a caret below each character that breaks. Empty when torch
     does not tell."""
@@ -71,24 +73,27 @@ class DistinctBreak:
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
     elsewhere: BreakInTorch | BreakInLibrary | None = None
-    """Set where it is not the user's code that breaks: torch's own, which the line calls, or a library's."""
+    """Set where the code that breaks is not the user's: torch's own, which the line calls, or a
+    library's.
+    """
 
     @property
     def in_words(self) -> str:
-        """torch's reason, plainly where we know how."""
+        """Return torch's reason, in plain words where we have them."""
         plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
         return self.elsewhere.in_words(self.registry_id, plain) if self.elsewhere else plain
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """The key by which the costliest break comes first, and what breaks in Python's own library
-        comes last."""
+        """Return the sort key: the costliest break first, breaks in Python's own library last."""
         is_pythons_own = isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
         return not is_pythons_own, self.cost.rank
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """The costliest first, and those in Python's own library last; in the order they were first hit where that is the same."""
+    """Return the costliest breaks first, those in Python's own library last, and ties in the order
+    of their first hits.
+    """
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
         groups.setdefault(hit.cause, []).append(hit)
@@ -99,7 +104,7 @@ def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
 
 
 class _Known:
-    """What all breaks of a session are told from, read once."""
+    """What all breaks of a session are described with, read once."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -138,7 +143,7 @@ class _Known:
         )
 
     def _callers(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
-        """Who called the function that it cuts, outermost first."""
+        """Return who called the function that the break cuts, outermost first."""
         compilations = self._reader.by_ids(model.Compilation, [hit.compilation])
         stacks = self._reader.by_ids(model.Stack, [row.stack for row in compilations if row.stack])
         return stacks[0].frames if stacks else ()
@@ -158,11 +163,13 @@ class _Known:
 
 
 def carets(line: str, column: int, end_column: int) -> str:
-    """``   ^^^^^``, to stand under the line less its indent: below the characters ``column`` to ``end_column``, both from 1.
+    """Return ``   ^^^^^``, to stand under the line without its indentation: below the characters
+    ``column`` to ``end_column``, both from 1.
 
-    To the end of the line when ``end_column`` is 0; empty when ``column`` is.
+    The carets go to the end of the line when ``end_column`` is 0, and are empty when ``column`` is
+    0.
 
-    A wide character takes two carets, a tab stays.
+    A wide character takes two carets; a tab stays a tab.
     """
     code = line.strip()
     start = column - 1 - (len(line) - len(line.lstrip()))

@@ -1,9 +1,11 @@
-"""Values that are kept for the backward on account of a graph break, told apart from those that would be kept anyway.
+"""Values that are kept for the backward because of a graph break, told apart from those that would
+be kept anyway.
 
-A value that the graph before computes and a graph behind needs for its backward comes in from outside there: that graph cannot
-compute it again, so it keeps it. In one graph torch would be free to keep it, to keep something smaller, or to compute it anew.
-A value that both sides need, be it computed before or an input of both, is kept by both: it is one tensor in memory, and stands
-twice among the saved tensors.
+A value that the graph before computes comes into a graph behind from outside. If that graph needs
+it for its backward, it must keep it, because it cannot compute it again. In one graph torch would
+be free to keep it, to keep something smaller, or to compute it anew. A value that both sides need
+is kept by both, whether computed before or an input of both. It is one tensor in memory, and
+appears twice among the saved tensors.
 """
 
 from __future__ import annotations
@@ -23,15 +25,17 @@ class KeptAcross:
     """One value that a graph behind a break keeps."""
 
     source: str
-    """What the function knows it as, in torch's words: ``L['h']``."""
+    """The function's name for it in torch's words: ``L['h']``."""
     node: int
     """The node of the graph before that computes it, or the input that it is."""
     crosses: bool
-    """Whether the graph before computes it: only the cut makes it come in from outside. Else it is an input of both."""
+    """Whether the graph before computes it, so that only the cut makes it come in from outside.
+    Otherwise it is an input of both.
+    """
     kept_before: tuple[model.SavedTensor, ...]
-    """By the graph before, which needs it too; mostly none or one."""
+    """What the graph before keeps because it needs the value too; mostly none or one."""
     kept_behind: tuple[model.SavedTensor, ...]
-    """By graphs behind: two branches of an ``if`` each keep it."""
+    """What graphs behind keep: two branches of an ``if`` each keep it."""
 
     @property
     def is_kept_twice(self) -> bool:
@@ -39,10 +43,12 @@ class KeptAcross:
 
 
 class KeptValues:
-    """Which SavedTensors are which values of Dynamo's graphs, asked for one by one. A view is the value it is a view of."""
+    """Finds which SavedTensors are which values of Dynamo's graphs, one by one. A view is the value
+    it is a view of.
+    """
 
     def __init__(self, reader: SessionReader, compilations: frozenset[int] | None) -> None:
-        """``compilations``: those that count; None: all."""
+        """``compilations`` are those that count; None stands for all."""
         self._reader = reader
         self._compilations = compilations
         self._known: dict[int, tuple[model.SavedTensor, ...]] = {}
@@ -57,16 +63,18 @@ class KeptValues:
         return found
 
     def _value(self, node: int) -> int:
-        """A getitem chooses a value of several: it is no view of them."""
+        """Return the node whose value this is, through views. A getitem is no view: it chooses one
+        of several values.
+        """
         while True:
             viewed = self._reader.producers(node)
             (one,) = self._reader.by_ids(model.Node, [node]) or (None,)
             if one is None or not one.is_view or "getitem" in one.target or len(viewed) != 1 or viewed[0] >= node:
                 return node
-            node = viewed[0]  # a node takes what was computed before it, so this comes to an end
+            node = viewed[0]  # a node takes only what was computed before it, so this ends
 
     def of(self, node: int) -> tuple[model.SavedTensor, ...]:
-        """What keeps the value of a node of Dynamo's."""
+        """Return what keeps the value of a node of Dynamo's."""
         if not self._by_value:
             return ()
         if node not in self._known:
@@ -74,7 +82,9 @@ class KeptValues:
         return self._known[node]
 
     def _keeping(self, node: int) -> Iterable[model.SavedTensor]:
-        """An operation becomes several; its value is that of the last one, the others are on the way to it."""
+        """Return what keeps the node's value, which is that of the last operation it became.
+        Earlier ones are on the way to it.
+        """
         last: dict[int, model.Node] = {}
         made = self._reader.by_ids(model.Node, nodes_of_stage(self._reader, descendants(self._reader, [node]), "forward"))
         for one in made:
@@ -86,7 +96,11 @@ class KeptValues:
 def kept_across(
     kept: KeptValues, computed: Mapping[str, int], inputs: Mapping[str, int], taken: Mapping[str, set[int]]
 ) -> list[KeptAcross]:
-    """``computed``, ``inputs``: source → node of the graph before. ``taken``: source → inputs of graphs behind that it is."""
+    """Return the values that graphs behind keep.
+
+    ``computed`` and ``inputs`` map a source to a node of the graph before. ``taken`` maps a source
+    to the inputs of graphs behind that it is.
+    """
     found = []
     for source, node in (*computed.items(), *((source, node) for source, node in inputs.items() if source not in computed)):
         behind = tuple(row for taker in sorted(taken.get(source, ())) for row in kept.of(taker))

@@ -1,6 +1,8 @@
-"""Graph breaks in code that is not the user's, a package's or Python's own: the user's line only led there.
+"""Graph breaks in code that is not the user's but a package's or Python's: the user's line only led
+there.
 
-A package is often the model itself, so what breaks in it is told like the user's own code. Nobody changes Python's own library.
+A package is often the model itself, so a break in it is described like one in the user's own code.
+Nobody changes Python's own library.
 """
 
 from __future__ import annotations
@@ -26,17 +28,19 @@ class BreakInLibrary:
 
     @property
     def caller(self) -> str:
-        """``train.py:9``"""
+        """Return ``train.py:9``."""
         return in_file(self.called_from.file, self.called_from.line)
 
     def in_words(self, registry_id: str, plain: str) -> str:
-        """torch's reason (``plain``), and which line of the user's it comes from."""
+        """Return torch's reason (``plain``), and which line of the user's led there."""
         whose = "Python's own code" if self.is_pythons_own else "a package"
         return f"{plain}, in {whose}, called from {self.caller}"
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Hints in place of torch's, where nobody changes the code that breaks; else empty."""
+        """Return hints in place of torch's, where nobody changes the code that breaks; otherwise
+        empty.
+        """
         return (
             ()
             if not self.is_pythons_own
@@ -45,7 +49,7 @@ class BreakInLibrary:
 
 
 def library_files(reader: SessionReader) -> frozenset[str]:
-    """Paths of the source files of a session that are not the user's."""
+    """Return the paths of a session's source files that are not the user's."""
     return frozenset(file.path for file in reader.rows(model.SourceFile) if not file.is_user)
 
 

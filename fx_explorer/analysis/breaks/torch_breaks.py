@@ -12,10 +12,12 @@ from fx_explorer.session import SessionReader
 _IN_TORCH = re.compile(r"[/\\](?P<part>torch[/\\](?!.*[/\\]torch[/\\]).+)$")
 
 _SKIPPED = re.compile(r"qualname: (?P<name>[\w.<>]+), name: \S+, filename: `(?P<file>[^`]+)`")
-"""The debug context of a function that Dynamo does not look into (``torch/_dynamo/variables/functions.py``)."""
+"""Matches the debug context of a function that Dynamo skips
+(``torch/_dynamo/variables/functions.py``).
+"""
 
 ASKED_FOR = "GB0025"
-"""A call of ``torch._dynamo.graph_break``."""
+"""The id of a break that a call of ``torch._dynamo.graph_break`` asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,9 @@ class BreakInTorch:
     """Where torch's code breaks, or the function of torch's that Dynamo is kept out of."""
 
     what: str
-    """``_use_grad (torch/optim/optimizer.py:79)``"""
+    """The place: ``_use_grad (torch/optim/optimizer.py:79)``."""
     is_inside: bool
-    """Dynamo had gone into torch's code, and broke there."""
+    """Whether Dynamo had gone into torch's code and broke there."""
 
     def in_words(self, registry_id: str, plain: str) -> str:
         if not self.is_inside:
@@ -36,7 +38,7 @@ class BreakInTorch:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Hints in place of torch's, which are for whoever wrote the code that breaks."""
+        """Return hints in place of torch's, which are for whoever wrote the code that breaks."""
         return ("Call it outside of the compiled function, or leave it: the break is made by torch, and not by your line.",)
 
 
@@ -53,7 +55,9 @@ def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[mod
 
 
 def _part(reader: SessionReader, path: str) -> str:
-    """``torch/optim/optimizer.py``; empty for a file that is not torch's, as one of the user's in a folder of that name."""
+    """Return ``torch/optim/optimizer.py``; empty for a file that is not torch's, such as one of the
+    user's in a folder of that name.
+    """
     found = _IN_TORCH.search(path)
     known = reader.rows(model.SourceFile, path=path, limit=1)
     return found["part"].replace("\\", "/") if found and not (known and known[0].is_user) else ""

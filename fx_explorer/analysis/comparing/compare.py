@@ -1,6 +1,8 @@
-"""Two variants of a compilation, or two compilations, side by side: what each made of the same code.
+"""Two variants of a compilation, or two compilations, side by side: what each made of the same
+code.
 
-Whole-model Inductor beside regional Inductor is such a comparison, and so is either beside a variant that ran eagerly.
+Examples are whole-model Inductor beside regional Inductor, and either beside a variant that ran
+eagerly.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPair:
-    """The same stage and direction of both; None where one has none."""
+    """A document of the same stage and direction of each side; None where a side has none."""
 
     left: Document | None
     right: Document | None
@@ -59,12 +61,16 @@ class DocumentPair:
 
     @property
     def is_shared(self) -> bool:
-        """Whether both sides have the very document: it was made once, before the two parted."""
+        """Return whether both sides have the very same document, made once before the two
+        parted.
+        """
         return self.left is not None and self.left == self.right
 
 
 def figures(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
-    """Kernels, operations, memory and time; then the time by stage, and the operations whose count differs."""
+    """Return kernels, operations, memory and time, then the time by stage and the operations whose
+    count differs.
+    """
     found = [_Side(reader, variant) for variant in (left, right)]
     rows = [Figure("kernels", *(f"{len(side.kernels):,}" for side in found))]
     languages = sorted({kernel.language for side in found for kernel in side.kernels})
@@ -90,7 +96,7 @@ LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "pytho
 
 
 class _Side:
-    """The figures that are counted for one variant."""
+    """The figures that are counted for one side."""
 
     def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
         self.kernels = kernels_of_variant(reader, variant)
@@ -108,7 +114,9 @@ class _Side:
 
 
 def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
-    """What regional compilation left out of its regions; all that Dynamo traced, where nothing was lowered at all."""
+    """Return the operations that regional compilation left out of its regions; everything Dynamo
+    traced if nothing was lowered at all.
+    """
     stages = {document.stage: document for document in documents_of_variant(reader, variant) if document.kind == "graph"}
     if "dynamo" in stages and "post_grad" not in stages:
         return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
@@ -118,7 +126,9 @@ def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
 
 
 def _lowering_variant(reader: SessionReader, variant: model.Compilation, direction: model.Direction) -> model.Compilation:
-    """The variant that cut this direction into regions: itself, or the one it shares the direction with."""
+    """Return the variant that cut this direction into regions: this one, or the one it shares the
+    direction with.
+    """
     origin = origin_of(reader, variant)
     if origin is None or variant.branch_from is None or not is_through(variant.branch_from, "backward"):
         return variant
@@ -148,7 +158,9 @@ def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | 
 
 
 def document_pairs(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[DocumentPair]:
-    """Graphs and texts of both, by stage; kernels' own code is in the output code."""
+    """Return the graphs and texts of both, by stage. The kernels' own code is in the output
+    code.
+    """
     sides = [{_slot(d): d for d in documents_of_variant(reader, variant) if d.stage != "kernel"} for variant in (left, right)]
     slots = dict.fromkeys([*sides[0], *sides[1]])
     pairs = [DocumentPair(sides[0].get(slot), sides[1].get(slot)) for slot in slots]
@@ -166,7 +178,7 @@ def _order(document: Document | None) -> tuple[int, int]:
 
 
 def pair_diff(reader: SessionReader, pair: DocumentPair) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
-    """Nodes of graphs, lines of texts."""
+    """Return the difference of a pair: by nodes for graphs, by lines for texts."""
     if pair.is_graph:
         return graph_diff(*(rows_of(reader, side) if side else [] for side in (pair.left, pair.right)))
     return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))

@@ -24,7 +24,9 @@ def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
 
 
 def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
-    """``the graphs are the same but for sizes``; ``1 operation more: sub``; ``the same operations with other arguments: …``."""
+    """Return ``the graphs are the same but for sizes``, ``1 operation more: sub`` or ``the same
+    operations with other arguments: …``.
+    """
     rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
     calls = [row for row in rows if _is_call(row)]
     if not calls:
@@ -41,13 +43,14 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
 
 
 def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
-    """The nodes without shapes and dtypes, and without the inputs that are sizes: what is computed
-    on what."""
+    """Return the nodes without shapes and dtypes, and without inputs that are sizes: which
+    operation is applied to what.
+    """
     return [replace(node, shape=None, dtype="") for node in nodes if node.op != "placeholder" or node.shape is not None]
 
 
 def _numbers(nodes: Sequence[model.Node]) -> set[str]:
-    """Names of the inputs that are sizes or numbers."""
+    """Return the names of the inputs that are sizes or numbers."""
     return {node.name for node in nodes if node.op == "placeholder" and node.shape is None}
 
 
@@ -87,6 +90,6 @@ def _call(node: model.Node) -> str:
 
 
 def _short(target: str) -> str:
-    """``torch._C._nn.gelu`` → ``gelu``, ``aten.mul.Tensor`` → ``mul``."""
+    """Return ``gelu`` for ``torch._C._nn.gelu``, and ``mul`` for ``aten.mul.Tensor``."""
     plain = target.removeprefix("torch.ops.")
     return plain.split(".")[1] if plain.startswith("aten.") else plain.rpartition(".")[2]

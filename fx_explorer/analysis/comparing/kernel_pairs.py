@@ -1,7 +1,8 @@
-"""The kernels of two sessions of the same program, pair by pair: which differ, and how.
+"""The kernels of two sessions of the same program, in pairs: which differ, and how.
 
-Two sessions have no ids in common, so kernels are paired by what they compute: those of the same compilation and direction that
-compute the same post-grad nodes, then those that share half of them. A library call is paired by its node too.
+Two sessions have no ids in common, so kernels are paired by what they compute. First those of the
+same compilation and direction are paired that compute the same post-grad nodes, then those that
+share half of them. A library call is paired by its node too.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
 from fx_explorer.session import SessionReader
 
 Difference = Literal["same", "device", "sizes", "code", "only left", "only right"]
-"""``device``: the same code but for what its decorator says of the device. ``sizes``: the same but for whole numbers, which
-sizes and strides are. ``code``: what it computes, or how, differs."""
+"""What differs. ``device``: only what the decorator says about the device. ``sizes``: only
+integers, such as sizes and strides. ``code``: what is computed, or how.
+"""
 
 IN_WORDS: dict[Difference, str] = {
     "same": "the same",
@@ -44,7 +46,7 @@ class KernelPair:
     changed_lines: int = 0
     """Lines of code that differ; 0 for library calls."""
     is_cut: bool = False
-    """The comparison of the code was cut off: there may be fewer."""
+    """Whether the comparison of the code was cut off, so that there may be fewer changed lines."""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,9 @@ class KernelPair:
 
 
 def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
-    """Every kernel of both, in the order the first calls them; what the second alone has comes last."""
+    """Return every kernel of both, in the order in which the first session calls them; kernels of
+    the second alone come last.
+    """
     found: list[KernelPair] = []
     sides = [_by_compilation(reader) for reader in (left, right)]
     for key in dict.fromkeys([*sides[0], *sides[1]]):
@@ -77,7 +81,9 @@ def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
 
 
 def _paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[tuple[KernelUse | None, KernelUse | None]]:
-    """The same nodes first, then half of them in common; what computes nothing that is known, by name."""
+    """Pair kernels with the same nodes, then those with half of them in common; kernels without
+    known nodes are paired by name.
+    """
     free = list(right)
     partners: dict[int, KernelUse] = {}
     for is_partner in (_compute_the_same, _share_half, _have_one_name):
@@ -112,7 +118,7 @@ def _judged(
 def _difference(
     left: SessionReader, right: SessionReader, one: KernelUse | None, other: KernelUse | None
 ) -> tuple[Difference, int, bool]:
-    """(what differs, in how many lines, whether the comparison was cut off)"""
+    """Return (what differs, in how many lines, whether the comparison was cut off)."""
     if one is None or other is None:
         return ("only left" if other is None else "only right"), 0, False
     if not one.kernel.artifact or not other.kernel.artifact:
@@ -130,17 +136,23 @@ def _difference(
 
 
 _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
-"""Not the digits of a name, nor those of a number with a point: a constant of the program's is part of what is computed."""
+"""Matches integers, but not digits of a name or of a number with a point: a constant of the
+program's is part of what is computed.
+"""
 
 
 def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[DiffRow[str]]:
-    """Line by line, without what names the device; empty lists stand for a kernel that is not there or a library call."""
+    """Return the difference line by line, without what names the device. Lines are empty for a
+    missing kernel or a library call.
+    """
     sides = ((left, pair.left), (right, pair.right))
     return text_diff(*(_without_device(code_lines(reader, use.kernel)) if use else [] for reader, use in sides))
 
 
 def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
-    """A generated kernel's code, its own name taken out, since the number in it is that of its place."""
+    """Return a generated kernel's code without its own name, since the number in the name depends
+    on its position.
+    """
     if not kernel.artifact:
         return []
     lines = comparable(lines_of(reader, Document("artifact", kernel.artifact)))
@@ -148,8 +160,9 @@ def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
 
 
 _ABOUT_DEVICE = re.compile(r"((?:triton|inductor)_meta)=.*")
-"""Lines of a kernel's decorator: the device, what may be assumed of arguments there, limits of the autotuner
-(``torch/_inductor/codegen/triton.py``)."""
+"""Matches lines of a kernel's decorator on the device, on what may be assumed of arguments there,
+and on limits of the autotuner (``torch/_inductor/codegen/triton.py``).
+"""
 
 
 def _without_device(lines: Sequence[str]) -> list[str]:
@@ -157,6 +170,6 @@ def _without_device(lines: Sequence[str]) -> list[str]:
 
 
 def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
-    """How many pairs there are of each kind, all kinds named."""
+    """Return the number of pairs of each kind, including kinds without any."""
     counts = Counter(pair.difference for pair in pairs)
     return {difference: counts[difference] for difference in IN_WORDS}

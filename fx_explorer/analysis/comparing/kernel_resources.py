@@ -1,4 +1,6 @@
-"""A pair of kernels for two GPUs: what each is estimated to take, and what every configuration uses of its GPU."""
+"""A pair of kernels for two GPUs: the estimated time of each, and what every configuration uses of
+its GPU.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from fx_explorer.session import SessionReader
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationPair:
-    """One set of options; a side is None where the autotuner would not try them."""
+    """One set of options. A side is None where the autotuner would not try them."""
 
     options: dict[str, object]
     left: Candidate | None
@@ -25,7 +27,9 @@ class ConfigurationPair:
 
 
 def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
-    """``3.8 µs, bound by memory``; empty for a kernel that is not there, or of which nothing is known."""
+    """Return ``3.8 µs, bound by memory``; empty for a missing kernel, or one of which nothing is
+    known.
+    """
     gpu = session_gpu(reader)
     if kernel is None or gpu is None:
         return ""
@@ -48,7 +52,9 @@ def _by_options(reader: SessionReader, kernel: model.Kernel) -> dict[tuple[tuple
 
 
 def resources_in_words(candidate: Candidate | None) -> str:
-    """``27 registers, 100 % occupied``; spills and shared memory where there are any."""
+    """Return ``27 registers, 100 % occupied``, with spills and shared memory where there are
+    any.
+    """
     if candidate is None:
         return "not tried"
     build = candidate.build

@@ -1,4 +1,6 @@
-"""Two sessions side by side: the figures of both, and the graph breaks that only one has. Kernels: kernel_pairs.py."""
+"""Two sessions side by side: the figures of both, and the graph breaks that only one has. Kernels
+are in kernel_pairs.py.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,22 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_by_compilation
 
 COMPILE_TIME = "compiling took"
-"""The one figure that no two captures have in common."""
+"""The figure in which any two captures differ."""
 
 
 def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
-    """Graphs, breaks, recompiles, guards, kernels by language, memory and time, both sides as text."""
+    """Return graphs, breaks, recompiles, guards, kernels by language, memory and time, both sides
+    as text.
+    """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     sides = [_figures(reader, is_summed) for reader in (left, right)]
     return [Figure(what, sides[0].get(what, "0"), sides[1].get(what, "0")) for what in dict.fromkeys([*sides[0], *sides[1]])]
 
 
 def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
-    """``is_summed``: functions have several versions in one of the sessions, and what belongs to each is added up."""
+    """Return the figures of one session. ``is_summed`` adds up what belongs to each version of a
+    function, because one of the sessions has several.
+    """
     of_all = ", all versions" if is_summed else ""
     counted = session_figures(reader)
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
@@ -48,7 +54,7 @@ def _figures(reader: SessionReader, is_summed: bool) -> dict[str, str]:
 
 
 def _by_version(reader: SessionReader) -> dict[str, str]:
-    """Kernels and what is kept of each version: a call runs one of them."""
+    """Return the kernels and saved values of each version: a call runs one of them."""
     versions = [row for row in reader.rows(model.Compilation, branch_of="") if row.status in ("ok", "broke")]
     kernels = kernels_by_compilation(reader)
     return {
@@ -62,11 +68,13 @@ def _kept(reader: SessionReader, version: model.Compilation) -> int:
 
 
 MOST_VERSIONS = 8
-"""Told one by one; all are in the sums."""
+"""Most versions that are listed one by one; all are in the sums."""
 
 
 def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:
-    """Graph breaks of ``reader`` that ``other`` does not have: by line of code and cause, since line numbers move."""
+    """Return graph breaks of ``reader`` that ``other`` does not have. They are compared by line of
+    code and cause, since line numbers move.
+    """
     known = {_cause(one) for one in distinct_breaks(other)}
     return [one for one in distinct_breaks(reader) if _cause(one) not in known]
 

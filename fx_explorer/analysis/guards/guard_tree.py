@@ -1,5 +1,6 @@
-"""The checks that torch runs before it uses compiled code again: grouped by what they look at, in words, and whether they
-can fail at all."""
+"""The checks that torch runs before it uses compiled code again: grouped by the value they look at,
+in words, and whether they can fail at all.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import guard_kinds_of
 
 Chance = Literal["inputs", "program", "hardly"]
-"""``inputs``: the next call's arguments decide. ``program``: only what the program sets between two calls can make it fail.
-``hardly``: something would have to be replaced that programs do not replace (a function, a class, a module of torch)."""
+"""What can make a check fail. ``inputs``: the next call's arguments decide. ``program``: only what
+the program sets between two calls. ``hardly``: only replacing something that programs do not
+replace (a function, a class, a module of torch).
+"""
 
 CHANCE_WORDS: dict[Chance, str] = {
     "inputs": "can fail with other inputs",
@@ -28,11 +31,11 @@ CHANCE_WORDS: dict[Chance, str] = {
 class ExplainedCheck:
     check: model.GuardCheck
     compilation: str
-    """``0/0``"""
+    """Name of the compilation, such as ``0/0``."""
     guard_kind: str
-    """torch's type of the guard it is for; empty when it has none."""
+    """torch's type of the guard that the check is for; empty when it has none."""
     name: str
-    """What it looks at, as the program calls it: ``self.fc.weight``."""
+    """The value it looks at, as the program calls it: ``self.fc.weight``."""
     asks: str
     """What must stay as it is: ``shape [any, 8], dtype float32``."""
     chance: Chance
@@ -40,7 +43,7 @@ class ExplainedCheck:
 
     @property
     def text(self) -> str:
-        """Everything that can be searched."""
+        """Return everything that can be searched."""
         check = self.check
         place = f"{check.file}:{check.line}"
         return " ".join((self.name, self.asks, self.guard_kind, check.kind, check.source, check.code, place, self.chance))
@@ -48,7 +51,7 @@ class ExplainedCheck:
 
 @dataclass(frozen=True, slots=True)
 class GuardGroup:
-    """The checks on one source: an argument, a model, a global …"""
+    """The checks on one source, such as an argument, a model or a global."""
 
     title: str
     origin: model.Origin
@@ -60,8 +63,9 @@ class GuardGroup:
 
 
 def guard_groups(reader: SessionReader, compilation: int | None = None, search: str = "") -> list[GuardGroup]:
-    """Group the checks; those that other inputs can make fail come first. ``search``: words that
-    must all be in what is said of a check."""
+    """Group the checks; those that other inputs can make fail come first. Only checks whose
+    description has all words of ``search`` are returned.
+    """
     groups: dict[tuple[int, str], list[ExplainedCheck]] = {}
     for one in explained_checks(reader, compilation):
         if all(word in one.text.lower() for word in search.lower().split()):
@@ -74,7 +78,7 @@ def _key(item: tuple[tuple[int, str], object]) -> tuple[int, str]:
 
 
 def explained_checks(reader: SessionReader, compilation: int | None = None) -> Iterator[ExplainedCheck]:
-    """Compilation by compilation, in the order torch checks them."""
+    """Yield the checks by compilation, in the order torch makes them."""
     for owner in reader.rows(model.Compilation) if compilation is None else reader.by_ids(model.Compilation, [compilation]):
         kinds = guard_kinds_of(reader, owner.id)
         is_resumed = owner.function.startswith("torch_dynamo_resume_in")
@@ -113,7 +117,9 @@ _IMPORTED = re.compile(r"^__import_(?P<name>\w+)|^__builtins_dict__\w*\['(?P<bui
 
 
 def plain_source(source: str) -> str:
-    """``L['self']._modules['fc']._parameters['weight']`` → ``self.fc.weight``; ``G['F'].gelu`` → ``F.gelu``."""
+    """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, and
+    ``F.gelu`` for ``G['F'].gelu``.
+    """
     plain = _MODULES.sub(r".\1", _KEY.sub(r"\1", source))
     return _IMPORTED.sub(_imported, plain)
 
@@ -152,7 +158,7 @@ _CODE_ASKS = {
     "top_saved_tensors_hooks": "the same hooks for saved tensors are active",
     "not ___dict_contains('forward'": "has no forward of its own, besides that of its class",
 }
-"""Checks that are Python functions are known by their code."""
+"""Descriptions of checks that are Python functions, which are known by their code."""
 
 
 def asks(check: model.GuardCheck) -> str:
@@ -167,7 +173,9 @@ def asks(check: model.GuardCheck) -> str:
 
 
 def plain_code(code: str) -> str:
-    """A condition with the program's names: ``L['x'].size()[0] < L['y'].size()[0]`` → ``size 0 of x < size 0 of y``."""
+    """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
+    ``L['x'].size()[0] < L['y'].size()[0]``.
+    """
     sizes = re.sub(r"([LG]\[[^ ()]*\])\.size\(\)\[(\d+)\]", lambda m: f"size {m[2]} of {plain_source(m[1])}", code)
     return re.sub(r"[LG]\['\w+'\](?:[.\[][\w.'\[\]]*)?", lambda m: plain_source(m[0]), sizes)
 
@@ -187,7 +195,9 @@ def _tensor_asks(code: str) -> str:
 
 
 def _device(index: str, keys: str) -> str:
-    """torch asks for a backend by its dispatch key, and for the index of a device."""
+    """Return a device's name. torch checks a backend by its dispatch key, and a device by its
+    index.
+    """
     backend = keys.partition(",")[0].strip().lower()
     return backend if index == "None" else f"{backend}:{index}"
 
@@ -198,8 +208,9 @@ _IDENTITY = frozenset({"ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MA
 
 
 def can_fail(check: model.GuardCheck, guard_kind: str = "", is_resumed: bool = False) -> tuple[Chance, str]:
-    """Whether a check can fail, and the reason. It is decided by what is looked at and how, never
-    by a guess about the program."""
+    """Return whether a check can fail, and the reason. What it looks at, and how, decides; the
+    program is never guessed at.
+    """
     if check.origin == "state":
         return "program", "a setting of torch: entering torch.no_grad() or autocast before the call changes it"
     if check.origin == "library":
@@ -234,7 +245,9 @@ def _module_chance(check: model.GuardCheck) -> tuple[Chance, str]:
 
 
 def _is_structure(check: model.GuardCheck) -> bool:
-    """A module, or the dicts in which modules, parameters and buffers stand."""
+    """Return whether the check is on a module, or on the dicts of modules, parameters and
+    buffers.
+    """
     last = re.search(r"\._(?:modules|parameters|buffers)(?:\['\w+'\])?$|^L\['\w+'\]$", check.source)
     return last is not None
 
@@ -252,7 +265,7 @@ class Verdict:
 
 
 def verdicts(reader: SessionReader) -> list[Verdict]:
-    """The latest first."""
+    """Return the verdicts, the latest first."""
     by_question: dict[int, list[model.GuardAnswer]] = {}
     for row in reader.rows(model.GuardAnswer):
         by_question.setdefault(row.question, []).append(row)
@@ -260,14 +273,16 @@ def verdicts(reader: SessionReader) -> list[Verdict]:
 
 
 def cost_words(cost_ns: float) -> str:
-    """``120 ns``, ``1.3 µs``, ``not measured``."""
+    """Return ``120 ns``, ``1.3 µs`` or ``not measured``."""
     if cost_ns < 0:
         return "not measured"
     return f"{cost_ns:.0f} ns" if cost_ns < 1000 else f"{cost_ns / 1000:.1f} µs"
 
 
 def dearest(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
-    """``relations between sizes (505 ns) and self.fc.bias (72 ns)``: where the time of the checks goes."""
+    """Return ``relations between sizes (505 ns) and self.fc.bias (72 ns)``: the checks that take
+    most time.
+    """
     costs: dict[str, float] = {}
     for one in checks:
         name = one.name or _title(one)

@@ -1,4 +1,6 @@
-"""Guards: what must stay as it was for the compiled code to be used again, by kind and in plain words."""
+"""Guards by kind, in plain words: what must stay as it was for the compiled code to be used
+again.
+"""
 
 from __future__ import annotations
 
@@ -51,17 +53,19 @@ KIND_IN_WORDS: dict[str, str] = {
 class GuardKind:
     kind: str
     in_words: str
-    """Empty for a kind that is not known here."""
+    """A description; empty for an unknown kind."""
     count: int
 
 
 def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[GuardKind]:
-    """How many guards of each kind, most frequent first; of one compilation, or of all."""
+    """Return how many guards there are of each kind, most frequent first, in one compilation or in
+    all.
+    """
     counts = guard_kind_counts(reader, compilation)
     return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in counts.items()]
 
 
 def guards_of(reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None) -> list[model.Guard]:
-    """One page of a compilation's guards, in the order torch checks them."""
+    """Return one page of a compilation's guards, in the order torch checks them."""
     limit = -1 if stop is None else stop - start
     return reader.rows(model.Guard, offset=start, limit=limit, compilation=compilation)

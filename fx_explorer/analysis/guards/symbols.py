@@ -1,4 +1,6 @@
-"""Dynamic sizes: which there are, where they come from, what was decided about each and where, and the guards they cause."""
+"""Dynamic sizes: where each comes from, what was decided about it and where, and the guards it
+causes.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,21 @@ class ExplainedSymbol:
     symbol: model.Symbol
     compilation: str
     comes_from: str
-    """``size 0 of x``; empty for one that a kernel computes (``.item()``, ``nonzero``)."""
+    """The source, such as ``size 0 of x``; empty for a size that a kernel computes (``.item()``,
+    ``nonzero``).
+    """
     made_at: tuple[str, int]
     place: Place | None
     events: tuple[model.SymbolEvent, ...]
     guards: tuple[model.GuardCheck, ...]
-    """Relations between sizes that mention it."""
+    """The relations between sizes that mention it."""
     stack: tuple[model.Frame, ...] = ()
     """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
     not fixed."""
 
     @property
     def state(self) -> str:
-        """Say what became of the symbol, in words."""
+        """Return in words whether the size is free, and in which range, or what it was fixed to."""
         symbol = self.symbol
         if symbol.became:
             words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"
@@ -79,7 +83,7 @@ def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:
 
 
 def _user_line(reader: SessionReader, stack: int) -> tuple[str, int]:
-    """The innermost line of the user's; that of torch where there is no other."""
+    """Return the user's innermost line, or torch's if there is none."""
     frames = _frames(reader, stack)
     users = user_paths(reader)
     own = [frame for frame in frames if frame.file in users] or list(frames)
@@ -87,7 +91,7 @@ def _user_line(reader: SessionReader, stack: int) -> tuple[str, int]:
 
 
 def plain_range(reach: str) -> str:
-    """``[2, int_oo]`` → ``at least 2``."""
+    """Return ``at least 2`` for ``[2, int_oo]``."""
     lower, _, upper = reach.strip("[]").partition(", ")
     from_below, from_above = not lower.endswith("oo"), not upper.endswith("oo")
     if from_below and from_above:
@@ -96,7 +100,7 @@ def plain_range(reach: str) -> str:
 
 
 def event_words(event: model.SymbolEvent) -> str:
-    """``fixed to 8``, ``s77 > 2``, ``y had the same size and is taken to be it``."""
+    """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
         return f"fixed to {event.expression}" + (f" ({event.reason.replace('_', ' ')})" if event.reason else "")
     if event.kind == "same_as":

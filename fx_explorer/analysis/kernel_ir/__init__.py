@@ -1,1 +1,3 @@
-"""The levels below a kernel, from Triton source down to SASS: their lines, passes and instructions."""
+"""The levels below a kernel, from Triton source down to SASS: their lines, passes and
+instructions.
+"""

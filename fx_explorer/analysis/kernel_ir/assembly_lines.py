@@ -1,8 +1,9 @@
-"""Lines of PTX, AMDGCN and SASS: a place holds for the instructions behind it, until the next one.
+"""Lines of PTX, AMDGCN and SASS. A place holds for the instructions after it, until the next place.
 
-Who called an inlined helper: Triton 3.7 says it in comments (``.loc 2 169 15  // helpers.py:169:15 @[ kernel.py:48:39 ]``),
-3.9 in directives (``inlined_at 1 48 39``, one step of the chain at a time). With the former SASS names the helper's
-line alone, and is understood with the PTX; with the latter nvdisasm writes the whole chain, the kernel's line last.
+Triton 3.7 gives the callers of an inlined helper in comments (``.loc 2 169 15  // helpers.py:169:15
+@[ kernel.py:48:39 ]``), 3.9 in directives (``inlined_at 1 48 39``, one step of the chain at a
+time). With 3.7, SASS names only the helper's line, and the PTX is needed to understand it. With
+3.9, nvdisasm writes the whole chain, the kernel's line last.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
 
 
 def is_instruction(line: str) -> bool:
-    """Whether a line of PTX or AMDGCN is an instruction; labels, directives and comments are none."""
+    """Return whether a line of PTX or AMDGCN is an instruction, not a label, directive or
+    comment.
+    """
     return _INSTRUCTION.match(line) is not None
 
 
@@ -58,7 +61,7 @@ def assembly_lines(text: str, file: KernelFile) -> LineMap:
 
 
 def callers(assembly: str, file: KernelFile) -> Callers:
-    """Who called which line of a helper, from the PTX of the same build."""
+    """Return who called which line of a helper, from the PTX of the same build."""
     lines = assembly.split("\n")
     places = _LocDirectives(lines, file)
     found: dict[tuple[str, int], set[int]] = {}
@@ -71,7 +74,11 @@ def callers(assembly: str, file: KernelFile) -> Callers:
 
 
 def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
-    """``called_from``: from ``callers``. A helper's line with several callers leads to all of them."""
+    """Map the instructions of a SASS text to lines of the kernel. A helper's line with several
+    callers leads to all of them.
+
+    ``called_from`` is the result of ``callers``.
+    """
     mapped: LineMap = {}
     chain: list[tuple[str, int]] = []
     current: tuple[int, ...] = ()
@@ -102,13 +109,13 @@ class _LocDirectives:
         self._files = {one[1]: PurePath(one[3] or one[2]).name for one in found if one}
         self._file = file
         self._called_from: dict[tuple[str, str, str], tuple[str, str, str]] = {}
-        """File, line and column → where that was inlined, as the text said last."""
+        """(file, line, column) → where that was inlined, as the text said last."""
 
     def innermost(self, place: re.Match[str]) -> tuple[str, int]:
         return self._files.get(place[1], ""), int(place[2])
 
     def source_lines(self, place: re.Match[str], line: str) -> tuple[int, ...]:
-        """The directives of a text are to be given in their order."""
+        """Return the source lines of a directive. Give the directives of a text in their order."""
         if at := _INLINED_AT.search(line):
             return self._file.lines(self._chain((place[1], place[2], place[3]), (at[1], at[2], at[3])))
         commented = _COMMENTED.findall(place[4] or "")

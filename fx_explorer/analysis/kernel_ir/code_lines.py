@@ -1,4 +1,6 @@
-"""Which lines of a level are its code: the others only say where these are from, or are tables for a debugger."""
+"""Which lines of a level are its code. The others only say where these are from, or are tables for
+a debugger.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,15 @@ _REST: dict[Level, re.Pattern[str]] = {
     "amdgcn": re.compile(r"\s*\.section\s+\.debug_|\.Lfunc_end\d+:"),
     "sass": re.compile(r"//-+ (?:SYMBOLS|\.nv|\.debug|\.rel)"),
 }
-"""From here on nothing is executed."""
+"""Matches the line from which on nothing is executed."""
 
 _SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
 
 
 def code_lines(level: Level, text: str) -> list[int]:
-    """Numbers of the lines that are code, from 0. Several empty lines in a row count as one."""
+    """Return the numbers of the lines that are code, from 0. Several empty lines in a row count as
+    one.
+    """
     return list(_code_lines(level, text))
 
 
@@ -44,5 +48,7 @@ def _code_lines(level: Level, text: str) -> Iterator[int]:
 
 
 def without_margin(level: Level, text: str) -> str:
-    """The same lines; of SASS without most of the 27 cells that nvdisasm puts around an address."""
+    """Return the same lines. From SASS, most of the 27 cells that nvdisasm puts around an address
+    are removed.
+    """
     return _SASS_MARGIN.sub(r"\1", text) if level == "sass" else text

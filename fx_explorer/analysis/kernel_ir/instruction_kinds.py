@@ -1,6 +1,8 @@
-"""Which kind each instruction of PTX, SASS and AMDGCN is, by its name: the first pattern that begins it counts.
+"""The kind of each instruction of PTX, SASS and AMDGCN, by its name: the first pattern that matches
+its beginning counts.
 
-Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and of LLVM's AMDGPU backend.
+Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and
+of LLVM's AMDGPU backend.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ Kind = Literal[
     "control",
     "other",
 ]
-"""``tensor core``: matrix units (AMD: MFMA). ``async copy``: memory → shared memory beside other work (cp.async, TMA).
-``spill``: registers that did not fit, in local memory (AMD: scratch). ``special function``: exp2, log2, rsqrt, sine …"""
+"""Kinds of instructions. ``tensor core``: matrix units (AMD: MFMA). ``async copy``: memory → shared
+memory beside other work (cp.async, TMA). ``spill``: registers that did not fit, in local memory
+(AMD: scratch). ``special function``: exp2, log2, rsqrt, sine and others.
+"""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -119,13 +123,17 @@ _NAMED: dict[Level, tuple[tuple[Kind, str], ...]] = {"ptx": _PTX, "sass": _SASS,
 _RULES = {level: [(kind, re.compile(pattern)) for kind, pattern in rules] for level, rules in _NAMED.items()}
 
 _CONSTANT = re.compile(r"HFMA2\S* \w+, -RZ, RZ,")
-"""How ptxas writes a constant into a register without the integer unit: 0 × 0 + constant."""
+"""Matches how ptxas writes a constant into a register without the integer unit: 0 × 0 +
+constant.
+"""
 
 _TO_SHARED = re.compile(r"^\s+(?:buffer|global)_load\w* .*\blds\b")
 
 
 def kind_of(level: Level, name: str, whole: str) -> Kind:
-    """``name`` with its modifiers; ``whole``: the line it stands on. ``other`` for what nobody has seen yet."""
+    """Return the kind of ``name``, which has its modifiers; ``whole`` is its line. ``other`` is
+    returned for unknown instructions.
+    """
     if level == "amdgcn" and _TO_SHARED.match(whole):
         return "async copy"
     if level == "sass" and _CONSTANT.search(whole):

@@ -1,4 +1,6 @@
-"""What kinds of instructions a kernel consists of: how often each stands in its code, not how often it runs."""
+"""The kinds of instructions that a kernel consists of: how often each is in its code, not how often
+it runs.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ class GpuInstruction(NamedTuple):
     line: int
     """Line of the text, from 1."""
     name: str
-    """With its modifiers, without predicate and operands: ``ld.global.v4.b32``, ``LDG.E.128``, ``buffer_load_dwordx4``."""
+    """The name with its modifiers, without predicate and operands: ``ld.global.v4.b32``,
+    ``LDG.E.128``, ``buffer_load_dwordx4``.
+    """
     kind: Kind
     bits: int
-    """What a thread loads or stores at once; 0 for what does neither."""
+    """Bits that a thread loads or stores at once; 0 for an instruction that does neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class InstructionMix:
     by_kind: dict[Kind, int]
     """Most frequent first; kinds that do not occur are left out."""
     by_width: dict[tuple[Kind, int], int]
-    """(``global load`` …, bits) → how many, widest first."""
+    """(kind such as ``global load``, bits) → how many, widest first."""
     names: dict[Kind, tuple[str, ...]]
     """The instructions of each kind by name, most frequent first."""
 
@@ -58,7 +62,7 @@ def _instruction(level: Level, line: int, name: str, whole: str) -> GpuInstructi
 
 
 def _named(level: Level, text: str) -> Iterator[tuple[int, str, str]]:
-    """Line, name and the whole of every instruction."""
+    """Yield line, name and whole text of every instruction."""
     lines = text.split("\n")
     pattern = _SASS_NAME if level == "sass" else _NAME
     for number in range(1, len(lines) + 1) if level == "sass" else instruction_lines(text):
@@ -117,7 +121,9 @@ def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
 
 
 def mix_in_words(found: InstructionMix) -> str:
-    """``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX knows nothing of spills yet."""
+    """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
+    does not have spills yet.
+    """
     notable = [f"{found.by_kind[kind]} {kind}" for kind in ("tensor core", "async copy") if kind in found.by_kind]
     loads = [bits for kind, bits in found.by_width if kind == "global load"]
     if loads:

@@ -1,4 +1,6 @@
-"""Lines of a text below a kernel and lines of its Triton source: how each is named, and the way from one to the other."""
+"""The lines of a text below a kernel and the lines of its Triton source: how each is named, and how
+to get from one to the other.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 LineMap = dict[int, tuple[int, ...]]
-"""Line of a text → lines of the Triton source, both from 1. Mostly one; several where two operations were made into one, in a
-helper that stands in the same source, or where it is not known which of several calls of a helper it was."""
+"""Line of a text → lines of the Triton source, both from 1.
+
+There is mostly one. There are several where two operations were made into one, in a helper that is
+in the same source, or where it is not known which of several calls of a helper it was.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,23 +21,27 @@ class KernelFile:
     """How compilers name the Triton source: the module it was compiled from."""
 
     name: str
-    """Base name of the module's file. Empty: whichever file is the outermost one."""
+    """Base name of the module's file. If empty, the outermost file is the kernel's."""
     lines_before: int = 0
     """Lines of the module in front of the source: output code quotes a kernel with an empty line before it."""
 
     def line(self, file: str, line: int) -> int:
-        """The source's line for ``line`` of ``file``; 0 when that is another file, or no line."""
+        """Return the source's line for ``line`` of ``file``; 0 when that is another file, or no
+        line.
+        """
         own = not self.name or PurePath(file).name == self.name
         return max(0, line - self.lines_before) if own and line > 0 else 0
 
     def lines(self, chain: Sequence[tuple[str, int]]) -> tuple[int, ...]:
-        """The source's lines among those of ``chain``: files with a line, from the innermost helper out to the kernel."""
+        """Return the source's lines among those of ``chain``: (file, line) from the innermost
+        helper out to the kernel.
+        """
         known = chain if self.name else chain[-1:]
         return tuple(sorted({own for file, line in known if (own := self.line(file, line))}))
 
 
 def inverted(lines: LineMap) -> LineMap:
-    """The other way: line of the Triton source → lines of the text."""
+    """Return the inverse map: line of the Triton source → lines of the text."""
     found: dict[int, list[int]] = {}
     for line, sources in lines.items():
         for source in sources:

@@ -1,9 +1,11 @@
-"""Which line of a kernel's Triton source each line of TTIR, TTGIR, LLVM IR, PTX, AMDGCN or SASS was made from.
+"""Which line of a kernel's Triton source each line of TTIR, TTGIR, LLVM IR, PTX, AMDGCN or SASS was
+made from.
 
-All of it is what the compilers wrote down themselves: MLIR's ``loc``, LLVM's ``!dbg``, the assemblers' ``.loc`` and nvdisasm's
-``//## File``. Code of a helper that was inlined (``tl.sum``, ``triton_helpers.max2``) counts for the line of the kernel that
-called it, and where the helper stands in the same source, for its line too. What a compiler marked as its own (line 0,
-``unknown``) belongs to no line.
+All of it is what the compilers wrote themselves: MLIR's ``loc``, LLVM's ``!dbg``, the assemblers'
+``.loc`` and nvdisasm's ``//## File``. Code of an inlined helper (``tl.sum``,
+``triton_helpers.max2``) counts for the kernel's line that called it; if the helper is in the same
+source, it counts for its own line too. What a compiler marked as its own (line 0, ``unknown``)
+belongs to no line.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _READERS: dict[Level, Callable[[str, KernelFile], LineMap]] = {
 
 
 def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = "") -> LineMap:
-    """``assembly``: the PTX that a SASS was made from, which knows who called an inlined helper; SASS alone does not."""
+    """Map the lines of a level. ``assembly`` is the PTX that a SASS was made from: only it knows
+    who called an inlined helper.
+    """
     if level == "sass":
         return sass_lines(text, file, callers(assembly, file))
     return _READERS[level](text, file)

@@ -28,12 +28,12 @@ def llvm_lines(text: str, file: KernelFile) -> LineMap:
 
 
 def _fields(body: str) -> _Node:
-    """The fields by name. A reference is returned without its ``!``."""
+    """Return the fields by name. A reference is returned without its ``!``."""
     return {found[1]: found[2] or found[3] or found[4] or "" for found in _FIELD.finditer(body)}
 
 
 def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
-    """The place, then the calls it was inlined into; the kernel's own line comes last."""
+    """Return the place, then the calls it was inlined into; the kernel's own line comes last."""
     node = nodes.get(name, {})
     found = [(_file_of(nodes, node), int(node.get("line") or 0))]
     passed = {name}
@@ -45,7 +45,7 @@ def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
 
 
 def _file_of(nodes: dict[str, _Node], node: _Node) -> str:
-    """A scope names its file, or the scope around it."""
+    """Return the file of a scope, or of the scope around it."""
     passed: set[str] = set()
     while "file" not in node and (scope := node.get("scope", "")) in nodes and scope not in passed:
         passed.add(scope)

@@ -1,6 +1,8 @@
-"""Lines of TTIR and TTGIR: MLIR's ``loc(…)`` at the end of an operation, mostly a name that is defined elsewhere in the text.
+"""Lines of TTIR and TTGIR: MLIR's ``loc(…)`` at the end of an operation. It is mostly a name
+defined elsewhere in the text.
 
-Syntax: MLIR's language reference, and the builtin dialect's location attributes (``callsite``, ``fused``, a name around one).
+Syntax: MLIR's language reference, and the builtin dialect's location attributes (``callsite``,
+``fused``, a name around one).
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _FUSED = re.compile(r"^fused(?:<.*?>)?\[(.*)\]$")
 
 
 def mlir_lines(text: str, file: KernelFile) -> LineMap:
-    """An operation with a region (a loop, a reduction) says where it is from behind the region; its first line is too."""
+    """Map the operations to lines of the kernel. An operation with a region (a loop, a reduction)
+    has its location after the region; its first line gets it too.
+    """
     lines = text.split("\n")
     places = _MlirLocations({found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}, file)
     mapped: LineMap = {}
@@ -48,12 +52,14 @@ class _MlirLocations:
         self._known: dict[str, tuple[int, ...]] = {}
 
     def of(self, location: str) -> tuple[int, ...]:
-        """Lines of the kernel; empty for a place in another file that nobody called, and for ``unknown``."""
+        """Return lines of the kernel; empty for ``unknown``, and for a place in another file that
+        nobody called.
+        """
         if not location.startswith("#"):
             return self._read(location)
         name = location[1:]
         if name not in self._known:
-            self._known[name] = ()  # a definition that runs in a circle ends here
+            self._known[name] = ()  # this ends a circular definition
             self._known[name] = self._read(self._defined.get(name, ""))
         return self._known[name]
 

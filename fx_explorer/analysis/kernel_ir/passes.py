@@ -1,7 +1,9 @@
-"""MLIR pass by pass: what ``MLIR_ENABLE_DUMP`` prints while Triton compiles, as passes with the text before and after each.
+"""MLIR pass by pass: what ``MLIR_ENABLE_DUMP`` prints while Triton compiles, as passes with the
+text before and after each.
 
-MLIR prints the module *before* each pass (mlir/lib/Pass/IRPrinting.cpp); what one left is what the next one found. Locations
-are left out: they are numbered anew in every text. So are steps that a pass prints of its own (the software pipeliner).
+MLIR prints the module *before* each pass (mlir/lib/Pass/IRPrinting.cpp), so the text after a pass
+is the text before the next one. Locations are left out, because they are numbered anew in every
+text. Steps that a pass prints itself (the software pipeliner) are left out too.
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ _ALIAS = re.compile(r"^#loc\w* = .*\n?", re.MULTILINE)
 class Pass:
     position: int
     name: str
-    """``TritonGPUCoalesce``."""
+    """The pass's name: ``TritonGPUCoalesce``."""
     argument: str
-    """As on the command line of ``triton-opt``: ``tritongpu-coalesce``."""
+    """The pass's name on the command line of ``triton-opt``: ``tritongpu-coalesce``."""
     function: str
     """The function it ran on alone; empty for the whole module."""
     before: tuple[str, ...]
     after: tuple[str, ...]
-    """Lines without locations. The last pass of a dump has none: what it left is not printed."""
+    """Lines without locations. The last pass of a dump has none, because the text after it is not
+    printed.
+    """
     is_last: bool = False
 
     @property
@@ -39,7 +43,7 @@ class Pass:
 
 
 def passes(dump: str) -> list[Pass]:
-    """Every pass in the order it ran; empty when the dump holds none."""
+    """Return every pass in the order it ran; empty when the dump holds none."""
     stretches = list(_stretches(dump))
     found = []
     for position, (heading, text) in enumerate(stretches):
@@ -51,12 +55,12 @@ def passes(dump: str) -> list[Pass]:
 
 
 def pass_diff(one: Pass) -> list[DiffRow[str]]:
-    """What the pass did, line by line."""
+    """Return what the pass changed, line by line."""
     return text_diff(one.before, one.after) if not one.is_last else [DiffRow(" ", line, line) for line in one.before]
 
 
 def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
-    """Each heading with the lines of the module behind it."""
+    """Yield each heading with the lines of the module after it."""
     headings = list(_HEADING.finditer(dump))
     for heading, following in zip_longest(headings, headings[1:]):
         if heading[1]:
@@ -66,5 +70,7 @@ def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
 
 
 def without_locations(text: str) -> str:
-    """Twice, because one may stand inside another."""
+    """Return the text without locations. They are removed twice, because one may be inside
+    another.
+    """
     return _LOCATION.sub("", _LOCATION.sub("", _ALIAS.sub("", text)))

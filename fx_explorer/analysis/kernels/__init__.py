@@ -1,1 +1,3 @@
-"""Kernels: what they compute, how each is configured, what it takes of the GPU, and how fast it can be."""
+"""Kernels: what they compute, how each is configured, which resources of the GPU it takes, and how
+fast it can be.
+"""

@@ -1,4 +1,6 @@
-"""The configurations of a kernel beside each other, and the texts of each: what a session knows of builds."""
+"""The configurations of a kernel side by side, and the texts of each: what a session knows of
+builds.
+"""
 
 from __future__ import annotations
 
@@ -32,24 +34,24 @@ class Candidate:
 
     build: KernelBuild
     occupancy: Occupancy | None
-    """None for what is not built."""
+    """None for a configuration that is not built."""
     ptx_lines: int = 0
-    """Number of lines of PTX or AMDGCN; 0 for what is not built."""
+    """Number of lines of PTX or AMDGCN; 0 for a configuration that is not built."""
 
 
 def session_gpu(reader: SessionReader) -> Gpu | None:
-    """The virtual GPU the session was captured for; None without one."""
+    """Return the virtual GPU that the session was captured for; None without one."""
     fields = (reader.meta("request") or {}).get("gpu")
     return Gpu.from_json(fields) if fields else None
 
 
 def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
-    """The kernels of the variants in use that can be built, forward before backward."""
+    """Return the kernels of the variants in use that can be built, forward before backward."""
     return [use.kernel for use in kernel_uses(reader) if use.kernel.language == "triton" and use.kernel.artifact]
 
 
 def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
-    """Library calls that were taken among others."""
+    """Return the library calls that were chosen among several candidates."""
     every = [use.kernel for use in kernel_uses(reader) if use.kernel.language == "extern"]
     return [kernel for kernel in every if reader.count(KernelBuild, kernel=kernel.id)]
 
@@ -87,8 +89,11 @@ def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
 
 
 def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
-    """Names of the options that tell the configurations apart, in the order they are written; none for a single one.
-    A library has none of them, and is named."""
+    """Return the names of the options in which the configurations differ, in the order they are
+    written; empty for a single one.
+
+    A library has none of the options and is shown by its name.
+    """
     generated = [row for row in rows if row.origin != "library"]
     names = dict.fromkeys(name for row in generated for name in row.options)
     apart = [name for name in names if len({str(row.options.get(name)) for row in generated}) > 1]
@@ -121,7 +126,7 @@ def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: Kerne
 _KINDS = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f64": "fp64", "fp64": "fp64", "i8": "int8"}
 
 _POINTERS = re.compile(r"'\*(\w+)'")
-"""In a kernel's signature: ``{'arg_A': '*bf16', …}``."""
+"""Matches pointers in a kernel's signature: ``{'arg_A': '*bf16', …}``."""
 
 
 def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
@@ -162,13 +167,16 @@ def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level
 
 
 def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -> str:
-    """The Triton source that was compiled: the kernel's, or a template's own for this configuration."""
+    """Return the Triton source that was compiled: the kernel's, or a template's own for this
+    configuration.
+    """
     return reader.text(build.source or reader.get(model.Artifact, kernel.artifact).text)
 
 
 def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """The same as a document; None for a library, and for a template's other configuration in a session of an earlier version,
-    which has only the text."""
+    """Return that source as a document. None for a library, and for a template's other
+    configuration in a session of an earlier version, which has only the text.
+    """
     artifact = build.source_artifact or (0 if build.source else reader.get(model.Kernel, build.kernel).artifact)
     return document_of(reader, "artifact", artifact) if artifact and build.origin != "library" else None
 
@@ -178,7 +186,7 @@ def kernel_file(build: KernelBuild) -> KernelFile:
 
 
 def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:
-    """The sentences that belong beside the table."""
+    """Return the sentences for beside the table."""
     rows = list(rows)
     if any(row.is_picked for row in rows):
         return []
@@ -193,7 +201,7 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
 
 
 def may_be_template(kernel: model.Kernel) -> bool:
-    """Whether Inductor has Triton templates for what this library call does."""
+    """Return whether Inductor has Triton templates for this library call."""
     return bool(_PRODUCT.search(kernel.name)) or kernel.name.endswith("convolution")
 
 
@@ -201,7 +209,9 @@ _PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
 
 
 def _of_library(name: str) -> list[str]:
-    """``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``."""
+    """Return what is not known of a library call, by its name: ``extern_kernels.addmm``,
+    ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
+    """
     if "scaled_dot_product" in name:
         return [SDPA]
     return [PADDING] if _PRODUCT.search(name) else []

@@ -1,4 +1,6 @@
-"""The GPU that numbers of a session are held against: the virtual one, or the real one that it was recorded on."""
+"""The GPU that a session's numbers are compared with: the virtual one, or the real one that it was
+recorded on.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +16,42 @@ NOT_DESCRIBED = "The limits of {device} are not known, so there is no occupancy 
 
 
 def card(reader: SessionReader) -> Gpu | None:
-    """None on a CPU, before the program has used the GPU, and for a GPU of which nothing is known: ``not_described`` says so.
+    """Return the GPU. None on a CPU, before the program has used the GPU, and for an unknown GPU
+    (``not_described`` says so).
 
-    Where kernels are compiled for it is ``session_gpu``: for a virtual one only.
+    ``session_gpu`` is the GPU that kernels are compiled for: only a virtual one.
     """
     environment = reader.meta("environment") or {}
     return session_gpu(reader) or _real(device_name(reader), json.dumps(environment.get("gpu_properties") or {}))
 
 
 def device_name(reader: SessionReader) -> str:
-    """The name of the real GPU; empty without one."""
+    """Return the name of the real GPU; empty without one."""
     told = (reader.meta("environment") or {}).get("gpu")
     return str(told or _of_a_build(reader))
 
 
 def measured_card(reader: SessionReader, device: str) -> Gpu | None:
-    """The one that a kernel was measured on, which need not be that of the session."""
+    """Return the GPU that a kernel was measured on, which need not be the session's."""
     return card(reader) if device == device_name(reader) else gpu_of_device(device)
 
 
 def not_described(reader: SessionReader) -> str:
-    """A sentence where there is a GPU and no ``card``; empty otherwise."""
+    """Return a sentence where there is a GPU and no ``card``; otherwise empty."""
     device = device_name(reader)
     return NOT_DESCRIBED.format(device=device) if device and card(reader) is None else ""
 
 
 def _of_a_build(reader: SessionReader) -> str:
-    """A session may end before its environment is written anew."""
+    """Return the GPU that a build names, for a session that ended before its environment was written
+    again.
+    """
     return next((row.gpu for row in reader.rows(KernelBuild, limit=1)), "")
 
 
 @lru_cache(maxsize=4)
 def _real(device: str, properties: str) -> Gpu | None:
-    """Remembered: the inspector asks at every move of the cursor. ``properties``: JSON."""
+    """Return the GPU described by ``properties`` (JSON). It is remembered, because the inspector
+    asks at every move of the cursor.
+    """
     return gpu_like(device, json.loads(properties)) if device else None

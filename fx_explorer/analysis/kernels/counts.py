@@ -1,4 +1,6 @@
-"""Kernels: how many in each direction, which were generated and what they fuse, which are library calls."""
+"""Kernels: how many there are in each direction, which were generated and what they fuse, and which
+are library calls.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ class KernelUse:
     nodes: tuple[str, ...]
     """Names of the post-grad nodes it computes, in graph order."""
     calls: int
-    """How often the output code calls it; repeated layers share a kernel."""
+    """How often the output code calls it. Repeated layers share a kernel."""
     line_count: int = 0
-    """Lines of its code, 0 for a library call."""
+    """Lines of its code; 0 for a library call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class DirectionKernels:
     libraries: tuple[str, ...]
     """Names of the library calls, most frequent first."""
     control: tuple[str, ...] = ()
-    """What runs other graphs, in words: ``conditional``, ``loop``, ``call of a region``."""
+    """Operations that run other graphs, in words: ``conditional``, ``loop``, ``call of a
+    region``.
+    """
 
 
 _CONTROL_IN_WORDS = {
@@ -51,14 +55,14 @@ _CONTROL_IN_WORDS = {
 
 
 def kind_in_words(kernel: model.Kernel) -> str:
-    """``library call``, ``conditional``, ``loop``, or the language of what was generated."""
+    """Return ``library call``, ``conditional``, ``loop``, or the language of generated code."""
     if kernel.runs:
         return _CONTROL_IN_WORDS.get(kernel.name, "call of a graph")
     return "library call" if kernel.language == "extern" else kernel.language
 
 
 def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
-    """What a conditional, a loop or a region runs: the kernels of each of its graphs, by name."""
+    """Return what a conditional, a loop or a region runs: the names of each graph's kernels."""
     labels = {graph.name: graph.label for graph in reader.rows(model.Graph, compilation=kernel.compilation) if graph.label}
     inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
     told = []
@@ -70,7 +74,9 @@ def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
-    """Kernels of one compilation, or of all variants in use: forward before backward, in the order of their first call."""
+    """Return the kernels of one compilation, or of all variants in use: forward before backward, in
+    the order of their first call.
+    """
     wanted = {} if compilation is None else {"compilation": compilation}
     used = in_use(reader) if compilation is None else None
     kernels = [kernel for kernel in reader.rows(model.Kernel, **wanted) if used is None or kernel.id in used.kernels]
@@ -91,7 +97,7 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
 
 
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
-    """The kernels of all variants in use, added up by direction."""
+    """Return the kernels of all variants in use, added up by direction."""
     used = in_use(reader)
     kernels = [kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels]
     found = []
@@ -100,7 +106,7 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
         library = Counter(kernel.name for kernel in members if kernel.language == "extern" and not kernel.runs)
         calls = sum(library.values())
         control = tuple(kind_in_words(kernel) for kernel in members if kernel.runs)
-        # Nested graphs share what is generated alike: it stands in the output code once.
+        # Nested graphs share code that is generated alike: it is in the output code once.
         generated = {(kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"}
         if members:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))

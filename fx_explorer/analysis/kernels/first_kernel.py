@@ -1,4 +1,6 @@
-"""Where to look below a kernel when nothing is selected that says it: the first Triton kernel, or why a session has none."""
+"""The kernel to look below when nothing is selected: the first Triton kernel, or why a session has
+none.
+"""
 
 from __future__ import annotations
 

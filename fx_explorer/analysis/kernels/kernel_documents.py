@@ -1,4 +1,6 @@
-"""The documents that show a kernel (its Triton source, that of a configuration, its levels), and the kernel of a document."""
+"""The documents that show a kernel (its Triton source, a configuration's source, its levels), and
+the kernel of a document.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from fx_explorer.session.queries.lines import linked_lines
 
 
 def gpu_of(reader: SessionReader) -> Gpu | None:
-    """The virtual GPU that the session was captured for."""
+    """Return the virtual GPU that the session was captured for."""
     if not (reader.meta("request") or {}).get("gpu"):
         return None
     from fx_explorer.analysis.kernels.candidates import session_gpu
@@ -24,12 +26,14 @@ def gpu_of(reader: SessionReader) -> Gpu | None:
 
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """The configuration that a document is a level of; None for any other document."""
+    """Return the configuration that a document is a level of; None for any other document."""
     return build_with_level(reader, document.id) if is_level(document) else None
 
 
 def build_of_document(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """The configuration that a document is a level of, or the source of its own; None for any other document."""
+    """Return the configuration that a document is a level or the own source of; None for any other
+    document.
+    """
     if is_level(document) or document.kind != "artifact" or document.stage != "kernel":
         return build_of_level(reader, document)
     return build_with_source(reader, document.compilation, document.id)
@@ -48,7 +52,7 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 
 
 def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
-    """The kernel whose code, or a level of it, this document is."""
+    """Return the kernel whose code, or a level of it, this document is."""
     if document.kind != "artifact":
         return None
     own = reader.rows(model.Kernel, artifact=document.id, limit=1)
@@ -63,8 +67,9 @@ def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
 
 
 def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """The Triton source of a configuration, which says in its title of which one when it is not the kernel's; None where there
-    is none to show."""
+    """Return the Triton source of a configuration; None where there is none to show. Its title
+    names the configuration unless it is the kernel's own source.
+    """
     from fx_explorer.analysis.kernels.candidates import source_document
 
     document = source_document(reader, build)
@@ -74,7 +79,9 @@ def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
 
 
 def options_apart(reader: SessionReader, build: KernelBuild) -> str:
-    """The options that tell a configuration from the others of its kernel; all of a single one."""
+    """Return the options that tell a configuration from the others of its kernel; all options of a
+    single one.
+    """
     from fx_explorer.analysis.kernels.candidates import options_that_differ
 
     names = options_that_differ(builds_here(reader, reader.get(model.Kernel, build.kernel)))
@@ -83,10 +90,12 @@ def options_apart(reader: SessionReader, build: KernelBuild) -> str:
 
 
 def first_statement(reader: SessionReader, document: Document) -> Place:
-    """The first line of a kernel that computes something: what stands above it is the same in every kernel, and has no code."""
+    """Return the first line of a kernel that computes something: the lines above are the same in
+    every kernel.
+    """
     lines = [line - 1 for line in linked_lines(reader, document.id)]
     text = lines_of(reader, document)
-    if not lines:  # of a template, nothing is known line by line but what is fused into it
+    if not lines:  # in a template, only the lines of what is fused into it are known
         lines = [line for line in range(len(text)) if "tl.dot(" in text[line]]
     telling = (next((line for line in lines if call in text[line]), None) for call in ("tl.load", "tl.", ""))
     return Place(document, next((line for line in telling if line is not None), 0))

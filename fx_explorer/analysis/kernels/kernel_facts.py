@@ -1,4 +1,6 @@
-"""What there is to say of one kernel on one GPU, in plain words first: its time at least, its resources, its instructions."""
+"""What is known of one kernel on one GPU, plain words first: its least time, its resources, its
+instructions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
 START_S = 1e-6
-"""Starting a kernel takes some microseconds on any of these GPUs."""
+"""Seconds. Starting a kernel takes some microseconds on any of these GPUs."""
 
 CACHED = "taken from the cache on disk"
 ESTIMATED = "The least time that the GPU allows, beside the one that was measured."
@@ -27,11 +29,13 @@ class KernelFact:
     label: str
     text: str
     note: str = ""
-    """How it is known, or what it does not say."""
+    """How the fact is known, or what it does not say."""
 
 
 def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[KernelFact]:
-    """``build``: one configuration; what only a build tells is left out for None."""
+    """Return the facts. ``build`` is one configuration; with None, what only a build tells is left
+    out.
+    """
     note = ESTIMATED if build and build.timing_s else RUN_TIME
     facts = [*_time(gpu, kernel, estimate(reader, kernel, gpu, build), note)]
     if build is None:
@@ -47,7 +51,9 @@ def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: K
 
 
 def in_short(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[str]:
-    """The same for one line: ``at least 0.15 µs (estimate)``, ``24 registers``, ``100 % occupancy``."""
+    """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``, ``100 %
+    occupancy``.
+    """
     found = estimate(reader, kernel, gpu, build)
     told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"] if found.estimated_s else []
     if build is None or not build.has_resources:
@@ -86,7 +92,7 @@ def _tiny(found: Roofline) -> str:
 
 
 def _rate(number: float) -> str:
-    """``3.35 T``, ``989 T``, ``12.6 G``."""
+    """Return ``3.35 T``, ``989 T`` or ``12.6 G``."""
     for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"

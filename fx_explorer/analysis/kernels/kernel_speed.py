@@ -1,4 +1,6 @@
-"""What a kernel that was measured does a second, against what was measured of the same card and against the estimate."""
+"""The speed of a measured kernel per second, compared with what was measured of the same card and
+with the estimate.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ TOO_SHORT = "It takes hardly longer than a kernel that does nothing: starting it
 INDEX_TYPES = ("int64", "int32")
 
 HARDLY = 1.5
-"""Times an empty kernel."""
+"""A kernel is short if it takes less than this multiple of an empty kernel's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +30,20 @@ class KernelSpeed:
     kernel: Kernel
     time: KernelTime
     kind: str
-    """What its matrix units compute with; ``fp32`` when it does not use them."""
+    """The number type that its matrix units compute with; ``fp32`` when it does not use them."""
     ceilings: Mapping[str, CardCeiling]
-    """By kind, of the card it was measured on."""
+    """Kind → ceiling of the card that it was measured on."""
     has_integers: bool = False
-    """Whether it was given tensors of integers, which are zeros when it is measured."""
+    """Whether it was given integer tensors, which are zeros when it is measured."""
 
     @property
     def bytes_per_s(self) -> float:
-        """0 when it is not known how many there are."""
+        """Return the bytes moved per second; 0 when their number is not known."""
         return max(0, self.kernel.estimated_bytes) / self.time.median_s
 
     @property
     def flops_per_s(self) -> float:
-        """0 when none are counted."""
+        """Return the operations per second; 0 when none are counted."""
         return max(0, self.kernel.estimated_flops) / self.time.median_s
 
     @property
@@ -50,7 +52,7 @@ class KernelSpeed:
 
 
 def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
-    """The speed of a kernel that was measured; None when it never was."""
+    """Return the speed of a kernel that was measured; None when it never was."""
     times = reader.rows(KernelTime, kernel=kernel.id)
     if not times:
         return None
@@ -67,7 +69,9 @@ def _kind(reader: SessionReader, launch: KernelLaunch) -> str:
 
 
 def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
-    """One sentence a fact. ``gpu``: the data sheet of the card it ran on, for the estimate beside it."""
+    """Return one sentence per fact. ``gpu`` is the data sheet of the card it ran on, for the
+    estimate.
+    """
     time, kernel = speed.time, speed.kernel
     lines = [
         f"{kernel.name} on {time.device}: {microseconds(time.median_s)} "

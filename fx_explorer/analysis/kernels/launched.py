@@ -1,4 +1,4 @@
-"""What a session knows of a kernel from a real GPU: how it was built and tuned, and how it was launched."""
+"""What a session knows of a kernel from a real GPU: how it was built, tuned and launched."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 
 
 def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candidate]:
-    """The same with occupancy, for a card whose limits are known."""
+    """Return those builds with occupancy, for a card whose limits are known."""
     rows = real_builds(reader, kernel)
     return beside_each_other(reader, rows, card(reader)) if rows else []
 
 
 def was_launched(reader: SessionReader) -> bool:
-    """Whether any kernel was launched on a real GPU, or at least tuned."""
+    """Return whether any kernel was launched on a real GPU, or at least tuned."""
     return reader.count(KernelLaunch) > 0 or (session_gpu(reader) is None and reader.count(KernelBuild) > 0)
 
 

@@ -1,7 +1,9 @@
-"""How many blocks of a kernel fit on one multiprocessor at once, and what stops one more. Computed, not measured.
+"""How many blocks of a kernel fit on one multiprocessor at once, and what keeps one more from
+fitting. Computed, not measured.
 
-The formulas are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the CUDA toolkit). AMD's compute units allocate
-alike: four parts with registers of their own, wavefronts in place of warps (LLVM, ``AMDGPUBaseInfo.cpp``).
+The formulas are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the CUDA toolkit).
+AMD's compute units allocate in the same way: they have four parts with their own registers, and
+wavefronts in place of warps (LLVM, ``AMDGPUBaseInfo.cpp``).
 """
 
 from __future__ import annotations
@@ -30,21 +32,23 @@ LIMIT_WORDS: dict[Limit, str] = {
 @dataclass(frozen=True, slots=True)
 class Occupancy:
     blocks: int
-    """At once on one multiprocessor; 0: the kernel cannot be launched on this GPU."""
+    """Blocks at once on one multiprocessor. At 0, the kernel cannot be launched on this GPU."""
     warps: int
     """Warps of these blocks together."""
     max_warps: int
     by_limit: dict[Limit, int]
-    """Blocks that each of them alone would allow; without one of which a block needs nothing."""
+    """Blocks that each limit alone would allow. Limits on resources that a block does not use are
+    left out.
+    """
 
     @property
     def limited_by(self) -> tuple[Limit, ...]:
-        """The resource that allows the fewest blocks; several when they agree."""
+        """Return the resources that allow the fewest blocks."""
         return tuple(limit for limit in LIMITS if self.by_limit.get(limit) == self.blocks)
 
     @property
     def share(self) -> float:
-        """The share of the warps that the multiprocessor can hold, from 0 to 1."""
+        """Return the share of the warps that the multiprocessor can hold, from 0 to 1."""
         return self.warps / self.max_warps
 
 
@@ -70,7 +74,9 @@ def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
 
 
 def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
-    """``cudaOccMaxBlocksPerSMRegsLimit``: a warp is given whole portions, out of one quarter of the registers."""
+    """Return the blocks that registers allow (``cudaOccMaxBlocksPerSMRegsLimit``). A warp gets
+    whole allocation units out of one quarter of the registers.
+    """
     if registers > gpu.registers_per_thread:
         return 0
     of_a_warp = _rounded(max(1, registers) * gpu.warp_size, gpu.register_granularity)
@@ -79,7 +85,9 @@ def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
 
 
 def _by_shared(gpu: Gpu, shared_bytes: int) -> dict[Limit, int]:
-    """``cudaOccMaxBlocksPerSMSmemLimit``: with what the system keeps of each block's share, in whole portions. Or nothing."""
+    """Return the blocks that shared memory allows (``cudaOccMaxBlocksPerSMSmemLimit``), in whole
+    allocation units and with what the system reserves per block; empty for a block that needs none.
+    """
     if shared_bytes > gpu.shared_per_block:
         return {"shared": 0}
     of_a_block = _rounded(shared_bytes + gpu.shared_reserved_per_block, gpu.shared_granularity)
@@ -91,7 +99,7 @@ def _rounded(number: int, granularity: int) -> int:
 
 
 def occupancy_in_words(found: Occupancy) -> str:
-    """``50 %: 16 blocks of 2 warps on a multiprocessor, limited by registers``."""
+    """Return ``50 %: 16 blocks of 2 warps on a multiprocessor, limited by registers``."""
     if not found.blocks:
         what = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
         return f"does not fit: a block needs more than this GPU has ({what})"

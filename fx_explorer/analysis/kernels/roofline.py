@@ -1,8 +1,9 @@
-"""Whether memory or arithmetic bounds a kernel on one GPU, and how long it takes at least. An estimate: nothing ran.
+"""Whether memory or arithmetic bounds a kernel on one GPU, and its least time. This is an estimate:
+nothing ran.
 
-Bytes and operations are Inductor's own estimate, recorded while it wrote the kernel (``estimate_kernel_num_bytes`` and
-``estimate_flops``). The model is the roofline of Williams, Waterman and Patterson (2009): the longer of moving the bytes and
-doing the operations.
+Bytes and operations are Inductor's own estimate, recorded while it wrote the kernel
+(``estimate_kernel_num_bytes`` and ``estimate_flops``). The model is the roofline of Williams,
+Waterman and Patterson (2009): the longer of moving the bytes and doing the operations.
 """
 
 from __future__ import annotations
@@ -33,23 +34,27 @@ _MATRIX_TYPES = (
     (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::tf32"), "tf32"),
     (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::i8"), "int8"),
 )
-"""PTX of ``mma`` names the types of D, A, B and C; of ``wgmma`` those of D, A and B."""
+"""Pattern → number type. PTX of ``mma`` names the types of D, A, B and C; ``wgmma`` those of D, A
+and B.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """All times in seconds, of one call."""
+    """The estimate for one call. All times are in seconds."""
 
     bound: Bound
     memory_s: float
     arithmetic_s: float
-    """0 when no operation is counted."""
+    """0 when no operations are counted."""
     kind: str
-    """Which of the GPU's peaks it was compared with: ``fp32``, ``bf16`` …"""
+    """Which of the GPU's peaks it was compared with, such as ``fp32`` or ``bf16``."""
     intensity: float
-    """Operations a byte."""
+    """Operations per byte."""
     ridge: float
-    """Operations a byte from which arithmetic is the bound; 0 when the GPU has no number for this kind."""
+    """Operations per byte from which arithmetic is the bound; 0 when the GPU has no number for this
+    kind.
+    """
     notes: tuple[str, ...]
 
     @property
@@ -58,7 +63,9 @@ class Roofline:
 
 
 def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roofline:
-    """``bytes_moved`` and ``flops`` of one call, below 0 when they are not known; ``kind`` from ``number_kind``."""
+    """Estimate one call. ``bytes_moved`` and ``flops`` are below 0 when they are not known;
+    ``kind`` is from ``number_kind``.
+    """
     if bytes_moved < 0:
         return Roofline("unknown", 0.0, 0.0, kind, 0.0, 0.0, (NO_SIZES,))
     if not gpu.memory_bandwidth:
@@ -86,7 +93,7 @@ def number_kind(assembly: str) -> str:
 
 
 def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
-    """``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
+    """Return ``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
     if not found.estimated_s:
         return found.notes[0]
     if found.bound == "unknown":
@@ -95,7 +102,9 @@ def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
 
 
 def microseconds(duration_s: float) -> str:
-    """``0.15 µs``, ``23.1 µs``, ``1,204 µs``: kernels are compared in one unit; ``< 0.01 µs`` for less."""
+    """Return ``0.15 µs``, ``23.1 µs``, ``1,204 µs``, or ``< 0.01 µs`` for less. Kernels are
+    compared in one unit.
+    """
     value = duration_s * 1e6
     if 0 < value < 0.01:
         return "< 0.01 µs"

@@ -1,4 +1,4 @@
-"""What nobody can know without the GPU, in one sentence each, for the places where it matters."""
+"""Sentences on what cannot be known without the GPU, for the places where it matters."""
 
 from __future__ import annotations
 

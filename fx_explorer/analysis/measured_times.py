@@ -1,4 +1,4 @@
-"""How long variants run and what calls spend at graph breaks, where it was measured, in words."""
+"""Measured times in words: how long variants run, and what calls spend at graph breaks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _KINDS: dict[model.Measured, str] = {"forward": "running took, forward", "forwar
 
 
 def measured(reader: SessionReader, variant: model.Compilation) -> Measurements:
-    """The last measurement of each kind; empty when nobody asked for one."""
+    """Return the last measurement of each kind; empty when nothing was measured."""
     return {row.what: row for row in reader.rows(model.Measurement, compilation=variant.id)}
 
 
 def run_times(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[tuple[str, str, str]]:
-    """(what, left, right) of each kind that was measured of either."""
+    """Return (kind in words, left, right) of each kind that was measured for either side."""
     sides = [measured(reader, variant) for variant in (left, right)]
     return [
         (words, _took(sides[0].get(what)), _took(sides[1].get(what))) for what, words in _KINDS.items() if _any(sides, what)
@@ -34,12 +34,12 @@ def _took(row: model.Measurement | None) -> str:
 
 
 def with_spread(median_s: float, iqr_s: float) -> str:
-    """``1.23 ms ± 45 µs``: the median, and half the range of the middle half."""
+    """Return ``1.23 ms ± 45 µs``: the median, and half the range of the middle half."""
     return f"{run_time(median_s)} ± {run_time(iqr_s / 2)}"
 
 
 def run_time(duration_s: float) -> str:
-    """Three digits of what may be short: ``12.3 µs``, ``1.23 ms``, ``0.123 s``."""
+    """Return three digits of a time that may be short: ``12.3 µs``, ``1.23 ms``, ``0.123 s``."""
     scale, unit = (1e6, "µs") if duration_s < 1e-3 else (1e3, "ms") if duration_s < 0.1 else (1, "s")
     return f"{duration_s * scale:.3g} {unit}"
 
@@ -47,22 +47,24 @@ def run_time(duration_s: float) -> str:
 # at graph breaks
 
 MAX_SPREAD = 0.5
-"""Share of the median: a wider middle half is told."""
+"""As a share of the median: a wider middle half is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """What one call spends at a break: from leaving the graph before it to entering the graph behind it."""
+    """The time one call spends at a break, from leaving the graph before it to entering the graph
+    behind it.
+    """
 
     median_s: float
     iqr_s: float
-    """Range of the middle half."""
+    """Range of the middle half, in seconds."""
     call: model.CallTime
-    """Of the calls that it was measured in."""
+    """The calls that it was measured in."""
 
     @property
     def in_words(self) -> str:
-        """``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
+        """Return ``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
         whole = f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on {self.call.device})"
         varies = ", of widely differing times: measure again when the machine is idle" if self.varies else ""
         return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"
@@ -73,12 +75,12 @@ class RunTime:
 
 
 def call_time(reader: SessionReader) -> model.CallTime | None:
-    """The last one; None when breaks were not measured."""
+    """Return the last measurement of calls; None when breaks were not measured."""
     return next(reversed(reader.rows(model.CallTime)), None)
 
 
 def break_times(reader: SessionReader) -> dict[int, RunTime]:
-    """GraphBreak → what calls spent there, when they were last measured."""
+    """Return GraphBreak → what calls spent there in the last measurement."""
     call = call_time(reader)
     rows = reader.rows(model.BreakTime, call=call.id) if call else []
     return {row.graph_break: RunTime(row.median_s, row.iqr_s, call) for row in rows} if call else {}

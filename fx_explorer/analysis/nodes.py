@@ -1,4 +1,4 @@
-"""A node in words: what it computes and what comes out."""
+"""A node in words: what it computes, and the type of its result."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from fx_explorer.analysis.words import tensor
 
 
 def operation(node: model.Node) -> str:
-    """What the node does: its target, or its opcode where the target only repeats the name."""
+    """Return what the node does: its target, or its opcode where the target only repeats the
+    name.
+    """
     if node.op in ("placeholder", "output"):
         return node.op
     return f"get_attr {node.target}" if node.op == "get_attr" else node.target.removesuffix(".default")
 
 
 def value_text(node: model.Node) -> str:
-    """``f32[4, 64]``, ``TwoTensor(a: f32[4], b: f32[4])``, or the text of a value that is no tensor."""
+    """Return ``f32[4, 64]``, ``TwoTensor(a: f32[4], b: f32[4])``, or the text of a value that is no
+    tensor.
+    """
     return node.value or tensor(node.dtype, node.shape)
 
 
 def node_words(node: model.Node) -> str:
-    """``gelu = aten.gelu(addmm)  f32[4, 8]``."""
+    """Return ``gelu = aten.gelu(addmm)  f32[4, 8]``."""
     if node.op in ("placeholder", "output"):
         return f"{node.op} {node.name if node.op == 'placeholder' else node.arguments}  {value_text(node)}".rstrip()
     return f"{node.name} = {operation(node)}({node.arguments})  {value_text(node)}".rstrip()

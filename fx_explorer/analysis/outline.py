@@ -28,20 +28,22 @@ EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restar
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
     depth: int
-    """0 for a compilation or the group of source files; what it holds is one deeper."""
+    """0 for a compilation or the group of source files; one more for each level inside it."""
     title: str
     detail: str = ""
     """Counts, or why there is nothing."""
     status: EntryStatus = ""
-    """Empty for what has no state of its own."""
+    """Empty for an entry without a state."""
     place: Place | None = None
-    """Where Enter goes; None for a mere heading."""
+    """Where enter goes; None for a mere heading."""
     is_variant: bool = False
-    """Another variant of the compilation it stands under."""
+    """Whether it is another variant of the compilation above it."""
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:
-    """Source files, then every compilation with its other variants and what it left, in the order things happened."""
+    """Return source files, then every compilation with its other variants and what it produced, in
+    the order things happened.
+    """
     entries = _sources(reader)
     compilations = reader.rows(model.Compilation)
     variants = _by_origin(compilations)
@@ -59,7 +61,9 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
 
 
 def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[model.Compilation]]:
-    """Id of a compilation → the variants that set out from it; below 0 those that set out from none that began before them."""
+    """Return id of a compilation → the variants that set out from it. Key 0 has those without an
+    origin that began before them.
+    """
     first: dict[str, int] = {}
     found: dict[int, list[model.Compilation]] = {}
     for compilation in compilations:
@@ -70,7 +74,9 @@ def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[mode
 
 
 def _sources(reader: SessionReader) -> list[OutlineEntry]:
-    """The user's own, and below them those of installed packages, which can be many."""
+    """Return the user's own source files, and below them those of installed packages, which can be
+    many.
+    """
     shown = read_sources(reader)
     if not shown:
         return []
@@ -86,12 +92,16 @@ def _source(document: Document, depth: int) -> OutlineEntry:
 
 
 def compilation_title(compilation: model.Compilation) -> str:
-    """``[0/0] MLP.forward``; what torch made of the rest of a function after a break is called by its line."""
+    """Return ``[0/0] MLP.forward``. The rest of a function after a break, which torch compiles
+    separately, is called by its line.
+    """
     return f"[{compilation.name}] {plain_function(compilation.function)}"
 
 
 def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
-    """``variant 1: inductor.max_fusion_size = 8 · from Dynamo``; what differs first, since a narrow outline cuts the rest."""
+    """Return ``variant 1: inductor.max_fusion_size = 8 · from Dynamo``. What differs comes first,
+    since a narrow outline cuts the rest.
+    """
     number = variant.name.rpartition("~")[2]
     start = [f"from {model.GATE_WORDS[variant.branch_from]}"] if variant.branch_from else []
     parts = [*variant_in_words(reader, variant), *start]
@@ -99,7 +109,7 @@ def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
 
 
 def plain_function(function: str) -> str:
-    """``torch_dynamo_resume_in_forward_at_12`` → ``rest of forward after line 12``."""
+    """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``."""
     prefix, _, rest = function.rpartition("torch_dynamo_resume_in_")
     name, at, line = rest.rpartition("_at_")
     if not at or not (prefix or function.startswith("torch_dynamo_resume_in_")):
@@ -135,8 +145,9 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
 
 
 def _nested(shown: Sequence[Document], parents: Mapping[int, int]) -> Iterable[bool]:
-    """Whether each document is a graph that stands below the graph it is nested in. What later stages make of a nested graph
-    does not: it stands with its own stage."""
+    """Return for each document whether it is a graph listed below the graph it is nested in. Later
+    stages of a nested graph are not: they are listed with their own stage.
+    """
     below = 0
     for document in shown:
         parent = parents.get(document.id, 0) if document.kind == "graph" else 0
@@ -147,7 +158,9 @@ def _nested(shown: Sequence[Document], parents: Mapping[int, int]) -> Iterable[b
 
 
 def _document(document: Document, is_nested: bool, calls: int) -> OutlineEntry:
-    """``calls``: of a nested graph, by the graph around it."""
+    """Return a document's entry. ``calls`` is how often the graph around a nested graph calls
+    it.
+    """
     is_graph = document.kind == "graph"
     called = f", called {counted(calls, 'time')}" if is_graph and calls > 1 else ""
     detail = f"{counted(document.line_count, 'node' if is_graph else 'line')}{called}"

@@ -1,4 +1,4 @@
-"""What the forward keeps for the backward: size, where it was computed, and what needs it."""
+"""What the forward keeps for the backward: its size, where it was computed, and what needs it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from fx_explorer.session.queries.sources import source_paths
 
 @dataclass(frozen=True, slots=True)
 class SavedValue:
-    """One saved tensor with what is known about its two ends."""
+    """A saved tensor, with what is known about where it comes from and where it goes."""
 
     saved: model.SavedTensor
     compilation: str
     producer: str
     """Target of the operation that made it; empty for inputs."""
     place: Place | None
-    """The node of the forward graph."""
+    """Its node in the forward graph."""
     file: str
     line: int
     consumers: tuple[str, ...]
     """Names of the backward nodes that take it."""
     shares_with: str = ""
-    """The value before this one that lies in the same storage, which is counted there; empty for the first."""
+    """The earlier value in the same storage, with which the storage is counted; empty for the
+    first.
+    """
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
-    """The saved tensors of the variants in use, by the storage they keep: biggest first, unknown sizes last."""
+    """Return the saved tensors of the variants in use, by the storage they keep: biggest first,
+    unknown sizes last.
+    """
     names = compilation_names(reader)
     paths = source_paths(reader)
     rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))
@@ -76,7 +80,7 @@ class SavedTotal:
 
 
 COMPUTED = ("activation", "copy")
-"""Kinds of what is kept only for the backward; the others are there anyway."""
+"""Kinds of values that are kept only for the backward. All others exist anyway."""
 
 
 def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
@@ -99,7 +103,7 @@ def storage_of(row: model.SavedTensor) -> tuple[int, str]:
 
 
 def kept_bytes(row: model.SavedTensor) -> int | None:
-    """Bytes of the whole storage that a value keeps; None when they are not known."""
+    """Return the bytes of the whole storage that a value keeps; None when they are not known."""
     if row.storage:
         return row.storage_bytes if row.storage_bytes >= 0 else None
     return row.size_bytes or None

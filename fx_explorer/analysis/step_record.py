@@ -28,18 +28,20 @@ class StepRecord:
     """(artifact, its line) → (source file, its line)."""
 
     def source_line(self, at: int) -> tuple[int, int]:
-        """(source file, line from 1) of a step; (0, 0) when it is not known."""
+        """Return (source file, line from 1) of a step; (0, 0) when it is not known."""
         step = self.steps[at]
         return self.lines.get((step.artifact, step.line), (0, 0))
 
     def before(self, at: int) -> int | None:
-        """The step before in the same function call, errors aside."""
+        """Return the step before in the same function call, leaving out errors; None if there is
+        none.
+        """
         call = self.steps[at].call
         earlier = range(at - 1, -1, -1)
         return next((i for i in earlier if self.steps[i].call == call and self.steps[i].kind == "instruction"), None)
 
     def calls_around(self, at: int) -> list[int]:
-        """The function calls that wait for this step's call, innermost first."""
+        """Return the function calls that wait for this step's call, innermost first."""
         parents = {step.call: step.parent for step in self.steps}
         found = []
         call = self.steps[at].parent
@@ -60,7 +62,7 @@ def read_record(reader: SessionReader) -> StepRecord | None:
 
 
 def moved(record: StepRecord, at: int, move: Move) -> int | None:
-    """The step that a move leads to; None when there is none."""
+    """Return the step that a move leads to; None when there is none."""
     ahead, behind = range(at + 1, len(record.steps)), range(at - 1, -1, -1)
     if move in ("first", "last"):
         return 0 if move == "first" else len(record.steps) - 1
@@ -78,7 +80,9 @@ def moved(record: StepRecord, at: int, move: Move) -> int | None:
 
 
 def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Iterator[int]:
-    """Over what is called; where the function begins or ends, its caller."""
+    """Yield the steps on other lines, passing over calls. Where the function begins or ends, the
+    caller's steps follow.
+    """
     call, line, around = record.steps[at].call, record.source_line(at), record.calls_around(at)
     for i in among:
         if record.steps[i].call in around or (record.steps[i].call == call and record.source_line(i) != line):
@@ -90,20 +94,20 @@ def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class StepValue:
-    """Something on the stack, or a variable."""
+    """A value on the stack, or a variable."""
 
     name: str
-    """``[0]`` on the stack, lowest first."""
+    """The variable's name; on the stack ``[0]``, counted from the lowest."""
     text: str
     is_changed: bool
-    """Since the step before in this function call."""
+    """Whether it changed since the step before in this function call."""
     was: str = ""
-    """Its text before, when that differed."""
+    """Its text before, if that differed."""
     is_gone: bool = False
 
 
 def stack_of(record: StepRecord, at: int) -> list[StepValue]:
-    """The top first."""
+    """Return the values on the stack, the top first."""
     step = record.steps[at]
     before = record.before(at)
     texts = record.steps[before].stack if before is not None else ()
@@ -115,7 +119,9 @@ def stack_of(record: StepRecord, at: int) -> list[StepValue]:
 
 
 def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[StepValue]:
-    """Variables as the function has them, and those that have just gone. Of an error, as they were when it was raised."""
+    """Return the function's variables, and those that have just gone; at an error, as they were
+    when it was raised.
+    """
     shown = at if record.steps[at].kind == "instruction" else record.before(at)
     if shown is None:
         return []

@@ -1,4 +1,6 @@
-"""Where compile time went: every instant counted once, and what no span covers said as such."""
+"""Where compile time went. Every instant is counted once, and time that no span covers is reported
+as such.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ STAGE_IN_WORDS: dict[str, str] = {
 }
 
 FROM_CACHE = "cache"
-"""What stands for a stage where the work of several was done before."""
+"""Stands for a stage where a cache had the work of several stages."""
 
 LOADING = frozenset({"AOTAutogradCache.inductor_load", "PyCodeCache.load_by_key_path"})
 
@@ -33,7 +35,9 @@ _OUTER_EVENTS_OF_A_HIT = {
     "aotautograd_cache": frozenset({"backend_compile"}),
     "fx_graph_cache": frozenset({"inductor_compile", "fx_codegen_and_compile"}),
 }
-"""Which surrounding event is the look-up and the loading itself when a cache has what it would make: nothing else is in it."""
+"""Cache → the surrounding events that are only the look-up and the loading, when that cache has
+what they would make.
+"""
 
 STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
     "dynamo": "dynamo",
@@ -44,23 +48,27 @@ STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
     "fx_codegen_and_compile": "post_grad",
     "GraphLowering.compile_to_fn": "output_code",
 }
-"""Events of ``dynamo_timed`` that surround a stage rather than being one: what happens in them between the stages (set-up,
-copies of graphs, fake tensor propagation) is work for that stage. Not used to say that a stage has begun."""
+"""Events of ``dynamo_timed`` that surround a stage rather than being one. What happens in them
+between the stages (set-up, copies of graphs, fake tensor propagation) is work for that stage. They
+do not show that a stage has begun.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Seconds by stage, of ``total_s``."""
+    """Seconds by stage, which add up to ``total_s`` with ``unaccounted_s``."""
 
     by_stage: dict[str, float]
-    """In the order of the stages. Key ``""``: timed by torch, but of no stage we know."""
+    """Seconds by stage, in order. Key ``""`` has what torch timed for no stage we know."""
     total_s: float
     unaccounted_s: float
-    """Inside a compilation, but in no span."""
+    """Seconds inside a compilation, but in no span."""
 
 
 def stage_times(reader: SessionReader, compilation: int | None = None) -> StageTimes:
-    """Times of one compilation or variant. Of all compilations together: without what further variants took."""
+    """Return the times of one compilation or variant. For all compilations together, the time of
+    further variants is left out.
+    """
     wanted = {} if compilation is None else {"compilation": compilation}
     variants = set() if compilation is not None else other_variants(reader)
     spans = [span for span in reader.rows(model.Span, **wanted) if span.compilation not in variants]
@@ -74,7 +82,9 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
 
 
 def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[int, frozenset[str]]:
-    """Compilation → events that only loaded something there, since one of torch's caches had it. ``wanted``: of which one."""
+    """Return compilation → events that only loaded something there, since one of torch's caches had
+    it. ``wanted`` says of which compilations.
+    """
     found: dict[int, frozenset[str]] = {}
     for row in reader.rows(model.Metric, name="cache_event", **wanted):
         event = json.loads(row.value)
@@ -85,11 +95,11 @@ def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[in
 
 
 def exclusive_seconds(spans: Sequence[model.Span], loading: Mapping[int, frozenset[str]] | None = None) -> dict[str, float]:
-    """Seconds by stage, each instant given to the innermost span around it. ``loading``: by compilation, events that loaded
-    what a cache had.
+    """Return seconds by stage. Each instant belongs to the innermost span around it.
 
-    A span without a stage of its own belongs to the span around it. Clocks are rounded, so a span that ends a little after the
-    one around it is cut there.
+    ``loading`` has the events, by compilation, that loaded what a cache had. A span without a stage
+    of its own belongs to the span around it. Clocks are rounded, so a span that ends a little after
+    the one around it is cut there.
     """
     seconds: dict[str, float] = {}
     open_spans: list[tuple[float, str]] = []  # (end, stage), outermost first

@@ -1,4 +1,4 @@
-"""The figures of a whole session, counted once and shown everywhere alike."""
+"""The figures of a whole session, counted once and the same everywhere."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from fx_explorer.session.queries.kernels import kernel_count
 class Totals:
     compilations: int
     graphs: int
-    """Graphs that Dynamo handed to the backend."""
+    """How many graphs Dynamo gave to the backend."""
     graph_breaks: int
-    """Distinct: by the user's line and the cause."""
+    """Distinct graph breaks, by the user's line and the cause."""
     graph_break_hits: int
     recompiles: int
     kernels: int
-    """Generated functions and library calls; not what runs other graphs: conditionals, loops, calls of a region."""
+    """Generated functions and library calls, without what runs other graphs (conditionals, loops,
+    calls of a region).
+    """
     compile_s: float
     skipped_records: int
-    """Records that could not be read or understood; shown, never hidden."""
+    """How many records could not be read or understood. They are shown, never hidden."""
 
 
 def totals(reader: SessionReader) -> Totals:
-    """Kernels are those of the variants in use."""
+    """Count the figures. Kernels are those of the variants in use."""
     used = in_use(reader)
     return Totals(
         compilations=compilation_count(reader),
@@ -45,5 +47,5 @@ def totals(reader: SessionReader) -> Totals:
 
 
 def _skipped_records(reader: SessionReader) -> int:
-    """What the producer says it skipped, and the views it failed to record."""
+    """Return the number of records that the producer skipped, and of views it failed to record."""
     return int(reader.meta("skipped_records", 0)) + reader.count(model.Failure, where="recorder")

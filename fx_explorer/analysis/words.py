@@ -1,4 +1,4 @@
-"""How counts, durations, sizes and shapes are written in answers, so that every view writes them alike."""
+"""How counts, durations, sizes and shapes are written, so that every view writes them alike."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ IRREGULAR = {
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 graph``, ``2 graphs``, ``1,024 nodes``."""
+    """Return ``1 graph``, ``2 graphs`` or ``1,024 nodes``."""
     plural = IRREGULAR.get(noun, noun + "s")
     return f"{number:,} {noun if number == 1 else plural}"
 
 
 def seconds(duration_s: float) -> str:
-    """``0.4 ms``, ``32 ms``, ``0.43 s``, ``12.3 s``, ``2 min 5 s``."""
+    """Return ``0.4 ms``, ``32 ms``, ``0.43 s``, ``12.3 s`` or ``2 min 5 s``."""
     if duration_s < 0.001:
         return f"{duration_s * 1000:.1f} ms"
     if duration_s < 0.1:
@@ -39,7 +39,7 @@ def seconds(duration_s: float) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """Decimal units, as torch's memory views use them: ``512 B``, ``1.2 MB``."""
+    """Return ``512 B`` or ``1.2 MB``: decimal units, as torch's memory views use them."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
     scales = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
@@ -48,23 +48,25 @@ def size(size_bytes: int) -> str:
 
 
 def tensor(dtype: str, shape: Sequence[str] | None) -> str:
-    """``f32[4, 64]``; empty for what is not a tensor."""
+    """Return ``f32[4, 64]``; empty for what is not a tensor."""
     return f"{dtype}[{', '.join(shape)}]" if shape is not None else ""
 
 
 def file_name(path: str) -> str:
-    """``model.py``; with its folder where many files have that name: ``logging/__init__.py``."""
+    """Return ``model.py``, with its folder where many files have that name:
+    ``logging/__init__.py``.
+    """
     file = PurePath(path)
     return f"{file.parent.name}/{file.name}" if file.stem in ("__init__", "__main__") and file.parent.name else file.name
 
 
 def in_file(path: str, line: int) -> str:
-    """``model.py:32``"""
+    """Return ``model.py:32``."""
     return f"{file_name(path)}:{line}"
 
 
 def listed(words: Iterable[str], limit: int = 3) -> str:
-    """``a, b and c``; ``a, b, c and 4 more``."""
+    """Return ``a, b and c``, or ``a, b, c and 4 more``."""
     items = list(words)
     if len(items) > limit:
         return f"{', '.join(items[:limit])} and {len(items) - limit:,} more"
@@ -72,12 +74,12 @@ def listed(words: Iterable[str], limit: int = 3) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """``38 %``; ``0 %`` of nothing."""
+    """Return ``38 %``; ``0 %`` for a whole of 0."""
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
 def annotation_text(value: object) -> str:
-    """An annotation as a name: text as it is, anything else as JSON."""
+    """Return an annotation as a name: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
@@ -87,8 +89,10 @@ _PLACE_ALONE = re.compile(r"\bat \d+:\d+:$")
 
 
 def compile_error(text: str) -> str:
-    """Triton begins with the place alone (``CompilationError: at 4:20:``), and ends with what is wrong there. In a helper
-    there is another place: that one counts."""
+    """Return the line of a compile error that says what is wrong. Triton begins with the place
+    alone (``CompilationError: at 4:20:``) and ends with the reason. For an error in a helper there
+    is a second place, which counts.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     places = [line for line in lines[:-1] if _PLACE_ALONE.search(line)]
     if not places or places[0] != lines[0]:
@@ -98,6 +102,6 @@ def compile_error(text: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, cut where nobody reads on."""
+    """Return the first line that is not empty, cut to a readable length."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= LONGEST_SENTENCE else line[: LONGEST_SENTENCE - 1].rstrip() + "…"

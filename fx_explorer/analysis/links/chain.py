@@ -1,6 +1,8 @@
-"""What to light up when panes show levels below a kernel: user line ↔ node ↔ Triton line ↔ TTGIR ↔ PTX ↔ SASS, both ways.
+"""What lights up when panes show levels below a kernel: user line ↔ node ↔ Triton line ↔ TTGIR ↔
+PTX ↔ SASS, both ways.
 
-The links from a Triton line upwards are those of the session (``analysis.linked``); the ones downwards are read off the texts.
+Links from a Triton line upwards are those of the session (``analysis.linked``). Links downwards are
+read from the texts.
 """
 
 from __future__ import annotations
@@ -47,26 +49,28 @@ def linked_with_levels(reader: SessionReader, place: Place, shown: Iterable[Docu
 
 
 def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """The configuration that a document is a level of; None for any other document."""
+    """Return the configuration that a document is a level of; None for any other document."""
     if document.kind != "artifact" or document.language not in model.LEVELS:
         return None
     return build_with_level(reader, document.id)
 
 
 def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
-    """Lines of the Triton source that a line of one of its levels was made from."""
+    """Return the lines of the Triton source that a line of one of its levels was made from."""
     sources = level_lines(reader, build, _level(place.document)).get(place.line + 1, ())
     return frozenset(line - 1 for line in sources)
 
 
 def lines_in_level(reader: SessionReader, build: KernelBuild, document: Document, triton: Lines) -> Lines:
-    """Lines of a level that were made from these lines of the Triton source."""
+    """Return the lines of a level that were made from these lines of the Triton source."""
     made = _inverted(*_parts(reader, build, _level(document)))
     return frozenset(line - 1 for source in triton for line in made.get(source + 1, ()))
 
 
 def level_lines(reader: SessionReader, build: KernelBuild, level: Level) -> LineMap:
-    """Line of a level → lines of the Triton source, all from 1; remembered for the texts looked at last."""
+    """Return line of a level → lines of the Triton source, all from 1. The texts looked at last are
+    remembered.
+    """
     return _lines(*_parts(reader, build, level))
 
 
@@ -92,7 +96,7 @@ def _same_source(one: KernelBuild, other: KernelBuild) -> bool:
 
 
 def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
-    """Lines of the Triton source that are linked to a place above it."""
+    """Return the lines of the Triton source that are linked to a place above it."""
     kernel = source_document(reader, build)
     if kernel is None:
         return frozenset()
@@ -103,12 +107,16 @@ def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) ->
 
 
 def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
-    """A template as a whole computes its node: the lines that are not those of a node fused into it."""
+    """Return the lines of a template that are not those of a node fused into it: together they
+    compute the template's own node.
+    """
     return frozenset(range(kernel.line_count)).difference(line - 1 for line in lines_with_nodes(reader, kernel.id))
 
 
 def _from_level(reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]) -> dict[Document, Lines]:
-    """What the Triton lines of the selected line are linked to; in the Triton source those lines alone."""
+    """Return what the Triton lines of the selected line are linked to; in the Triton source, these
+    lines alone.
+    """
     found: dict[Document, Lines] = dict.fromkeys(above, frozenset())
     kernel = source_document(reader, build)
     if kernel is None:

@@ -1,4 +1,4 @@
-"""How complete the links are: a missing link is counted, not hidden."""
+"""How complete the links are. A missing link is counted, not hidden."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _STATEMENT: dict[str, re.Pattern[str]] = {
     "cpp": re.compile(r"\bauto \w*tmp\d+|\.store\(|\b(?:in_)?out_ptr\d+\[|^\s*tmp_acc\d+\w* = "),
     "triton": re.compile(r"^\s*(?:_?tmp\d+\w* = (?!tl\.full\(\[.*BLOCK)|tl\.(?:store|atomic_\w+)\()"),
 }
-"""Lines that compute something, as Inductor writes them (``torch/_inductor/codegen``, cpp.py and triton.py): loads, operations,
-reductions and stores. Loop heads, offsets and declarations belong to no node."""
+"""Matches lines that compute something, as Inductor writes them (``torch/_inductor/codegen``,
+cpp.py and triton.py): loads, operations, reductions and stores. Loop heads, offsets and
+declarations belong to no node.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +28,22 @@ class LinkCoverage:
 
     direction: model.Direction
     nodes: int
-    """Call nodes."""
+    """How many call nodes there are."""
     compute_nodes: int
-    """Those that are not views or getitems: the ones a kernel can be expected for."""
+    """How many of them are no views or getitems, so that a kernel can be expected."""
     to_source: int
-    """How many of ``nodes`` are linked to a line of the user's, directly or through the node they came from."""
+    """How many of ``nodes`` are linked to a line of the user's, directly or through the node they
+    came from.
+    """
     to_kernel: int
     """How many of ``compute_nodes`` have a kernel."""
     kernel_lines: int
-    """Statements of generated kernels."""
+    """How many statements the generated kernels have."""
     kernel_lines_linked: int
 
 
 def link_coverage(reader: SessionReader) -> list[LinkCoverage]:
-    """One entry for each direction that has a post-grad graph, forward first."""
+    """Return one entry per direction that has a post-grad graph, forward first."""
     present = post_grad_directions(reader)
     return [_of_direction(reader, direction) for direction in model.DIRECTIONS if direction in present]
 
@@ -54,7 +58,9 @@ def _of_direction(reader: SessionReader, direction: model.Direction) -> LinkCove
 
 
 def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[int, int]:
-    """Statements of the generated kernels of a direction, and how many of them are linked to a node."""
+    """Return the number of statements in a direction's generated kernels, and how many of them are
+    linked to a node.
+    """
     statements = linked = 0
     used = in_use(reader)
     for artifact in reader.rows(model.Artifact, kind="kernel", direction=direction):
@@ -67,7 +73,9 @@ def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[in
 
 
 def statement_lines(code: str, language: str) -> list[int]:
-    """Lines (from 1) of a kernel's code that compute something; none for a language we do not know."""
+    """Return the lines (from 1) of a kernel's code that compute something; empty for an unknown
+    language.
+    """
     pattern = _STATEMENT.get(language)
     if pattern is None:
         return []

@@ -36,7 +36,9 @@ HOW_IN_WORDS: dict[How, str] = {
 }
 
 UNSURE: frozenset[How] = frozenset({"seq_nr", "stack_trace"})
-"""These say *about the same computation*; the others come from what the compiler itself carried along."""
+"""Kinds of evidence that only say that two places are *about the same computation*. All others come
+from what the compiler itself kept.
+"""
 
 OWN_STACK = "the node's own user stack names this line"
 
@@ -45,19 +47,21 @@ Relation = Literal["from", "became", "kernel", "source"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One link: ``relation`` is what the other end is to the selected place."""
+    """One link. ``relation`` is what the other end is to the selected place."""
 
     relation: Relation
     place: Place
     name: str
-    """What stands there: a node's name, a kernel's, ``model.py:32``."""
+    """The name of the other end: a node's name, a kernel's, ``model.py:32``."""
     how: How
     text: str
     is_certain: bool = True
 
 
 def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Explanation]:
-    """The links that leave ``place`` directly (a stage up, a stage down, kernels, source), at most ``limit`` of each."""
+    """Return the links that leave ``place`` directly (a stage up, a stage down, kernels, source),
+    at most ``limit`` of each kind.
+    """
     nodes = nodes_at(reader, place)[:limit]
     found = _to_lines(reader, nodes, limit)
     if place.document.kind == "graph":
@@ -108,7 +112,7 @@ def _to_nodes(reader: SessionReader, relation: Relation, links: list[tuple[int, 
 def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Explanation]:
     how_of: dict[int, How] = {}
     for row in sorted(reader.lines_of_nodes(nodes), key=lambda row: row.line, reverse=True):
-        how_of[row.artifact] = row.how  # the first line's is said of the kernel
+        how_of[row.artifact] = row.how  # for a kernel, the first line's evidence is given
     found = []
     for kernel in kernels_of(reader, nodes)[:limit]:
         place = place_of_kernel(reader, kernel)

@@ -1,7 +1,9 @@
-"""What to light up: for a selected place, the lines of every shown document that are the same computation.
+"""What lights up for a selected place: the lines of every shown document that are the same
+computation.
 
-Every step goes along links the compiler itself knew (``model.Link``, ``model.LineNode``, user stacks), never along names in a
-text. Fast enough for a cursor move: the walk runs inside SQLite and only the shown documents are asked.
+Every step follows links that the compiler itself knew (``model.Link``, ``model.LineNode``, user
+stacks), never names in a text. It is fast enough for a cursor move: the walk runs inside SQLite,
+and only the shown documents are asked.
 """
 
 from __future__ import annotations
@@ -24,23 +26,29 @@ SourceLine = tuple[int, int]
 """SourceFile id and line from 1."""
 
 _ArtifactLines = dict[int, set[tuple[int, int]]]
-"""Artifact → (line from 1, or 0 for the whole; KernelCall or 0) that compute some nodes."""
+"""Artifact → (line from 1, or 0 for the whole artifact; KernelCall or 0) of the lines that compute
+some nodes.
+"""
 
 
 def linked_places(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
-    """Lines (from 0) of each shown document that are linked to ``place``; an empty set where nothing is.
+    """Return the lines (from 0) of each shown document that are linked to ``place``; an empty set
+    where none are.
 
-    From a node: everything it came from and everything that came of it. Between forward and backward the way leads up to the
-    Dynamo graph and down again. From a source line: what was computed on that line, at every stage. A line of the user's own
-    Triton kernel is that line in every text, and its calls elsewhere.
+    From a node, these are everything it came from and everything that came from it. Between forward
+    and backward, links lead up to the Dynamo graph and down again. From a source line, they are
+    what was computed on that line, at every stage. A line of the user's own Triton kernel is linked
+    to the same line in every text, and to the kernel's calls elsewhere.
     """
     return Selection(reader, place).linked(shown)
 
 
 class Selection:
-    """A selected place, the nodes it stands for, and what follows from them: each computed once, when it is first needed.
+    """A selected place, the nodes it stands for, and what follows from them, each computed when it
+    is first needed.
 
-    Made once for a move of the cursor, and handed to whoever follows it, lights up what is linked or describes it.
+    It is made once per move of the cursor, and used by whoever follows it, lights up what is linked
+    or describes it.
     """
 
     def __init__(self, reader: SessionReader, place: Place) -> None:
@@ -48,7 +56,7 @@ class Selection:
         self.place = place
 
     def linked(self, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
-        """The answer of ``linked_places`` for this selection."""
+        """Return the answer of ``linked_places`` for this selection."""
         return {document: self.lines_in(document) for document in shown}
 
     def lines_in(self, document: Document) -> frozenset[int]:
@@ -61,39 +69,45 @@ class Selection:
 
     @cached_property
     def nodes(self) -> list[int]:
-        """Ids of the nodes at the place."""
+        """Return the ids of the nodes at the place."""
         return nodes_at(self.reader, self.place)
 
     @cached_property
     def own_lines(self) -> list[model.LineSource]:
-        """The selected line of a Triton kernel of the user's, in the user's file and in the kernels."""
+        """Return the selected line of a Triton kernel of the user's, in the user's file and in the
+        kernels.
+        """
         return own_lines_at(self.reader, self.place)
 
     @cached_property
     def relatives(self) -> frozenset[int]:
-        """Ancestors and descendants. A source line is the beginning of everything: it only has descendants; but that of a
-        kernel is reached from its calls."""
+        """Return ancestors and descendants of the nodes. A source line has only descendants,
+        because everything begins with it; but a line of a kernel is reached from the kernel's
+        calls.
+        """
         is_beginning = self.place.document.kind == "source" and not self.own_lines
         return self.below if is_beginning else self.family
 
     @cached_property
     def below(self) -> frozenset[int]:
-        """The nodes and all that came of them, at every later stage."""
+        """Return the nodes, and all that came from them at every later stage."""
         return descendants(self.reader, self.nodes)
 
     @cached_property
     def family(self) -> frozenset[int]:
-        """The same, and all they come from."""
+        """Return those nodes, and all they come from."""
         return self.below | ancestors(self.reader, self.nodes)
 
     @cached_property
     def computing(self) -> frozenset[int]:
-        """Artifacts with a line that computes one of the family."""
+        """Return the artifacts with a line that computes one of the family."""
         return frozenset(self._computing_lines if self.relatives is self.family else lines_computing(self.reader, self.family))
 
     @cached_property
     def across(self) -> frozenset[int]:
-        """The same computation in the other direction: up to the Dynamo graph and down again."""
+        """Return the same computation in the other direction: up to the Dynamo graph and down
+        again.
+        """
         return descendants(self.reader, nodes_of_stage(self.reader, self.relatives, "dynamo"))
 
     def _is_across(self, document: Document) -> bool:
@@ -110,11 +124,15 @@ class Selection:
 
     @cached_property
     def stacks(self) -> list[tuple[model.Frame, ...]]:
-        """The distinct user stacks of the selected nodes; of what they came from when they have none themselves."""
+        """Return the distinct user stacks of the selected nodes; if they have none, those of what
+        they came from.
+        """
         return user_stacks(self.reader, self.nodes) or user_stacks(self.reader, self.relatives)
 
     def _lines_of_source(self, document: Document) -> frozenset[int]:
-        """The innermost frame of each stack that lies in this file; of an instruction its line, which may have no node."""
+        """Return the innermost frame of each stack that is in this file; for an instruction its
+        line, which may have no node.
+        """
         path = self.reader.get(model.SourceFile, document.id).path
         if self.place.document.language == "bytecode":
             return frozenset(line - 1 for file, line in self.instructed if file == document.id)
@@ -124,13 +142,17 @@ class Selection:
         return frozenset(line - 1 for line in innermost if line) or self._definitions(document)
 
     def _definitions(self, document: Document) -> frozenset[int]:
-        """In a file that calls nothing: the lines of the user's kernels that compute the selection."""
+        """Return, in a file that calls nothing, the lines of the user's kernels that compute the
+        selection.
+        """
         places = (definition(self.reader, artifact) for artifact in self._computing_lines)
         return frozenset(place.line for place in places if place and place.document == document)
 
     @cached_property
     def instructed(self) -> list[SourceLine]:
-        """The source line that the selected instruction belongs to; of a call of the compiled graph, all lines of the graph."""
+        """Return the source line of the selected instruction; for a call of the compiled graph, all
+        lines of the graph.
+        """
         artifact, line = self.place.document.id, self.place.line + 1
         rows = self.reader.sources_of_line(artifact, line)
         called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
@@ -170,7 +192,7 @@ class Selection:
         return frozenset(line - 1 for line in own) if own or not lines else frozenset([0])
 
     def _lines_of_bytecode(self, document: Document) -> frozenset[int]:
-        """Instructions of the innermost frame that this code object has lines of."""
+        """Return the instructions of the innermost frame that has lines in this code object."""
         if document.language != "bytecode":
             return frozenset()
         lines: dict[SourceLine, set[int]] = {}
@@ -188,7 +210,9 @@ class Selection:
 
 
 def lines_in_output_code(reader: SessionReader, output_code: int, computing: _ArtifactLines) -> set[int]:
-    """Lines (from 1) of kernels where they stand in the output code, and of the calls the wrapper makes."""
+    """Return the lines (from 1) of kernels where they are in the output code, and of the wrapper's
+    calls.
+    """
     lines: set[int] = set()
     called: dict[int, set[int]] = {}
     for kernel, artifact, first_line in embedded_kernels(reader, output_code, computing):

@@ -24,24 +24,26 @@ def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
 
 
 def callers(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[int]:
-    """Ids of the nodes that call the kernels of these lines."""
+    """Return the ids of the nodes that call the kernels of these lines."""
     artifacts = dict.fromkeys(line.artifact for line in lines)
     return sorted({row.node for artifact in artifacts for row in reader.nodes_of_line(artifact, 0)})
 
 
 def source_of_own(reader: SessionReader, lines: Iterable[model.LineSource]) -> Place | None:
-    """Where the first of these lines is written."""
+    """Return where the first of these lines is written."""
     first = next(iter(lines), None)
     return place_of_source(reader, first.file, first.source_line) if first else None
 
 
 def definition(reader: SessionReader, artifact: int) -> Place | None:
-    """Where a kernel of the user's is written: its ``def``. None for a kernel that torch made."""
+    """Return where a kernel of the user's is written: its ``def``. None for a kernel that torch
+    made.
+    """
     return source_of_own(reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1))
 
 
 def copies(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[tuple[model.Kernel, Place]]:
-    """The kernels that these lines stand in, and where."""
+    """Return the kernels that contain these lines, and where."""
     return [
         (kernel, Place(document_of(reader, "artifact", line.artifact), line.line - 1))
         for line in lines

@@ -10,8 +10,11 @@ from fx_explorer.session import SessionReader
 
 
 def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | None:
-    """The same place in ``new``: the same file and line, or the graph or text of the same compilation, stage and direction with
-    the same node, or the same line where there is no such node. None when the document is gone."""
+    """Return the same place in ``new``; None when the document is gone.
+
+    It is the same file and line, or the same node in the graph or text of the same compilation,
+    stage and direction. Where there is no such node, it is the same line.
+    """
     document = same_document(old, place.document, new)
     if document is None:
         return None
@@ -34,7 +37,9 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
 
 
 def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
-    """The document of the same stage, direction and kind; the same title where there are several (kernels)."""
+    """Return the document of the same stage, direction and kind; where there are several (kernels),
+    the one with the same title.
+    """
     peers = [
         d
         for d in documents

@@ -15,7 +15,9 @@ from fx_explorer.session.queries.lines import calls_on_line, kernel_around
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:
-    """Ids of the nodes at a place, in the order of the file. A line of a Triton kernel of the user's stands for its calls."""
+    """Return the ids of the nodes at a place, in the order of the file. A line of a Triton kernel
+    of the user's stands for its calls.
+    """
     document = place.document
     if document.kind == "graph":
         graph = reader.get(model.Graph, document.id)
@@ -28,15 +30,18 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
 
 
 def nodes_at_source(reader: SessionReader, file: int, line: int) -> list[int]:
-    """Nodes whose innermost user frame is this line; when there is none, nodes whose stack passes through it."""
+    """Return the nodes whose innermost user frame is this line. If there are none, return those
+    whose stack passes through it.
+    """
     return reader.nodes_at_source(file, line, innermost=True) or reader.nodes_at_source(file, line)
 
 
 def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model.LineNode]:
-    """What line ``line`` (from 1) of an artifact computes, and how that is known.
+    """Return what line ``line`` (from 1) of an artifact computes, and how that is known.
 
-    A line of a kernel that is nobody's own (its signature, a declaration, a brace) stands for the whole kernel. In output code
-    the lines of a kernel's body are that kernel's lines, and a line that calls a kernel stands for that call.
+    A line of a kernel without nodes of its own (its signature, a declaration, a brace) stands for
+    the whole kernel. In output code, the lines of a kernel's body are that kernel's lines, and a
+    line that calls a kernel stands for that call.
     """
     own = reader.nodes_of_line(artifact, line)
     if own:
@@ -49,7 +54,7 @@ def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model
 
 
 def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
-    """Nodes of the kernel call that the wrapper makes on this line."""
+    """Return the nodes of the kernel call that the wrapper makes on this line."""
     calls = calls_on_line(reader, output_code, line)
     rows = [row for call, artifact in calls for row in reader.nodes_of_line(artifact, 0) if row.call in (0, call)]
     return rows or [row for _, artifact in calls for row in reader.nodes_of_line(artifact, 0)]

@@ -9,7 +9,9 @@ from fx_explorer.session import SessionReader
 
 
 def triton_place(reader: SessionReader, place: Place) -> Place:
-    """The line of the Triton source that a line of a level was made from, or its first line; any other place itself."""
+    """Return the line of Triton source that a line of a level was made from, or its first line. Any
+    other place is returned as it is.
+    """
     build = build_of_level(reader, place.document)
     if build is None:
         return place

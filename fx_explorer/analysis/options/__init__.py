@@ -1,1 +1,3 @@
-"""The options of the compiler: what they mean, their values in a session, and what another value changes."""
+"""The compiler's options: what they mean, their values in a session, and what another value would
+change.
+"""

@@ -1,4 +1,6 @@
-"""The console of options: what each does, the values in force in a session, who set them, and what else it could be."""
+"""The console of options: what each does, the values in force in a session, who set them, and other
+values it can have.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ class ConsoleOption:
     """One option with its values in this session."""
 
     group: str
-    """What it decides: ``graph breaks``."""
+    """What the option decides, such as ``graph breaks``."""
     setting: Setting
     words: OptionWords
     in_force: tuple[OptionInForce, ...]
-    """Each value it had, in the order of their first use; empty when the session does not say."""
+    """Each value that it had, in the order of first use; empty when the session does not say."""
 
     @property
     def name(self) -> str:
@@ -32,7 +34,9 @@ class ConsoleOption:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """JSON of each value that was in force, once; when the session does not say, what it was when the capture began."""
+        """Return each value (JSON) that was in force, once. When the session does not say, it is
+        the value at the beginning of the capture.
+        """
         return tuple(dict.fromkeys(one.value for one in self.in_force)) or (self.setting.value,)
 
     @property
@@ -41,7 +45,9 @@ class ConsoleOption:
 
     @property
     def set_by(self) -> str:
-        """Who set what is not the default, each once: ``program, fx-explorer``; ``default`` when nobody did."""
+        """Return who set values other than the default, each once: ``program, fx-explorer``;
+        ``default`` when nobody did.
+        """
         return ", ".join(dict.fromkeys(one.set_by for one in self.in_force if one.set_by != "default")) or "default"
 
 
@@ -76,13 +82,15 @@ def _is_json(text: str) -> bool:
 
 
 def choices_in_order(option: ConsoleOption) -> list[str]:
-    """JSON of its values: those with words first, in their order; empty when there are too many to list."""
+    """Return its values (JSON): those with words first, in their order; empty when there are too
+    many to list.
+    """
     told = [value for value in option.words.values if value in option.setting.choices]
     return [*told, *(value for value in option.setting.choices if value not in told)]
 
 
 def next_value(option: ConsoleOption, value: object) -> object:
-    """The choice after this one, of those that there are words for; the value itself where there are none."""
+    """Return the next choice among those with words; the value itself where there are none."""
     choices = [json.loads(choice) for choice in choices_in_order(option) if meaning(option, choice) or not option.words.values]
     at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
     return choices[(at + 1) % len(choices)] if choices else value
@@ -94,7 +102,9 @@ def meaning(option: ConsoleOption, value: str) -> str:
 
 
 def origins(option: ConsoleOption, folder: Path | None = None) -> list[str]:
-    """``false: set at train.py:5 for f``, one for each value and who set it; ``folder``: where paths are relative to."""
+    """Return ``false: set at train.py:5 for f``, one per value and who set it. Paths are relative
+    to ``folder``.
+    """
     functions: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in option.in_force:
         functions[row.value, _who(row, folder)].append(row.function)
@@ -122,7 +132,9 @@ _BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shap
 
 
 def _side_effect(row: OptionInForce) -> str:
-    """torch sets some configs itself while it compiles for that argument (eval_frame.py, make_set_enable_dynamic)."""
+    """Return a remark for a config that torch itself may have set, for the argument ``dynamic``
+    (eval_frame.py, make_set_enable_dynamic); empty for any other.
+    """
     return ", or by its argument dynamic" if row.name in _BY_DYNAMIC else ""
 
 
@@ -132,7 +144,7 @@ def _relative(file: str, folder: Path | None) -> str:
 
 
 def explained(setting: Setting) -> OptionWords:
-    """Our words for any option; of those outside the console, the first sentence of torch's."""
+    """Return our words for an option; outside the console, the first sentence of torch's words."""
     return WORDS.get(setting.full_name) or OptionWords(_first_sentence(setting.help))
 
 
@@ -142,6 +154,8 @@ def _first_sentence(text: str) -> str:
 
 
 def order_of(settings: Iterable[Setting]) -> list[Setting]:
-    """The console first, in its order, then everything else in torch's."""
+    """Return the settings with the console's first, in its order, then all others in torch's
+    order.
+    """
     place = {name: position for position, name in enumerate(WORDS)}
     return sorted(settings, key=lambda setting: place.get(setting.full_name, len(place)))

@@ -1,4 +1,6 @@
-"""What the options of the console do and what their values mean, in plain words. torch's own words are in Setting.help."""
+"""What the options of the console do and what their values mean. torch's own words are in
+Setting.help.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from fx_explorer.model import STANCE
 @dataclass(frozen=True, slots=True)
 class OptionWords:
     does: str
-    """One short sentence."""
+    """What the option does, in one short sentence."""
     more: str = ""
-    """When to use it, and what surprises."""
+    """When to use it, and what may surprise."""
     values: Mapping[str, str] = field(default_factory=dict)
     """JSON of a value → what it means."""
 

@@ -1,4 +1,4 @@
-"""Options of the compiler by what a person types: words of their names and of torch's help."""
+"""Search the compiler's options by words of their names and of torch's help."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from fx_explorer.session import SessionReader
 
 
 def read_settings(reader: SessionReader) -> list[Setting]:
-    """Every option of the torch that was captured with; none for a session of an older fx-explorer.
+    """Return every option of the torch that captured the session; empty for a session of an older
+    fx-explorer.
 
-    A row that is not what our writer writes is left out: a session may come from anywhere.
+    A row that our writer would not write is left out: a session may come from anywhere.
     """
     return [setting for setting in reader.rows(Setting) if _is_sound(setting)]
 
@@ -28,14 +29,16 @@ def _is_sound(setting: Setting) -> bool:
 
 
 def is_changed(setting: Setting) -> bool:
-    """Whether it was not at its default when the capture began."""
+    """Return whether the option had another value than its default when the capture began."""
     return setting.value != setting.default
 
 
 def search(settings: Sequence[Setting], typed: str, chosen: Collection[str] = ()) -> list[Setting]:
-    """Options whose name or help has every word of ``typed`` (upper and lower case alike); all of them for no words.
+    """Return the options whose name or help has every word of ``typed`` (upper and lower case
+    alike); all options for no words.
 
-    First what is ``chosen`` (full names) or changed, then matches of the name before matches of the help, then torch's order.
+    Options that are ``chosen`` (full names) or changed come first, then matches of the name before
+    matches of the help, then torch's order.
     """
     words = typed.casefold().split()
     found = [(_rank(setting, words), setting) for setting in settings]
@@ -48,7 +51,9 @@ _NO_MATCH = 4
 
 
 def _rank(setting: Setting, words: list[str]) -> int:
-    """0: it is what was typed, 1: its name begins with it, 2: its name has every word, 3: name and help have."""
+    """Return 0 if the name is what was typed, 1 if it begins with it, 2 if it has every word, 3 if
+    name and help together have.
+    """
     name = setting.full_name.casefold()
     if all(word in name for word in words):
         own_name = setting.name.casefold()

@@ -1,1 +1,1 @@
-"""The first screen: what a run did, in plain words, and the conditions that CI holds it to."""
+"""The first screen: what a run did, in plain words, and the conditions that CI checks it for."""

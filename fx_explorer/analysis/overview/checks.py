@@ -1,4 +1,6 @@
-"""Conditions a session must meet, for CI: each is judged by the numbers that the overview and the reports show."""
+"""Conditions that a session must meet, for CI. Each is judged by the numbers that the overview and
+the reports show.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import check_count
 
 OTHERS_NAMED = 5
-"""Places a failure names beside the first; the rest is counted."""
+"""How many places a failure names beside the first; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,9 @@ class Finding:
     """One thing that a condition does not allow, at the user's line."""
 
     file: str
-    """Empty when neither torch nor the session knows one; ``line`` is 0 then."""
+    """Path of the file; empty when neither torch nor the session knows it, and ``line`` is then
+    0.
+    """
     line: int
     text: str
 
@@ -38,10 +42,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition, judged."""
+    """One condition and whether it is met."""
 
     condition: str
-    """As it is asked for on the command line: ``max-graph-breaks``."""
+    """The condition's name on the command line: ``max-graph-breaks``."""
     limit: int
     measured: str
     """``3 graph breaks, 0 allowed``."""
@@ -49,7 +53,7 @@ class Check:
     """What is not allowed, in the order of the overview; empty when the condition is met."""
     is_met: bool = True
     allowed_by: str = ""
-    """For what every check requires unasked: the option that does without."""
+    """For a condition that every check has: the option that drops it."""
 
     @property
     def option(self) -> str:
@@ -59,7 +63,9 @@ class Check:
 
     @property
     def in_words(self) -> str:
-        """One line: the first place, what was measured and asked for, what stands there, and the other places."""
+        """Return one line: the first place, what was measured and asked for, what is there, and the
+        other places.
+        """
         first, *others = self.findings or (Finding("", 0, ""),)
         told = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
         elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
@@ -78,7 +84,7 @@ def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
 
 
 def relative_to(check: Check, folder: Path) -> Check:
-    """The same with files below ``folder`` named from there, as compilers name them."""
+    """Return the check with files below ``folder`` named relative to it, as compilers name them."""
     return replace(check, findings=tuple(replace(f, file=relative_path(f.file, folder)) for f in check.findings))
 
 
@@ -99,7 +105,9 @@ def _graph_breaks(reader: SessionReader, limit: int) -> Check:
 
 
 def _break_sites(reader: SessionReader, limit: int) -> Check:
-    """A line that breaks in the program and in a child process alike is one place."""
+    """Judge the number of lines with breaks. A line that breaks in the program and in a child
+    process is one place.
+    """
     there = {(one.file, one.line, one.cause or one.text) for one in children(reader).of("break")}
     own = {(one.file, one.line, one.registry_id or one.reason) for one in distinct_breaks(reader)}
     sites = totals(reader).graph_breaks + len(there - own)
@@ -163,7 +171,7 @@ CONDITIONS: dict[str, Judge] = {
     "no-skipped-frames": _skipped_frames,
     "expect-graphs": _graphs,
 }
-"""Name → its judge."""
+"""Name → the function that judges the condition."""
 
 
 # where it is
@@ -190,7 +198,9 @@ def _recompile_findings(reader: SessionReader) -> Iterator[Finding]:
 
 
 def _left_findings(reader: SessionReader) -> Iterator[Finding]:
-    """Functions that run uncompiled, those that failed included; not those without anything to compile."""
+    """Yield the functions that run uncompiled, including those that failed to compile. Functions
+    without anything to compile are left out.
+    """
     limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
     left = left_to_python(reader)
     for one in left:
@@ -216,7 +226,9 @@ def _skipped(reader: SessionReader, one: model.Compilation) -> Finding:
 
 
 def placed(reader: SessionReader, check: Check) -> Check:
-    """A failure leads to a line: where torch names none, to the first function that was compiled, else to the target."""
+    """Return the check with a line for a failure: where torch names none, that of the first
+    compiled function, else the target.
+    """
     somewhere = _somewhere(reader)
     findings = check.findings or (Finding("", 0, ""),)
     return replace(check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings))

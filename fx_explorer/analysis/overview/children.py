@@ -1,4 +1,6 @@
-"""Processes that the program forked or started: what torch.compile did in them, counted beside the program's own figures."""
+"""Processes that the program forked or started, and what torch.compile did in them, counted beside
+the program's own figures.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from fx_explorer.session import SessionReader
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """``seen``: those that recorded what they compiled; ``unseen``: those of which nobody can know."""
+    """The processes. ``seen`` are those that recorded what they compiled; of ``unseen`` ones
+    nothing can be known.
+    """
 
     seen: tuple[model.ChildProcess, ...]
     unseen: tuple[model.ChildProcess, ...]
@@ -42,7 +46,9 @@ class Children:
         return sum(one.compilations for one in self.seen)
 
     def of(self, kind: model.FindingKind) -> list[model.ChildFinding]:
-        """Each place, cause and text once, however many processes have it; ``count`` is that of all, the most of guards."""
+        """Return each place, cause and text once, however many processes have it. ``count`` is the
+        sum over all; for guards, the maximum.
+        """
         together: dict[tuple[str, int, str, str], int] = {}
         for one in self.findings:
             key = (one.file, one.line, one.cause, one.text)
@@ -53,7 +59,7 @@ class Children:
 
     @property
     def left(self) -> list[model.ChildFinding]:
-        """Functions left to Python that compute something."""
+        """Return the functions left to Python that compute something."""
         return [one for one in self.of("left") if not computes_nothing(one.text)]
 
 
@@ -64,7 +70,7 @@ def children(reader: SessionReader) -> Children:
 
 
 def finding_in_words(one: model.ChildFinding) -> str:
-    """``a Python builtin acts outside the graph, in a child process``."""
+    """Return ``a Python builtin acts outside the graph, in a child process``."""
     return f"{PLAIN_REASONS.get(one.cause) or first_line(one.text)}, in a child process"
 
 

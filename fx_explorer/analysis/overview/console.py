@@ -1,4 +1,4 @@
-"""What the user's program printed, and what went wrong in it, with the user's line."""
+"""What the user's program printed, and its failures with the user's line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ class ExplainedFailure:
     failure: model.Failure
     compilation: str
     traceback: str
-    """Whole, as Python wrote it; empty when there is none. From outside: show it printable."""
+    """The whole traceback as Python wrote it; empty when there is none. It comes from outside: make
+    it printable before showing it.
+    """
     place: Place | None
     """The innermost line of the traceback that is the user's own."""
 
 
 def console_lines(reader: SessionReader, start: int = 0, stop: int | None = None) -> list[model.ConsoleLine]:
-    """One page of the program's output, in order. Texts may hold terminal escapes: show them, never send them."""
+    """Return one page of the program's output, in order. Texts may hold terminal escapes: never
+    send them to a terminal.
+    """
     limit = -1 if stop is None else stop - start
     return reader.rows(model.ConsoleLine, offset=start, limit=limit)
 
 
 def failures(reader: SessionReader) -> list[ExplainedFailure]:
-    """Everything that went wrong, in the order it happened."""
+    """Return everything that went wrong, in the order it happened."""
     names = compilation_names(reader)
     user_files = {f.path: f.id for f in reader.rows(model.SourceFile) if f.is_user}
     found = []

@@ -12,7 +12,9 @@ from fx_explorer.session import SessionReader
 
 
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
-    """How it ended (``waiting``: or where it waits), what failed on the way, and whether anything was built."""
+    """Yield how the run ended or where it waits (``waiting``), what failed, and whether anything
+    was built.
+    """
     outcome = reader.meta("outcome")
     if waiting:
         yield waiting
@@ -59,7 +61,9 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
 
 
 def what_ran(reader: SessionReader) -> str:
-    """``model with 2,762 parameters · forward and backward · cpu · torch 2.13.0``; what is not known is left out."""
+    """Return ``model with 2,762 parameters · forward and backward · cpu · torch 2.13.0``. What is
+    not known is left out.
+    """
     target, environment = reader.meta("target") or {}, reader.meta("environment") or {}
     request = reader.meta("request") or {}
     parameters = target.get("parameters") or 0

@@ -1,4 +1,6 @@
-"""Functions that torch left to Python as a whole without calling it a graph break: skipped, given up, compiled too often."""
+"""Functions that torch left to Python as a whole without reporting a graph break: skipped, given
+up, compiled too often.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ _PLAIN_KINDS: dict[model.FallbackKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LeftToPython:
-    """One function, for one reason."""
+    """A function that was left to Python, for one reason."""
 
     kind: model.FallbackKind
     function: str
     file: str
     line: int
-    """Where it begins."""
+    """The line where the function begins."""
     registry_id: str
     reason: str
     explanation: str
@@ -37,16 +39,18 @@ class LeftToPython:
     """How many times torch decided so."""
     place: Place | None
     stack: int
-    """Where it was called first (a Stack)."""
+    """Where it was first called (a Stack)."""
 
     @property
     def has_nothing_to_compile(self) -> bool:
-        """It works on no tensors: there is nothing to be had by compiling it."""
+        """Return whether it works on no tensors, so that compiling it would gain nothing."""
         return self.is_made_by_python or computes_nothing(self.reason)
 
     @property
     def is_made_by_python(self) -> bool:
-        """The constructor of a namedtuple (torch's words), or what ``dataclass`` writes (CPython's Lib/dataclasses.py)."""
+        """Return whether Python made it: the constructor of a namedtuple (torch's words), or what
+        ``dataclass`` writes (CPython's Lib/dataclasses.py).
+        """
         return self.reason == "frame is a namedtuple constructor" or self.function.startswith("__create_fn__.")
 
     @property
@@ -59,7 +63,7 @@ class LeftToPython:
 
 
 def computes_nothing(reason: str) -> bool:
-    """Whether torch's reason for leaving a function is that it works on no tensors."""
+    """Return whether torch's reason for leaving a function is that it works on no tensors."""
     return any(words in reason for words in _NOTHING_TO_COMPILE)
 
 

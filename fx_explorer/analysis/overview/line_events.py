@@ -21,7 +21,7 @@ class LineEvent:
 
 
 def line_events(reader: SessionReader, document: Document) -> dict[int, list[LineEvent]]:
-    """Line (from 0) of a source file → what happened there, breaks first."""
+    """Return line (from 0) of a source file → what happened there, breaks first."""
     found: dict[int, list[LineEvent]] = {}
     if document.kind != "source":
         return found

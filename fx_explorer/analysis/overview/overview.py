@@ -1,6 +1,7 @@
-"""The overview: what torch.compile did, told to somebody who knows no torch-internal word.
+"""The overview: what torch.compile did, without torch-internal words.
 
-Every fact is counted by the module that owns the question and leads to the place or view that says more.
+Every fact is counted by the module that owns the question, and leads to the place or view that says
+more.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ from fx_explorer.session.queries.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count
 
 SHOWN_AT_MOST = 5
-"""Breaks and recompiles told one by one; the rest is counted and a view away."""
+"""Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a
+view.
+"""
 
 
 def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
-    """What happened, in the order a reader asks for it; the last fact says what to look at first.
+    """Return what happened, in the order a reader asks for it. The last fact says what to look at
+    first.
 
-    ``waiting``: what there is to say of a compiler that waits for the user, which no session knows.
+    ``waiting`` describes a compiler that waits for the user, which no session knows.
     """
     figures = totals(reader)
     facts = [
@@ -89,7 +93,9 @@ def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:
-    """Whether the run came to its end, in one process, and nothing that torch was given failed or was left to Python."""
+    """Return whether the run came to its end, in one process, and nothing that torch was given
+    failed or was left to Python.
+    """
     outcome = reader.meta("outcome")
     if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
         return False
@@ -98,7 +104,9 @@ def _all_was_compiled(reader: SessionReader) -> bool:
 
 
 def _no_graph(reader: SessionReader) -> Fact:
-    """A graph break that caused it is the problem, and this is what came of it; else the function that was left to Python."""
+    """Return the fact that there is no graph. Graph breaks that caused it are the problem, and this
+    is only a notice; otherwise it names the function that was left to Python.
+    """
     if reader.count(model.GraphBreak):
         return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
     text = "No graph was made: nothing of this program was compiled."
@@ -192,14 +200,14 @@ def _about_recompile(one: ExplainedRecompile) -> str:
 
 
 def _dynamic_sizes(reader: SessionReader) -> str:
-    """``dynamic sizes: s0 (L['x'].size()[0], 4 now)``; empty when every size is fixed."""
+    """Return ``dynamic sizes: s0 (L['x'].size()[0], 4 now)``; empty when every size is fixed."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
     told = [f"{plain_size(source)} (now {symbol.hint or 'unknown'})" for source, symbol in symbols.items()]
     return f"sizes that may change: {listed(told)}" if told else ""
 
 
 def plain_size(source: str) -> str:
-    """``L['x'].size()[0]`` → ``size 0 of x``; other sources as torch writes them."""
+    """Return ``size 0 of x`` for ``L['x'].size()[0]``; other sources as torch writes them."""
     found = re.fullmatch(r"L\['(?P<name>\w+)'\](?P<rest>.*)\.size\(\)\[(?P<index>\d+)\]", source)
     return f"size {found['index']} of {found['name']}{found['rest']}" if found else source
 
@@ -229,7 +237,9 @@ def _kernels_text(found: DirectionKernels) -> str:
 
 
 def plain_library(name: str) -> str:
-    """``extern_kernels.addmm`` → ``addmm``, ``torch.ops.aten.convolution.default`` → ``convolution``."""
+    """Return ``addmm`` for ``extern_kernels.addmm``, and ``convolution`` for
+    ``torch.ops.aten.convolution.default``.
+    """
     return name.removeprefix("extern_kernels.").removeprefix("torch.ops.").removeprefix("aten.").removesuffix(".default")
 
 
@@ -261,10 +271,12 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _first_look(reader: SessionReader, facts: list[Fact]) -> Iterator[Fact]:
-    """The worst thing, else a question about the device, else the first thing worth noticing, else what is worth seeing.
+    """Yield the worst problem, else a question about the device, else the first notice, else what
+    is worth seeing.
 
-    Where a run that went well made nothing, how it ended says what to do. "No problem was found" is said only where no fact
-    above is a problem, and alone only where none is a notice either.
+    Where a run that went well compiled nothing, the fact on its ending says what to do. "No problem
+    was found" is said only where no fact above is a problem, and as the only sentence only where
+    none is a notice either.
     """
     outcome = reader.meta("outcome")
     if outcome is None:

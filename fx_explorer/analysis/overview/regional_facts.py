@@ -1,4 +1,4 @@
-"""What the overview says of regional compilation."""
+"""The overview's facts on regional compilation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHAT_TO_DO = (
 
 
 def regional_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Tell of each compilation in which regional_inductor had nothing to compile."""
+    """Yield a fact per compilation in which regional_inductor had nothing to compile."""
     for row in first_variants(reader):
         missing = row.missing_stages or {}
         reason = missing.get("output_code")

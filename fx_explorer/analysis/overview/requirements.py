@@ -1,4 +1,6 @@
-"""What every check requires unasked: without it the conditions say nothing of the program, and hold for the wrong reason."""
+"""What every check requires without being asked. Otherwise its conditions would say nothing about
+the program, or hold for the wrong reason.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[
 
 
 def has_compiled(reader: SessionReader) -> bool:
-    """Whether Dynamo made a graph, in the program or in a process of it."""
+    """Return whether Dynamo made a graph, in the program or in one of its processes."""
     return bool(totals(reader).graphs or children(reader).graphs)
 
 
@@ -36,7 +38,9 @@ def _something(reader: SessionReader, name: str) -> Check | None:
 
 
 def _whole_run(reader: SessionReader, name: str) -> Check | None:
-    """An exit status other than 0 is told by the exit code already."""
+    """Require that the program ran to its end. An exit status other than 0 is left out: the exit
+    code tells it already.
+    """
     outcome = _outcome(reader)
     if outcome is None or not outcome.is_early or outcome.exit_code:
         return None
@@ -60,7 +64,9 @@ def _no_errors(reader: SessionReader, name: str) -> Check | None:
 
 
 def _no_gaps(reader: SessionReader, name: str) -> Check | None:
-    """What a release of torch does not offer at all is no gap: its view says so."""
+    """Require that nothing is missing from the session. What a release of torch does not offer at
+    all is not missing: its view says so.
+    """
     gaps = [one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"]
     if not gaps:
         return None
@@ -83,7 +89,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "compile-errors": _no_errors,
     "gaps": _no_gaps,
 }
-"""What ``--allow-NAME`` does without → its judge."""
+"""NAME of ``--allow-NAME`` → the function that judges the requirement."""
 
 
 def _unmet(name: str, measured: str, *findings: Finding) -> Check:

@@ -1,4 +1,4 @@
-"""What there is to say of a session that was captured for a GPU that was not there."""
+"""Facts on a session that was captured for a GPU that was not there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_MODE = {
     "transplant": "The program ran on the CPU, and its graphs were moved to the GPU.",
     "fake": "What was on the GPU had shapes and no content",
 }
-"""By emulation mode."""
+"""Emulation mode → how the program ran."""
 
 AS_ON_THE_GPU = "v captures again with everything on the GPU and no content, as --no-weights does: the answer is yes then."
 
@@ -32,7 +32,7 @@ NOT_KNOWN = (
 
 
 def virtual_gpu(reader: SessionReader) -> str:
-    """The title of the virtual GPU; empty for a session of a real device."""
+    """Return the title of the virtual GPU; empty for a session of a real device."""
     return str((reader.meta("environment") or {}).get("virtual_gpu") or "")
 
 
@@ -59,7 +59,9 @@ def first_question(facts: list[Fact]) -> Fact | None:
 
 
 def _constants(reader: SessionReader) -> Iterator[Fact]:
-    """``torch.tensor`` of Python numbers in a graph: torch makes it on a GPU that is there, else on the CPU, and copies it."""
+    """Yield the facts on ``torch.tensor`` of Python numbers in a graph: torch makes the tensor on a
+    GPU if there is one, else on the CPU, and copies it.
+    """
     copied = [node for target in _COPIES for node in reader.rows(Node, target=target)]
     lines = {(node.file, node.line): node for node in copied if node.arguments.startswith(_MADE_ON_THE_CPU)}
     for (file, line), _ in list(lines.items())[:1]:
@@ -78,7 +80,9 @@ def _untimed(choices: list[dict[str, Any]]) -> Fact:
 
 
 def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterator[Fact]:
-    """Code that the program would not have gone through on the GPU, or not this way."""
+    """Yield the facts on questions of the program's code that may lead to another branch on the
+    GPU.
+    """
     for one in questions[:SHOWN_AT_MOST]:
         asked = f"{PurePath(one['file']).name}:{one['line']} asks {one['what']}"
         text = f"{asked}: on the GPU it may take another branch than the one that was captured."

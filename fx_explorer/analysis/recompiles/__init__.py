@@ -1,1 +1,1 @@
-"""Why something was compiled again, and what avoids it."""
+"""Recompiles: why something was compiled again, and what avoids it."""

@@ -1,4 +1,6 @@
-"""What a session tells of the sizes of two calls: those of the compiled code, and those of the call that did not fit."""
+"""The sizes of two calls, as a session has them: those of the compiled code, and those of the call
+that did not fit.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def sizes_then(
 
 
 def _alike(here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]) -> tuple[Dimension, ...]:
-    """torch takes equal sizes for one (duck shaping); 0, 1 and those of parameters are constants."""
+    """Return the sizes that were equal then and differ now. torch takes equal sizes for one (duck
+    shaping); 0, 1 and sizes of parameters are constants.
+    """
     if here not in then or here not in now:
         return ()
     equal = [one for one in then if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])]
@@ -46,7 +50,7 @@ def _can_be_marked(source: str, *sizes: int) -> bool:
 
 
 def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
-    """Sizes of the example inputs of a compilation, by torch's name of the tensor."""
+    """Return the sizes of a compilation's example inputs, by torch's name of the tensor."""
     found: dict[Dimension, int] = {}
     for source, value in checked_tensors(reader, compilation):
         shape = _SHAPE.match(value or "")
@@ -62,7 +66,9 @@ def _source(change: GuardChange) -> str:
 
 
 def local_source(name: str) -> str:
-    """``batch['ids']`` → ``L['batch']['ids']``, as the sessions of before have no source."""
+    """Return ``L['batch']['ids']`` for ``batch['ids']``: sessions of earlier versions have no
+    source.
+    """
     return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
 
 

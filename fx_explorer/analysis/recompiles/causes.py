@@ -1,4 +1,6 @@
-"""Recompiles: which compilation had to be made again, what was different, what avoids it, and where torch gave up."""
+"""Recompiles: which compilation was made again, what was different, what avoids it, and where torch
+gave up.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ KeyT = TypeVar("KeyT")
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRecompile:
-    """One thing that did not fit. A recompile has one for each, that of the function's latest compilation first."""
+    """One thing that did not fit. A recompile has one for each; the function's latest compilation
+    comes first.
+    """
 
     compilation: str
     of: str
@@ -31,30 +35,35 @@ class ExplainedRecompile:
     reason: str
     """torch's own words."""
     in_words: str
-    """The same for somebody who knows no guard; torch's words when there is no plainer way to put it."""
+    """The reason without guards, or torch's words when there is no plainer way to put it."""
     guard: str
     file: str
-    """The user's line that needs what the guard checks: for an input where it is first used. Empty when torch does not tell."""
+    """The user's line that needs what the guard checks; for an input, the line where it is first
+    used. Empty when torch does not tell.
+    """
     line: int
     place: Place | None
-    """The line that needed the guard, or the function when torch does not tell."""
+    """The line that needed the guard, or the function when torch does not tell the line."""
     change: GuardChange
     called_from: tuple[str, int]
-    """File and line of the call that did not fit; empty and 0 when it is not known."""
+    """(file, line) of the call that did not fit; ("", 0) when it is not known."""
     graphs: str
-    """How the graph differs from the one of ``of``, in words; empty when there is none to compare."""
+    """How the graph differs from that of ``of``, in words; empty when there is none to compare."""
     remedy: str
-    """What avoids it, or that we know nothing that does."""
+    """What avoids the recompile, or that we know nothing that does."""
     times: int = 1
-    """How many compilations of the function did not fit because of it."""
+    """How many compilations of the function did not fit because of this."""
     is_cause: bool = False
-    """Whether this is why it was compiled: the first of its recompile to a value that no compilation of the function had
-    before. The others did not fit either."""
+    """Whether this is the cause of the recompile: its first change to a value that no compilation
+    of the function had before. Its other entries did not fit either.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A function that was compiled too often: from then on, calls that fit no compiled code run uncompiled."""
+    """A function that was compiled too often. From then on, calls that fit no compiled code run
+    uncompiled.
+    """
 
     compilation: str
     """The first attempt that was refused."""
@@ -63,14 +72,18 @@ class LimitHit:
     line: int
     place: Place | None
     option: str
-    """The setting that was hit: ``recompile_limit`` or ``accumulated_recompile_limit`` of ``torch._dynamo.config``."""
+    """The setting that was reached: ``recompile_limit`` or ``accumulated_recompile_limit`` of
+    ``torch._dynamo.config``.
+    """
     limit: int
     compiled: int
     """How many compilations of the function there are."""
     change: str
-    """What the refused call had that was new, in words; empty when it is not known."""
+    """What was new in the refused call, in words; empty when it is not known."""
     is_error: bool
-    """Such calls raise instead: with ``fullgraph=True``, or ``fail_on_recompile_limit_hit``."""
+    """Whether such calls raise instead: with ``fullgraph=True`` or
+    ``fail_on_recompile_limit_hit``.
+    """
 
     @property
     def in_words(self) -> str:
@@ -82,7 +95,7 @@ class LimitHit:
 
 
 def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
-    """One entry for each thing that did not fit, in the order of the file."""
+    """Return one entry per thing that did not fit, in the order of the file."""
     session = _Compilations(reader)
     by_compilation: dict[str, list[ExplainedRecompile]] = {}
     for row in reader.rows(model.Recompile):
@@ -93,17 +106,21 @@ def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
 
 
 def causes(reader: SessionReader) -> list[ExplainedRecompile]:
-    """One entry for each recompile, those that were refused at the recompile limit included."""
+    """Return one entry per recompile, including those that were refused at the recompile limit."""
     return [one for one in recompiles(reader) if one.is_cause]
 
 
 def reached_limit(compilation: model.Compilation) -> bool:
-    """Whether it was refused because its function had been compiled too often."""
+    """Return whether the compilation was refused because its function had been compiled too
+    often.
+    """
     return _LIMIT.search(compilation.error) is not None
 
 
 def _with_cause(group: list[ExplainedRecompile], seen: set[tuple[object, ...]]) -> list[ExplainedRecompile]:
-    """``seen`` has the values that were compiled for, and gets those of this group."""
+    """Return the group with its cause marked. ``seen`` has the values that were compiled for, and
+    gets those of this group.
+    """
     values = [_value(one, one.change.new) for one in group]
     seen |= {_value(one, one.change.old) for one in group}
     cause = next((i for i, value in enumerate(values) if value not in seen), 0)
@@ -124,11 +141,15 @@ def limit_hits(reader: SessionReader) -> list[LimitHit]:
 
 
 _LIMIT = re.compile(r"exceeding the (?P<option>\w*recompile_limit) .*?set to (?P<limit>\d+)|FailOnRecompileLimitHit")
-"""``torch/_dynamo/convert_frame.py``, _compile; the exception is what ``fullgraph=True`` makes of it."""
+"""Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile. The exception is raised
+with ``fullgraph=True``.
+"""
 
 
 class _Compilations:
-    """The compilations of a session, found by the names torch uses: it gives them again after ``torch._dynamo.reset()``."""
+    """Finds the compilations of a session by torch's names, which torch uses again after
+    ``torch._dynamo.reset()``.
+    """
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -153,18 +174,20 @@ class _Compilations:
         return self._by_id.get(row.compilation)
 
     def before(self, row: model.Recompile) -> model.Compilation | None:
-        """The compilation whose guard failed: the latest of that name before."""
+        """Return the compilation whose guard failed: the latest earlier one of that name."""
         named = [one for one in self._by_name.get(row.of, ()) if one.id < row.compilation]
         return named[-1] if named else None
 
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
-        """All compilations of the same function up to this one, since the last reset."""
+        """Return all compilations of the same function up to this one, since the last reset."""
         same = [one for one in self._by_frame[compilation.frame] if one.id <= compilation.id]
         first = max((i for i, one in enumerate(same) if one.recompile == 0), default=0)
         return same[first:]
 
     def function(self, compilation: model.Compilation | None) -> model.Compilation | None:
-        """The row that knows the function: one that was refused at the recompile limit has no name in torch's records."""
+        """Return the row that knows the function. A compilation that was refused at the recompile
+        limit has no name in torch's records.
+        """
         if compilation is None or compilation.function:
             return compilation
         return next((one for one in self.siblings(compilation) if one.function), compilation)
@@ -213,7 +236,9 @@ SHARED = (
 
 
 def _is_shared(compilation: model.Compilation | None, before: model.Compilation | None) -> bool:
-    """Whether torch put its own function around two callables: it takes the second for a recompile of the first."""
+    """Return whether torch put its own function around two callables, and so takes the second for a
+    recompile of the first.
+    """
     if compilation is None or before is None:
         return False
     names = compilation.function, before.function
@@ -230,7 +255,9 @@ _SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")
 def _line_of_guard(
     reader: SessionReader, before: model.Compilation | None, row: model.Recompile, change: GuardChange
 ) -> tuple[str, int]:
-    """torch's reports on tensors have no line; the guards of the compilation do, by what they guard."""
+    """Return the line that needed a guard. torch's reports on tensors have none; the compilation's
+    guards do, by their source.
+    """
     if before is None or not change.name:
         return "", 0
     source = _SIZE_OF.sub("", row.source.partition(", ")[0]) or local_source(change.name)
@@ -240,7 +267,7 @@ def _line_of_guard(
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
-    """What a dynamic size was when the code was compiled; empty for what is none."""
+    """Return what a dynamic size was when the code was compiled; empty for anything else."""
     found = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1) if before and source else []
     return found[0].hint if found else ""
 

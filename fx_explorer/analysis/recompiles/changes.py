@@ -1,4 +1,6 @@
-"""What changed before a recompile: torch's guard, taken apart into the value, what it was and what it is, and told plainly."""
+"""What changed before a recompile: torch's guard, taken apart into the value, what it was and what
+it is, in plain words.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,20 @@ ChangeKind = Literal[
     "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend", "keys", "contains", "has",
     "iterator", "function", "modes", "hooks", "relation", "marked", "gone", "kind", "other",
 ]  # fmt: skip
-"""``range``: a dynamic size left the range the code is for; ``relation``: several sizes, or what a size is divided by.
-``number``: a Python number that was compiled in; ``value``: any other. ``object``: a name stands for another object;
-``function``: for one with other code; ``gone``: it was freed. ``same``: whether two inputs are one tensor. ``keys``: of a dict;
-``contains``: one key or member; ``has``: an attribute. ``modes`` and ``hooks``: what is active around the call. ``marked``: by
-mark_dynamic. ``kind``: a tensor of another layout or class. ``other``: not known."""
+"""What kind of change it was.
+
+- ``range``: a dynamic size left the range that the code is for
+- ``relation``: several sizes, or what a size is divided by
+- ``number``: a Python number that was compiled in; ``value``: any other value
+- ``object``: a name stands for another object; ``function``: for one with other code;
+  ``gone``: the object was freed
+- ``same``: whether two inputs are one tensor
+- ``keys``: the keys of a dict; ``contains``: one key or member; ``has``: an attribute
+- ``modes`` and ``hooks``: what is active around the call
+- ``marked``: by mark_dynamic
+- ``kind``: a tensor of another layout or class
+- ``other``: not known
+"""
 
 Where = Literal["", "input", "attribute", "global"]
 
@@ -24,23 +35,27 @@ Where = Literal["", "input", "attribute", "global"]
 class GuardChange:
     kind: ChangeKind
     name: str
-    """As the user's code has it: ``x``, ``self.drop.training``, ``batch['ids']``; empty for a global setting of torch's."""
+    """The value as the user's code names it: ``x``, ``self.drop.training``, ``batch['ids']``; empty
+    for a global setting of torch's.
+    """
     where: Where
     old: str
-    """Empty when it is not known, as ``new``."""
+    """The value before, empty when it is not known. So is ``new``."""
     new: str
     words: str
-    """The change as a sentence without an end: ``size 0 of x was 8 and now is 12``."""
+    """The change as a sentence without its full stop: ``size 0 of x was 8 and now is 12``."""
     index: int | None = None
     """The dimension, for ``size``, ``range``, ``stride`` and ``relation``."""
     source: str = ""
-    """What torch calls it: ``L['self']._parameters['weight']``."""
+    """torch's name of the value: ``L['self']._parameters['weight']``."""
     other: str = ""
-    """``y, 0`` of two sizes that were taken for one."""
+    """The other of two sizes that were taken for one: ``y, 0``."""
 
 
 def change_of(guard: str, source: str = "", old: str = "", new: str = "") -> GuardChange:
-    """``guard`` as torch reports it; the rest as the session has it (model.Recompile), empty in sessions of old."""
+    """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
+    model.Recompile, and empty in sessions of earlier versions.
+    """
     guard = _FROM_NUMPY.sub(r"\1", guard)
     for kind, pattern, words in _KINDS:
         found = re.search(pattern, guard)
@@ -50,7 +65,9 @@ def change_of(guard: str, source: str = "", old: str = "", new: str = "") -> Gua
 
 
 _SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
-"""What a guard looks at: ``L['x']``, ``G['scale']``, ``x``, ``self.power``; torch leaves ``L[…]`` out of its reports."""
+"""Matches what a guard looks at: ``L['x']``, ``G['scale']``, ``x``, ``self.power``. torch leaves
+``L[…]`` out of its reports.
+"""
 
 _CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
 
@@ -60,13 +77,13 @@ _DEVICES = "CPU|CUDA|XPU|MPS|HPU|XLA|Meta|PrivateUse1"
 """Dispatch keys that stand for a device (``c10/core/DispatchKey.h``)."""
 
 _FROM_NUMPY = re.compile(r"___from_numpy\(([^()]*)\)")
-"""An array of NumPy's is guarded as the tensor that torch makes of it."""
+"""Matches a NumPy array, which is guarded as the tensor that torch makes of it."""
 
 _KEYED = (
     rf"(?:len\({_SOURCE}\) != \d+|.*list\(dict\.keys\({_SOURCE.replace('P<source>', 'P<keyed>')}\)\)"
     rf"|list\({_SOURCE.replace('P<source>', 'P<mapping>')}\.keys\(\)\) == )"
 )
-"""Guards about the keys of a dict: their number, each of them, or all."""
+"""Matches guards on the keys of a dict: their number, one of them, or all."""
 
 _WAS = "{name} was {old} and now is {new}"
 
@@ -206,8 +223,9 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ("number", rf"^{_SOURCE} == (?P<old>-?\d[\w.+-]*)(?:$|\s)", _WAS),
     ("value", rf"^{_SOURCE} (?:==|is) (?P<old>(?:'[^']*'|\"[^\"]*\"|[^\s#])+)", _WAS),
 )
-"""torch's sentences (``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose) and code parts (``torch/_dynamo/guards.py``)
-→ plain ones."""
+"""Sentences of torch (``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose) and code parts
+(``torch/_dynamo/guards.py``) → plain words.
+"""
 
 _DTYPES = {
     "Float": "float32",
@@ -229,7 +247,7 @@ _WITHOUT_VALUES = {
     _WAS: "{name} is no longer {old}, which the compiled code was made for",
     _GRAD_MODE: "grad mode changed (torch.no_grad)",
 }
-"""For sessions that lack the new value."""
+"""Plain words for sessions that lack the new value."""
 
 
 def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str) -> GuardChange:
@@ -238,7 +256,7 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
     if kind == "keys":
         return _keys_change(reported["source"], source, old, new)
     if kind == "has" and source and plain_name(reported["source"]).startswith(f"{plain_name(source)}."):
-        reported["source"] = source  # torch 2.11 names the attribute that is gone, and not whose it was
+        reported["source"] = source  # torch 2.11 names the attribute that is gone, but not its object
     named = plain_name(reported["source"]) + (".training" if kind == "training" else "")
     was, is_now = _values(kind, reported, old, new)
     where = _where(source or reported.get("source", ""))
@@ -266,10 +284,12 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
 
 
 def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
-    """``old`` and ``new``: the keys that only one side has, or all where their order differs (dynamo/guards/dict_keys.py)."""
+    """Describe a change of keys. ``old`` and ``new`` are the keys that only one side has, or all
+    where their order differs (dynamo/guards/dict_keys.py).
+    """
     name, where = plain_name(source or reported), _where(source or reported)
     told = f"the global {name}" if where == "global" else name
-    if source.startswith("len("):  # no dict: a length, or a session of old
+    if source.startswith("len("):  # a length and no dict, or a session of an earlier version
         name = plain_name(source.removeprefix("len(").removesuffix(")"))
         return GuardChange("length", name, where, old, new, f"the length of {name} is another now: {new or 'not known'}")
     if old and new and sorted(old.split(", ")) == sorted(new.split(", ")):
@@ -285,14 +305,16 @@ def _is_gone(keys: str) -> str:
 
 
 def _relation(code: str) -> str:
-    """``(L['x'].size()[0] % 8) == 0`` → ``(size 0 of x % 8) == 0``."""
+    """Return ``(size 0 of x % 8) == 0`` for ``(L['x'].size()[0] % 8) == 0``."""
     return re.sub(
         rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]", lambda m: f"size {m['index']} of {plain_name(m['source'])}", code
     ).strip()
 
 
 def _values(kind: ChangeKind, reported: dict[str, str], old: str, new: str) -> tuple[str, str]:
-    """What it was and is. What the guard says goes before what was evaluated: for a tensor that is the tensor as a whole."""
+    """Return (old, new). What the guard says comes before what was evaluated, which for a tensor is
+    the tensor as a whole.
+    """
     was, is_now = (_DTYPES.get(text, text) for text in (reported.get("old", ""), reported.get("new", "")))
     if kind == "requires_grad":
         return str(was != "0"), str(was == "0")
@@ -306,7 +328,7 @@ _FIRST = re.compile(r"^[LG]\[['\"](\w+)['\"]\]")
 
 
 def plain_name(source: str) -> str:
-    """``L['self']._modules['drop'].training`` → ``self.drop.training``."""
+    """Return ``self.drop.training`` for ``L['self']._modules['drop'].training``."""
     return _BEHIND.sub(r".\1", _FIRST.sub(r"\1", source)).removesuffix("._modules")
 
 

@@ -1,7 +1,8 @@
-"""What avoids a recompile, said of the very input, attribute or global that changed.
+"""What avoids a recompile, with the name of the input, attribute or global that changed.
 
-Each sentence about sizes, numbers and dictionary keys was tried: tests/analysis/test_remedies_hold.py does what it says, and
-counts compilations. Where it depends on what the code does with the value, which a session does not tell, the sentence says so.
+Each sentence about sizes, numbers and dictionary keys was tried:
+tests/analysis/test_remedies_hold.py does what it says, and counts compilations. Where it depends on
+what the code does with the value, which a session does not tell, the sentence says so.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ Dimension = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class CallSizes:
-    """What a session tells of the sizes of the two calls."""
+    """The sizes of the two calls, as far as a session has them."""
 
     became_dynamic: bool = False
-    """torch made the size or number a symbol when it compiled again."""
+    """Whether torch made the size or number a symbol when it compiled again."""
     is_specialized: bool = False
-    """torch made it a symbol first, and the code turned that into a constant."""
+    """Whether torch made it a symbol first, and the code turned that into a constant."""
     varied: tuple[Dimension, ...] = ()
     """All sizes of inputs that were fixed in the compiled code and differed in the call that did not fit."""
     alike: tuple[Dimension, ...] = ()
-    """Sizes that were equal to that one in the compiled call, and differ from it now."""
+    """Sizes that were equal to this one in the compiled call and differ from it now."""
 
 
 def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None) -> str:
-    """One to three sentences. ``reason``: torch's own words."""
+    """Return one to three sentences. ``reason`` is torch's own words."""
     sizes = sizes or CallSizes()
     if change.kind in ("size", "range") and change.index is not None:
         return _of_size(change, reason, sizes)
@@ -73,7 +74,9 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
 
 
 def _is_parameter(change: GuardChange, reason: str) -> bool:
-    """A session of old does not tell which attribute is one."""
+    """Return whether the changed attribute is a parameter, or may be one: a session of an earlier
+    version does not tell.
+    """
     is_unknown = change.where == "attribute" and not change.source
     return (
         "Guard failed on a parameter" in reason
@@ -205,4 +208,6 @@ def _of_relation(change: GuardChange) -> str:
 
 
 NO_REMEDY = "None that we know."
-"""Where nothing stands above: what changed is not known, or nothing general can be said of it."""
+"""Said where none of the above applies: the change is not known, or nothing general can be said of
+it.
+"""

@@ -1,1 +1,1 @@
-"""Regions, marked in the program or by hand, followed through every stage."""
+"""Regions, marked in the program or by hand, through every stage."""

@@ -1,4 +1,6 @@
-"""Regions: what ``torch.fx.traceback.annotate`` marked, followed through every stage down to the kernels."""
+"""Regions marked by ``torch.fx.traceback.annotate``, followed through every stage down to the
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ from fx_explorer.session.queries.regions import (
 )
 
 REGIONAL_KEY = "compile_with_inductor"
-"""The annotation that regional compilation goes by."""
+"""Key of the annotation that regional compilation uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """A region in one direction, compiled on its own or not."""
+    """A region in one direction, whether it was compiled on its own or not."""
 
     compilation: str
     row: model.RegionLowering
     kernels: tuple[str, ...]
-    """In order of first call; empty when it was not compiled."""
+    """Kernels in the order of their first call; empty when the region was not compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +54,23 @@ class Region:
     key: str
     value: str
     name: str
-    """The value; with the key in front when another key has the same value."""
+    """The annotation's value, with the key in front when another key has the same value."""
     nodes: dict[str, int]
-    """``stage`` or ``stage/direction`` → how many nodes carry it there."""
+    """``stage`` or ``stage/direction`` → how many nodes have the annotation there."""
     kernels: tuple[str, ...]
     """Kernels that compute at least one of its nodes."""
     lowerings: tuple[Lowering, ...] = ()
-    """What regional compilation made of it; empty when the whole graph went to Inductor, or nothing did."""
+    """What regional compilation made of the region; empty when the whole graph went to Inductor, or
+    nothing did.
+    """
     eager: tuple[EagerNodes, ...] = ()
-    """Its nodes that regional compilation left to run eagerly, where any did."""
+    """Its nodes that regional compilation left to run eagerly, where there are any."""
     first_node: int = 0
-    """The first operation in it, at the earliest stage that has it."""
+    """The region's first operation, at the earliest stage that has it."""
 
     @property
     def is_compiled(self) -> bool:
-        """Kernels were generated for it."""
+        """Return whether kernels were generated for it."""
         return bool(self.kernels)
 
 
@@ -97,9 +101,10 @@ _Pair = tuple[str, str]
 
 
 def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pair, int]]:
-    """How many nodes each annotation has by stage and direction, and the first operation in it.
+    """Return how many nodes each annotation has by stage and direction, and its first operation.
 
-    Where a compilation has several variants, the newest one that has nodes there counts; a graph that was edited counts once.
+    Where a compilation has several variants, the newest one that has nodes there counts. A graph
+    that was edited counts once.
     """
     roots = {variant: root_name(name) for variant, name in compilation_names(reader).items()}
     newest: dict[tuple[_Pair, str, str], tuple[int, int]] = {}
@@ -117,7 +122,7 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
 
 def lowerings(reader: SessionReader) -> list[Lowering]:
-    """Every region that regional compilation came across, in the order it did."""
+    """Return every region that regional compilation met, in that order."""
     names, origins, kernels = compilation_names(reader), origins_of_variants(reader), kernels_by_subgraph(reader)
 
     def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
@@ -162,7 +167,9 @@ def _is_compiled(pairs: list[tuple[str, str]], compiled: list[model.RegionLoweri
 
 
 def _calls(reader: SessionReader, compilation: int, direction: model.Direction) -> list[tuple[str, str | None]]:
-    """Operation and annotations of what the forward or backward graph computes, also where another variant shares it."""
+    """Return operation and annotations of what the forward or backward graph computes, also where
+    another variant shares the graph.
+    """
     stage: model.Stage = "backward" if direction == "backward" else "forward"
     variant = reader.get(model.Compilation, compilation)
     while not reader.count(model.Graph, compilation=variant.id, stage=stage, direction=direction):
@@ -174,17 +181,23 @@ def _calls(reader: SessionReader, compilation: int, direction: model.Direction) 
 
 
 def _stands_for(row: model.RegionLowering, value: str, named: set[str]) -> bool:
-    """Whether the row is about nodes annotated with ``value``: torch takes all that give no name for one region."""
+    """Return whether the row is about nodes annotated with ``value``. torch takes all annotations
+    without a name for one region.
+    """
     return row.name == value if row.name else value not in named
 
 
 def named_annotations(annotated: str) -> list[tuple[str, str]]:
-    """Key and value of each annotation of a node (JSON). The dict given to regional Inductor may carry the region's name."""
+    """Return key and value of each annotation of a node (JSON). The dict given to regional Inductor
+    may have the region's name in it.
+    """
     return [(str(key), region_value(value)) for key, value in json.loads(annotated).items()]
 
 
 def region_value(value: object) -> str:
-    """An annotation as the name of a region: ``mlp`` for ``"mlp"`` and for ``{"inductor_region": "mlp"}``."""
+    """Return an annotation as the name of a region: ``mlp`` for ``"mlp"`` and for
+    ``{"inductor_region": "mlp"}``.
+    """
     if isinstance(value, dict) and isinstance(value.get("inductor_region"), str):
         return str(value["inductor_region"])
     return annotation_text(value)

@@ -1,7 +1,8 @@
-"""What was marked by hand in a session, and the edit of the user's source that would mark it there.
+"""The regions that were marked by hand in a session, and the edit of the user's source that would
+mark them there.
 
-A mark names nodes, a module or lines. In a source only statements can be marked, so the edit may hold more than the mark did:
-then it says so.
+A mark names nodes, a module or lines. In a source only statements can be marked, so the edit may
+hold more than the mark did. It then says so.
 """
 
 from __future__ import annotations
@@ -23,18 +24,22 @@ from fx_explorer.source_edit.statements import whole_statements
 
 @dataclass(frozen=True, slots=True)
 class SourceEdit:
-    """All regions marked by hand, as the edit of the sources."""
+    """The edit of the sources for all regions marked by hand."""
 
     diff: str
-    """Unified, of every file that is edited; empty when no region could be turned into an edit."""
+    """Unified diff of every file that is edited; empty when no region could be turned into an
+    edit.
+    """
     files: tuple[str, ...]
     """Paths of the files it edits."""
     remarks: tuple[str, ...]
-    """What the edit does beyond the marks, and which mark has no edit, and why."""
+    """What the edit does beyond the marks, and which marks have no edit, and why."""
 
 
 def hand_marks(reader: SessionReader, given: Iterable[model.Mark] = ()) -> list[model.Mark]:
-    """Every region marked by hand, each once; ``given``: marks that wait in the worker and are in no row yet."""
+    """Return every region marked by hand, each once. ``given`` are marks that wait in the worker
+    and are in no row yet.
+    """
     marks: list[model.Mark] = []
     for variant in reader.rows(model.Compilation):
         _add(marks, model.Changes.from_json(variant.changes or {}).marks)
@@ -49,7 +54,9 @@ def _add(marks: list[model.Mark], more: Iterable[model.Mark]) -> None:
 
 
 def _recorded(reader: SessionReader) -> Iterator[model.Mark]:
-    """Marks of which only their effect is in the session: the nodes that got the annotation."""
+    """Yield marks that show only by their effect in the session: the nodes that got the
+    annotation.
+    """
     for done in reader.rows(model.Intervention, kind="mark"):
         before, after = (_regions_by_node(reader, graph) for graph in (done.before, done.after))
         new = {node: region for node, region in after.items() if before.get(node) != region}
@@ -58,7 +65,7 @@ def _recorded(reader: SessionReader) -> Iterator[model.Mark]:
 
 
 def _regions_by_node(reader: SessionReader, graph: int) -> dict[str, str]:
-    """Name of each marked node of a graph → its region."""
+    """Return name of each marked node of a graph → its region."""
     nodes = reader.nodes(reader.get(model.Graph, graph)) if graph else []
     return {node.name: region_value((node.annotations or {})[REGIONAL_KEY]) for node in nodes if _is_marked(node)}
 
@@ -68,7 +75,9 @@ def _is_marked(node: model.Node) -> bool:
 
 
 def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: PurePath) -> SourceEdit:
-    """The edit that makes these marks; paths in the diff are relative to ``folder`` where the files are below it."""
+    """Return the edit that makes these marks. Paths in the diff are relative to ``folder`` where
+    the files are below it.
+    """
     blocks: dict[str, list[StatementBlock]] = {}
     remarks: list[str] = []
     for mark in marks:
@@ -85,7 +94,7 @@ def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: Pure
 
 
 def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBlock, list[str]] | str:
-    """Where a mark goes; or why there is no edit for it."""
+    """Return where a mark goes, or why there is no edit for it."""
     try:
         path, block, more = _placed(reader, mark)
         marking_diff(_text(reader, path), path, block)
@@ -107,7 +116,9 @@ def _shown(path: str, folder: PurePath) -> str:
 
 
 def _text(reader: SessionReader, path: str) -> str:
-    """The text of a source file as it was captured. Raises UsageError when it was not kept."""
+    """Return the text of a source file as it was captured. Raises UsageError when it was not
+    kept.
+    """
     found = reader.rows(model.SourceFile, path=path, limit=1)
     text = reader.text(found[0].text) if found else ""
     if not text:
@@ -116,7 +127,7 @@ def _text(reader: SessionReader, path: str) -> str:
 
 
 def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBlock, list[str]]:
-    """File and lines for a mark, and what there is to say about it."""
+    """Return file and lines for a mark, and remarks on it."""
     if mark.file:
         return mark.file, StatementBlock(mark.name, mark.first_line, mark.last_line, mark.configs), []
     nodes = _nodes(reader, mark)
@@ -130,7 +141,9 @@ def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBloc
 
 
 def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
-    """The Dynamo nodes that the mark names, in every graph that has them all. Raises UsageError when there are none."""
+    """Return the Dynamo nodes that the mark names, in every graph that has them all. Raises
+    UsageError when there are none.
+    """
     found: list[model.Node] = []
     for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
         nodes = [node for node in reader.nodes(graph) if node.op.startswith("call_") and node.stack]
@@ -147,7 +160,9 @@ def _is_within(module: str, outer: str) -> bool:
 
 
 def _common_lines(reader: SessionReader, nodes: Sequence[model.Node]) -> tuple[str, int, int]:
-    """The innermost function that all the nodes were computed in, and which of its lines they come from."""
+    """Return the innermost function that computes all the nodes, and which of its lines they come
+    from.
+    """
     stacks = [stack.frames for stack in reader.by_ids(model.Stack, (node.stack for node in nodes))]
     shared = len(list(takewhile(_is_one, zip(*stacks, strict=False))))
     frames = [stack[shared] for stack in stacks if len(stack) > shared]

@@ -16,7 +16,7 @@ from fx_explorer.session.queries.links import ancestors
 
 @dataclass(frozen=True, slots=True)
 class Markable:
-    """One way to mark the selection; the mark has no name yet."""
+    """One way to mark the selection. The mark has no name yet."""
 
     words: str
     detail: str
@@ -29,14 +29,16 @@ class Markable:
 
     @property
     def suggestion(self) -> str:
-        """A name that says what it is."""
+        """Return a name for the region that says what it is."""
         if self.mark.module:
             return self.mark.module.rpartition(".")[2]
         return self.mark.nodes[0] if self.mark.nodes else f"line_{self.mark.first_line}"
 
 
 def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[Markable]:
-    """How these lines of a document (from 0) can be marked, the most literal first; empty: no Dynamo node is theirs."""
+    """Return the ways to mark these lines of a document (from 0), the most literal first; empty
+    when no Dynamo node belongs to them.
+    """
     nodes = _dynamo_nodes(reader, document, lines)
     if not nodes:
         return []
@@ -59,7 +61,9 @@ def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -
 
 
 def _dynamo_nodes(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[model.Node]:
-    """Nodes of one Dynamo graph that these lines stand for, or come from, in the order of the graph."""
+    """Return the nodes of one Dynamo graph that these lines stand for, or come from, in the order
+    of the graph.
+    """
     at = [node for line in lines for node in nodes_at(reader, Place(document, line))]
     found = reader.by_ids(model.Node, nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo"))
     computed = [node for node in found if node.op.startswith("call_")]
@@ -67,7 +71,7 @@ def _dynamo_nodes(reader: SessionReader, document: Document, lines: Sequence[int
 
 
 def _modules(nodes: Sequence[model.Node]) -> list[str]:
-    """Modules that all these nodes are in, innermost first."""
+    """Return the modules that all these nodes are in, innermost first."""
     paths = [node.module.split(".") for node in nodes]
     common = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1 and parts[0]]
     return [".".join(common[:depth]) for depth in range(len(common), 0, -1)]

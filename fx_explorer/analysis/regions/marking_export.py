@@ -17,26 +17,27 @@ MODULE, NAME = "torch.fx.traceback", "fx_traceback"
 
 @dataclass(frozen=True, slots=True)
 class StatementBlock:
-    """A region and the lines (from 1, both included) whose statements are to be in it."""
+    """A region, and the lines (from 1, both included) whose statements are to be in it."""
 
     name: str
     first_line: int
     last_line: int
     configs: Mapping[str, object] = field(default_factory=dict)
-    """``torch._inductor.config`` entries for the region alone."""
+    """``torch._inductor.config`` entries for this region only."""
 
     @property
     def annotation(self) -> str:
-        """What ``annotate`` is given, as Python."""
+        """Return the argument of ``annotate``, as Python."""
         configs = f', "inductor_configs": {self.configs!r}' if self.configs else ""
         return f'{{"compile_with_inductor": {{"inductor_region": {_quoted(self.name)}{configs}}}}}'
 
 
 def marking_diff(source: str, path: str, *blocks: StatementBlock) -> str:
-    """The diff that puts ``with fx_traceback.annotate(…)`` around the statements of each block.
+    """Return the diff that puts ``with fx_traceback.annotate(…)`` around the statements of each
+    block.
 
-    Line ends and the indentation of the file are kept. Raises UsageError when the lines of a block cut through a statement, are
-    not in one block of one function.
+    Line ends and the file's indentation are kept. Raises UsageError when the lines of a block cut
+    through a statement, or are not in one block of one function.
     """
     code = code_of(source, path)
     for block in blocks:
@@ -57,7 +58,9 @@ def marking_diff(source: str, path: str, *blocks: StatementBlock) -> str:
 
 
 def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
-    """One ``with`` can hold another, but not a part of it."""
+    """Check that no block overlaps another: one ``with`` can hold another, but not a part of it.
+    Raises UsageError.
+    """
     for one in blocks:
         for other in blocks:
             if one.first_line < other.first_line <= one.last_line < other.last_line:
@@ -68,7 +71,9 @@ def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
 
 
 def _check_line_ends(source: str, path: str) -> None:
-    """Form feeds and Unicode's separators end lines of a text, and none of Python's."""
+    """Check for form feeds and Unicode separators, which end lines of a text, but not of Python.
+    Raises UsageError.
+    """
     if len(source.splitlines()) != len(re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", source)):
         raise UsageError(f"{path} has line ends other than \\n and \\r\\n: put annotate() there by hand.")
 

@@ -19,19 +19,21 @@ class RegionUse:
     """The calls and compilations of one function that is a region, in one compilation."""
 
     label: str
-    """The user's function: ``Block.forward``."""
+    """The user's function, such as ``Block.forward``."""
     first: model.Graph
-    """Dynamo's graph of it, the first one where it was traced for several kinds of input."""
+    """Dynamo's graph of the region; if it was traced for several kinds of input, the first one."""
     calls: int
-    """Places in Dynamo's graphs that call it."""
+    """How many places in Dynamo's graphs call it."""
     compiled: int
-    """Graphs that were compiled for it on their own."""
+    """How many graphs were compiled for it on their own."""
     inlined: int
-    """Calls that torch replaced by the region's operations, as it does with a graph that is called once."""
+    """How many calls torch replaced by the region's operations, as it does with a graph that is
+    called once.
+    """
 
 
 def region_uses(reader: SessionReader) -> list[RegionUse]:
-    """The nested regions of the variants in use, in the order in which Dynamo met them."""
+    """Return the nested regions of the variants in use, in the order in which Dynamo met them."""
     used = in_use(reader)
     graphs = [g for g in reader.rows(model.Graph) if g.label and (used is None or g.id in used.graphs)]
     groups = dict.fromkeys((g.compilation, g.label) for g in graphs if g.stage == "dynamo")

@@ -1,4 +1,4 @@
-"""Which nodes belong to a region: those of one graph, and the regions of what stands at a place."""
+"""Which nodes belong to a region: in one graph, and at a place."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import annotated_rows, annotations_of_nodes, every_annotation, first_annotated
 
 RegionKey = tuple[str, str]
-"""Key and value of an annotation: what tells one region from another, also in the next capture."""
+"""(key, value) of an annotation, which tells one region from another, also in the next capture."""
 
 
 def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
-    """Regions of the nodes at a place, the one with the most nodes first."""
+    """Return the regions of the nodes at a place, the one with the most nodes first."""
     counts: Counter[RegionKey] = Counter()
     for annotated, count in annotations_of_nodes(reader, nodes_at(reader, place)).items():
         counts.update(dict.fromkeys(named_annotations(annotated), count))
@@ -24,21 +24,21 @@ def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
 
 
 def positions_in(reader: SessionReader, document: Document, region: RegionKey) -> list[int]:
-    """Rows of a graph whose nodes carry the region, ascending."""
+    """Return the rows of a graph whose nodes belong to the region, ascending."""
     return annotated_rows(reader, reader.get(model.Graph, document.id), _annotations_with(reader, region))
 
 
 def first_place(reader: SessionReader, region: RegionKey) -> Place | None:
-    """The region's first operation, in the earliest stage that has one."""
+    """Return the region's first operation, in the earliest stage that has one."""
     first = first_annotated(reader, _annotations_with(reader, region))
     return next(iter(places_of_nodes(reader, first)), None)
 
 
 def has_region(reader: SessionReader, region: RegionKey) -> bool:
-    """Whether any node of the session carries it."""
+    """Return whether any node of the session belongs to the region."""
     return bool(_annotations_with(reader, region))
 
 
 def _annotations_with(reader: SessionReader, region: RegionKey) -> list[str]:
-    """Every distinct set of annotations (JSON, as it is stored) that names the region."""
+    """Return every distinct set of annotations (JSON, as it is stored) that names the region."""
     return [annotated for annotated in every_annotation(reader) if region in named_annotations(annotated)]

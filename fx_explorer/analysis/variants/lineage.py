@@ -1,7 +1,8 @@
-"""What a variant shares with those it set out from, and which rows belong to the variants in use.
+"""What a variant shares with the variants it set out from, and which rows belong to the variants in
+use.
 
-The row of a variant holds only what came after its gate (rows/stepping.py): its other documents are found up the ``branch_of``
-chain.
+A variant's row holds only what came after its gate (rows/stepping.py). Its other documents are
+found along the ``branch_of`` chain.
 """
 
 from __future__ import annotations
@@ -25,28 +26,33 @@ _LAST_SHARED: dict[model.Gate, model.Stage] = {
     "post_fusion": "schedule",
     "output_code": "kernel",
 }
-"""The last stage that is through at a gate. The IR before fusion is through at ``pre_fusion``, the rest of its stage is not."""
+"""The last stage that is finished at a gate. At ``pre_fusion`` the IR before fusion is finished,
+but not the rest of its stage.
+"""
 
 
 def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
-    """Whether what belongs to ``stage`` was there at ``gate``, and so is not made anew by a variant from there."""
+    """Return whether the results of ``stage`` were there at ``gate``, so that a variant from there
+    does not make them anew.
+    """
     return stage is not None and model.STAGES.index(stage) <= model.STAGES.index(_LAST_SHARED[gate])
 
 
 def first_variants(reader: SessionReader) -> list[model.Compilation]:
-    """One row per compilation."""
+    """Return one row per compilation."""
     return reader.rows(model.Compilation, branch_of="")
 
 
 def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
-    """The variant it set out from, which began before it; None for a first variant."""
+    """Return the variant it set out from, which began before it; None for a first variant."""
     found = reader.rows(model.Compilation, name=variant.branch_of) if variant.branch_of else []
     return found[0] if found and found[0].id < variant.id else None
 
 
 def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Compilation]:
-    """The variant that shares nothing with an earlier one, the next that set out from it, and so on to this one. There can be
-    thousands."""
+    """Return the first variant, which shares nothing with an earlier one, the next that set out
+    from it, and so on to this one. There can be thousands.
+    """
     found = [variant]
     while found[-1].branch_from is not None and (origin := origin_of(reader, found[-1])):
         found.append(origin)
@@ -54,7 +60,9 @@ def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Co
 
 
 def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> list[Document]:
-    """All that this variant went through: its own documents, and those it shares with the variant it set out from."""
+    """Return everything that this variant went through: its own documents, and those it shares with
+    the variant it set out from.
+    """
     first, *others = _lineage(reader, variant)
     found, origin = documents_of(reader, first), first
     for one in others:
@@ -65,7 +73,9 @@ def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> l
 def _documents_after(
     reader: SessionReader, origin: model.Compilation, before: list[Document], variant: model.Compilation
 ) -> list[Document]:
-    """The documents of ``variant``, which set out from ``origin``; ``before`` are those of that one."""
+    """Return the documents of ``variant``, which set out from ``origin``; ``before`` are those of
+    ``origin``.
+    """
     own = documents_of(reader, variant)
     gate, slots, directions = variant.branch_from, {_slot(d) for d in own}, _own_directions(variant, own)
     of_regions = _of_regions(reader, origin, before, reused_regions(reader, variant))
@@ -93,30 +103,38 @@ def _order(document: Document) -> tuple[int, int]:
 
 
 def _own_directions(variant: model.Compilation, own: list[Document]) -> set[model.Direction]:
-    """Directions it lowered; none when it failed, since what is missing then was not left as it was."""
+    """Return the directions it lowered; empty when it failed, because a missing result then does
+    not mean that it is shared.
+    """
     if variant.branch_from is None or variant.status in ("failed", "left", "running"):
         return set()
     return {d.direction for d in own if d.direction and not is_through(variant.branch_from, d.stage)}
 
 
 def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
-    """A variant may lower one direction alone; the other is what it was."""
+    """Return whether a direction was not lowered: a variant may lower one alone, and share the
+    other.
+    """
     return bool(lowered) and bool(direction) and direction not in lowered
 
 
 Region = tuple[model.Direction, str]
-"""By torch's name for the subgraph; what is nested in it is called ``subgraph.inner``."""
+"""(direction, torch's name for the subgraph). What is nested in it is called ``subgraph.inner``."""
 
 
 def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Region]:
-    """Regions that were not lowered again for this variant, but taken from the one before."""
+    """Return the regions that were not lowered again for this variant, but taken from the one
+    before.
+    """
     return {(one.direction, one.subgraph) for one in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)}
 
 
 def _of_regions(
     reader: SessionReader, variant: model.Compilation, documents: list[Document], regions: Collection[Region]
 ) -> set[Document]:
-    """The documents of a variant that belong to these regions: their graphs, their IR and code, and their kernels' code."""
+    """Return the documents of a variant that belong to these regions: their graphs, IR, code, and
+    their kernels' code.
+    """
     if not regions:
         return set()
     codes = {kernel.artifact for kernel in kernels_of_variant(reader, variant) if _region_of(kernel) in regions}
@@ -133,7 +151,9 @@ def _region_of(kernel: model.Kernel) -> Region:
 
 
 def kernels_of_variant(reader: SessionReader, variant: model.Compilation) -> list[model.Kernel]:
-    """The kernels that run when this variant runs, forward before backward, in the order of their first call."""
+    """Return the kernels that run when this variant runs, forward before backward, in the order of
+    their first call.
+    """
     first, *others = _lineage(reader, variant)
     found = _in_order(reader.rows(model.Kernel, compilation=first.id))
     for one in others:
@@ -142,7 +162,9 @@ def kernels_of_variant(reader: SessionReader, variant: model.Compilation) -> lis
 
 
 def kernels_after(reader: SessionReader, before: list[model.Kernel], variant: model.Compilation) -> list[model.Kernel]:
-    """The kernels that run when ``variant`` runs. ``before`` are those of the one it set out from."""
+    """Return the kernels that run when ``variant`` runs. ``before`` are those of the variant it set
+    out from.
+    """
     own = reader.rows(model.Kernel, compilation=variant.id)
     directions, reused = _own_directions(variant, documents_of(reader, variant)), reused_regions(reader, variant)
     taken = {(kernel.direction, kernel.subgraph) for kernel in own}
@@ -160,17 +182,21 @@ def _in_order(kernels: list[model.Kernel]) -> list[model.Kernel]:
 
 @dataclass(frozen=True, slots=True)
 class RowsInUse:
-    """Ids of what belongs to the variants that the program runs: a compilation that was lowered three times counts once."""
+    """Ids of what belongs to the variants that the program runs. A compilation that was lowered
+    three times counts once.
+    """
 
     graphs: frozenset[int]
     artifacts: frozenset[int]
     kernels: frozenset[int]
     saving: frozenset[int]
-    """Compilations whose saved tensors count."""
+    """The compilations whose saved tensors count."""
 
 
 def in_use(reader: SessionReader) -> RowsInUse | None:
-    """None: everything is, since no compilation has a second variant and no graph was edited."""
+    """Return the ids; None when everything is in use, because no compilation has a second variant
+    and no graph was edited.
+    """
     edited = edited_graphs(reader)
     if not edited and not other_variants(reader):
         return None
@@ -188,13 +214,13 @@ def in_use(reader: SessionReader) -> RowsInUse | None:
 
 
 def graphs_in_use(reader: SessionReader) -> frozenset[int] | None:
-    """The ids of the graphs that belong to the variants in use; None: all do."""
+    """Return the ids of the graphs that belong to the variants in use; None when all do."""
     used = in_use(reader)
     return used.graphs if used else None
 
 
 def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
-    """One per compilation; the first variant of one that was given up."""
+    """Return one variant per compilation; for a compilation that was given up, the first."""
     every = reader.rows(model.Compilation)
     roots = {variant.name: variant for variant in every if not variant.branch_of}
     used = {root_name(variant.name): variant for variant in every if variant.in_use and variant.branch_of}
@@ -202,12 +228,14 @@ def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
 
 
 def root_name(name: str) -> str:
-    """``0/1~2`` → ``0/1``."""
+    """Return ``0/1`` for ``0/1~2``."""
     return name.partition("~")[0]
 
 
 def saving_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
-    """The variant that partitioned the graph, or lowered the forward again: that decided what is saved."""
+    """Return the variant that decided what is saved: the one that partitioned the graph, or lowered
+    the forward again.
+    """
     for one in reversed(_lineage(reader, variant)):
         if one.branch_from is None or not is_through(one.branch_from, "backward"):
             return one

@@ -1,5 +1,6 @@
-"""The parts of a session that can be built and run for their time: variants, and the graph breaks
-of a call; and the words for each."""
+"""The parts of a session that can be built and run to measure their time (variants, and a call's
+graph breaks), and the words for each.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class Measurable:
 
 
 def measurable_variants(reader: SessionReader) -> list[Measurable]:
-    """The variants that were compiled to their end: all of a compilation first, then each."""
+    """Return the variants that were compiled to their end: all of a compilation together first,
+    then each.
+    """
     found: list[Measurable] = []
     for compilation in first_variants(reader):
         variants = [variant for variant in variants_of(reader, compilation) if variant.status in ("ok", "broke")]
@@ -35,7 +38,7 @@ def measurable_variants(reader: SessionReader) -> list[Measurable]:
 
 
 def measurable_breaks(reader: SessionReader) -> list[Measurable]:
-    """What a call spends at its graph breaks; empty where there are none."""
+    """Return the graph breaks of a call, as something to measure; empty where there are none."""
     if not reader.count(model.GraphBreak):
         return []
     call = call_time(reader)

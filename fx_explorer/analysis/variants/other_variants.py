@@ -1,4 +1,6 @@
-"""Every variant of a compilation but the first: what makes it differ, and what it cost and saved."""
+"""Every variant of a compilation but the first: what makes it differ, what it cost and what it
+saved.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,19 @@ class OtherVariant:
 
     variant: model.Compilation
     first: str
-    """Name of the compilation, ``0/0``; ``variant.branch_of`` may name another variant."""
+    """Name of the compilation, ``0/0``. ``variant.branch_of`` may name another variant."""
     changes: tuple[str, ...]
     """What was changed for it, in words; empty when it was only run again."""
     seconds: float
-    """Spent on what it did not share."""
+    """Seconds spent on what it did not share."""
     kernels: tuple[str, ...]
-    """Kernels that run when it runs, those it shares included."""
+    """Kernels that run when it runs, including shared ones."""
     graphs: tuple[str, ...]
     """Titles of the graphs that are its own."""
 
     @property
     def gate_in_words(self) -> str:
-        """``the joint graph``; empty when the gate is not known."""
+        """Return ``the joint graph``; empty when the gate is not known."""
         return model.GATE_WORDS[self.variant.branch_from] if self.variant.branch_from else ""
 
 
@@ -67,7 +69,9 @@ def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[
 
 
 def changes_in_words(changes: model.Changes) -> list[str]:
-    """``inductor.max_fusion_size = 8``, ``region "mlp"``, ``pass_ of fold.py after the joint graph``."""
+    """Return ``inductor.max_fusion_size = 8``, ``region "mlp"`` or ``pass_ of fold.py after the
+    joint graph`` for each change.
+    """
     words = [f"{name} = {value}" for name, value in changes.settings.items()]
     words += [f'region "{mark.name}"' for mark in changes.marks]
     for one in changes.passes:
@@ -77,6 +81,6 @@ def changes_in_words(changes: model.Changes) -> list[str]:
 
 
 def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:
-    """All variants of the compilation that this is a variant of: the first one first."""
+    """Return all variants of the compilation that this is a variant of, the first one first."""
     first = root_name(compilation.name)
     return [variant for variant in reader.rows(model.Compilation) if root_name(variant.name) == first]

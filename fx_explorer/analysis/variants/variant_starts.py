@@ -1,4 +1,6 @@
-"""The stages that another variant of a compilation can set out from, the changes it can go on with, and the words for both."""
+"""The stages that another variant of a compilation can set out from, the changes it can be made
+with, and the words for both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _LEFT_BEHIND: dict[Gate, tuple[model.Stage, ...]] = {
     "partition": ("forward", "backward"),
     "post_grad": ("post_grad",),
 }
-"""What shows that a compilation has been through a gate. After the last of these torch keeps nothing to start again from."""
+"""Gate → the stages that show that a compilation has passed it. After the last of these gates torch
+keeps nothing to start again from.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class VariantStart:
     compilation: str
     gate: Gate
     region: str = ""
-    """From the partition: lower this region alone, and keep the others as they are."""
+    """The only region to lower, from the partition on, with the others kept; empty for all."""
 
     @property
     def words(self) -> str:
@@ -48,9 +52,10 @@ REDONE: dict[Gate, str] = {
 
 
 def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
-    """The stages that another variant can set out from, in the order in which they ran.
+    """Return the stages that another variant can set out from, in the order in which they ran.
 
-    ``at``: the compilation that waits at a gate. Torch is inside of it, so another one cannot be taken up until it is through.
+    ``at`` is the compilation that waits at a gate. torch is inside it, so no other one can be taken
+    up until it has ended.
     """
     return [
         start
@@ -62,7 +67,7 @@ def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
 
 
 def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantStart]:
-    """A start for each region that was compiled, when there are several."""
+    """Return a start per region that was compiled, when there are several."""
     rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
     return [VariantStart(variant.name, "partition", name) for name in names] if len(names) > 1 else []
@@ -70,16 +75,18 @@ def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantS
 
 @dataclass(frozen=True, slots=True)
 class OfferedChanges:
-    """Changes that another variant can go on with, as one choice of a menu."""
+    """Changes that another variant can be made with, as one choice of a menu."""
 
     words: str
     detail: str
     settings: dict[str, object] | None
-    """None: the user is asked for them."""
+    """The options to set; None when the user is asked for them."""
 
 
 def changes_offered(start: VariantStart) -> list[OfferedChanges]:
-    """The backend can be another one only after Dynamo; the usual ones make a comparison."""
+    """Return the changes. Another backend is possible only after Dynamo; the usual ones make a
+    comparison.
+    """
     return [
         *(_BACKENDS if start.gate == "dynamo" else ()),
         SAME,

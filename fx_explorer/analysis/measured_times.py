@@ -47,7 +47,7 @@ def run_time(duration_s: float) -> str:
 # at graph breaks
 
 MAX_SPREAD = 0.5
-"""As a share of the median: a wider middle half is reported."""
+"""Share of the median. A wider middle half is reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,9 @@ class Channel:
         return line
 
     def _close_in_child(self) -> None:
-        """A forked child must not hold the pipes: their end is how each side learns that the other is gone."""
+        """Close the pipes in a forked child. Their end is how each side learns that the other is
+        gone, so a child must not hold them.
+        """
         for descriptor in (self._notices, self._commands):
             if descriptor and descriptor.is_ours:
                 os.close(descriptor.number)

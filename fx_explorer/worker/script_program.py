@@ -40,9 +40,9 @@ class ScriptProgram:
         self._original: OriginalScript | None = None
         """The script that this one is compared with."""
         self._uncompiled: UncompiledScript | None = None
-        """The same script run without torch.compile."""
+        """This script, run without torch.compile."""
         self._built: BuiltScript | None = None
-        """The same script run with its code built."""
+        """This script, run with its code built."""
         self._seen = ScriptRun()
 
     def begin(self) -> None:

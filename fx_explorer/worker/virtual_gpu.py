@@ -35,7 +35,7 @@ class VirtualGpu:
         before_torch(self._gpu)
 
     def install(self) -> None:
-        """Install the GPU, after torch and before its compiler are imported. Raises WorkerError."""
+        """Install the GPU, after torch and before its compiler is imported. Raises WorkerError."""
         self._emulation = install(self._gpu)
         self._warning = other_triton()
         if self._warning:

@@ -64,8 +64,9 @@ def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
 
 
 def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[KernelBuild]:
-    """The builds of a kernel in the order the autotuner would try them; empty as long as nobody has
-    asked a builder for them."""
+    """Return the builds of a kernel in the order the autotuner would try them; empty until somebody
+    has asked a builder for them.
+    """
     return sorted(reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position)
 
 
@@ -82,7 +83,9 @@ def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: G
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
-    """The occupancy of a build; None for what is not built, or tells no registers."""
+    """Return the occupancy of a build; None for one that is not built, or whose registers are
+    unknown.
+    """
     if build.state != "built" or build.registers < 0:
         return None
     return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
@@ -101,8 +104,9 @@ def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
 
 
 def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
-    """The options that all configurations agree on: a flex attention template has twenty such
-    options."""
+    """Return the options that all configurations agree on. A flex attention template has twenty of
+    them.
+    """
     apart = options_that_differ(rows)
     first = next((row for row in rows if row.origin != "library"), None)
     return {name: value for name, value in first.options.items() if name not in apart} if first else {}
@@ -130,8 +134,9 @@ _POINTERS = re.compile(r"'\*(\w+)'")
 
 
 def _kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
-    """The number type of a kernel's inputs: what its arguments point to; for a library call the
-    type of its nodes' results, which is that of the factors."""
+    """Return the number type of a kernel's inputs: what its arguments point to. For a library call
+    it is the type of its nodes' results, which is that of the factors.
+    """
     if kernel.artifact:
         found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
         types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
@@ -150,17 +155,17 @@ def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix
 
 
 def levels_of(build: KernelBuild) -> list[Level]:
-    """The levels that a build has, from the top down."""
+    """Return the levels that a build has, from the top down."""
     return [level for level in model.LEVELS if level in build.levels]
 
 
 def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
-    """The document that a pane shows for a level; None for a level that this build lacks."""
+    """Return the document that a pane shows for a level; None for a level that this build lacks."""
     return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
 
 
 def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
-    """The text of a level; empty for a level that this build lacks."""
+    """Return the text of a level; empty for a level that this build lacks."""
     if build is None or level not in build.levels:
         return ""
     return reader.text(reader.get(model.Artifact, build.levels[level]).text)

@@ -44,8 +44,9 @@ def is_of_a_library(kernel: model.Kernel, build: KernelBuild | None) -> bool:
 
 
 def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
-    """The builds of a kernel in the order the autotuner tries them. In a session of a virtual GPU
-    only those for it."""
+    """Return the builds of a kernel in the order the autotuner tries them. In a session of a
+    virtual GPU, only those for that GPU are returned.
+    """
     gpu = gpu_of(reader)
     rows = [row for row in reader.rows(KernelBuild, kernel=kernel.id) if gpu is None or row.gpu == gpu.name]
     return sorted(rows, key=lambda row: row.position)

@@ -14,8 +14,9 @@ FROM_CACHE = "The pick is that of an earlier run, from Inductor's cache on disk:
 
 
 def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
-    """The builds of a kernel in the order the autotuner tried them; empty when it was neither
-    launched nor tuned on a real GPU."""
+    """Return the builds of a kernel in the order the autotuner tried them; empty when it was
+    neither launched nor tuned on a real GPU.
+    """
     if session_gpu(reader):
         return []
     return sorted(reader.rows(KernelBuild, kernel=kernel.id), key=lambda row: row.position)

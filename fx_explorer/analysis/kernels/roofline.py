@@ -87,8 +87,9 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
 
 
 def number_kind(assembly: str) -> str:
-    """The number type that the kernel's matrix instructions compute with, read off its PTX or
-    AMDGCN; ``fp32`` when it has none."""
+    """Return the number type that the kernel's matrix instructions compute with, read from its PTX
+    or AMDGCN; ``fp32`` when it has none.
+    """
     return next((kind for pattern, kind in _MATRIX_TYPES if pattern.search(assembly)), "fp32")
 
 

@@ -52,14 +52,16 @@ class ConsoleOption:
 
 
 def is_called(full_name: str, name: str) -> bool:
-    """Whether ``name`` is this option's, with or without its group; an empty name is that of every
-    option."""
+    """Return whether ``name`` is this option's, with or without its group. An empty name matches
+    every option.
+    """
     return name in ("", full_name, full_name.partition(".")[2])
 
 
 def console_options(reader: SessionReader) -> list[ConsoleOption]:
-    """The options in the order they are explained; without those that the torch of the session
-    lacks, and none in a session without a catalogue."""
+    """Return the options in the order they are explained, without those that the torch of the
+    session lacks; empty in a session without a catalogue.
+    """
     settings = {setting.full_name: setting for setting in read_settings(reader)}
     values: dict[str, list[OptionInForce]] = defaultdict(list)
     for row in reader.rows(OptionInForce):
@@ -97,7 +99,7 @@ def next_value(option: ConsoleOption, value: object) -> object:
 
 
 def meaning(option: ConsoleOption, value: str) -> str:
-    """The meaning of a value (JSON) of the option; empty where its words are enough."""
+    """Return the meaning of a value (JSON) of the option; empty where its words are enough."""
     return option.words.values.get(value, "")
 
 

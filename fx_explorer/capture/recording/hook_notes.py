@@ -36,7 +36,7 @@ class FailedGuard:
     reason: str
     value: GuardedValue
     times: int = 1
-    """In how many compilations of the function it failed."""
+    """How many compilations of the function it failed in."""
 
 
 class CallAgain(Protocol):

@@ -29,7 +29,7 @@ class CalledProgram(Protocol):
 
     @property
     def callable(self) -> Any:
-        """The model or function; None for a script, which calls whatever it likes."""
+        """Return the model or function; None for a script, which calls whatever it likes."""
 
     def inputs(self, expression: str) -> Arguments:
         """Return the expression's value in the program's module, prepared as the example inputs

@@ -38,7 +38,7 @@ MEASURE_S = 1.0
 """Seconds that each kind is measured for at least."""
 
 MAX_SPREAD = 0.25
-"""As a share of the median: a wider middle half is reported."""
+"""Share of the median. A wider middle half is reported."""
 
 Run = Callable[[], object]
 

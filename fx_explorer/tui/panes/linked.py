@@ -74,7 +74,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def panes(self) -> list[Pane]:
-        """The panes from left to right."""
+        """Return the panes from left to right."""
         return [child for child in self._row.children if isinstance(child, Pane)]
 
     @property

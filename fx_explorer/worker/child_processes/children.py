@@ -134,8 +134,9 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
 
 
 def _is_python(program: str) -> bool:
-    """Whether a program is Python: by its name, or because it is a script that says so in its first
-    line, as ``torchrun`` does."""
+    """Return whether a program is Python: by its name, or because it is a script that says so in
+    its first line, as ``torchrun`` does.
+    """
     if program == sys.executable or os.path.basename(program).startswith("python"):
         return True
     found = shutil.which(program)
@@ -164,7 +165,7 @@ def _text(value: object) -> str:
 
 
 def _is_compilers_own(frame: FrameType | None) -> bool:
-    """Whether the first caller outside the standard library is the compiler."""
+    """Return whether the first caller outside the standard library is the compiler."""
     standard = os.path.dirname(os.__file__)
     while frame is not None:
         file = frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""Confine a process that compiles a stranger's kernels: a second wall behind
+"""Confine a process that compiles untrusted kernels: a second wall behind
 session/untrusted/triton_source.py.
 
 The process gains no privileges, dumps no memory to disk, and has limits on its memory, its

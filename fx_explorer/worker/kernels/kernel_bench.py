@@ -76,7 +76,7 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
 
 
 def _check(source: str) -> None:
-    """Read a stranger's source before it is run. Raises UntrustedSourceError."""
+    """Read an untrusted source before it is run. Raises UntrustedSourceError."""
     from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
     from fx_explorer.session.untrusted.triton_source import check_source
 

@@ -134,7 +134,7 @@ class KernelBuilder:
             return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
 
     def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
-        """Return the kernel. A stranger's source is read before it is run. Raises CannotBuild."""
+        """Return the kernel. An untrusted source is read before it is run. Raises CannotBuild."""
         if (name, source, is_own) not in self._loaded:
             self._loaded[name, source, is_own] = loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
         return self._loaded[name, source, is_own]

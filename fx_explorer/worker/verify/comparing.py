@@ -364,7 +364,7 @@ def _shape(tensor: torch.Tensor) -> str:
 
 
 def _size(tensor: torch.Tensor) -> float:
-    """The largest magnitude of its finite elements."""
+    """Return the largest magnitude of the finite elements."""
     finite = tensor[tensor.isfinite()].abs()
     return float(finite.max()) if finite.numel() else 0.0
 

@@ -49,7 +49,7 @@ def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
 
 
 def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
-    """The nodes that ``mark`` names, in graph order; raises as ``apply_mark`` does."""
+    """Return the nodes that ``mark`` names, in graph order. Raises as ``apply_mark`` does."""
     if not mark.name.strip():
         raise UsageError("a region needs a name: its nodes are told apart from those of other regions by it")
     _check_configs(mark)

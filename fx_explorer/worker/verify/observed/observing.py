@@ -97,7 +97,7 @@ class Observer:
 
     @property
     def _module(self) -> str:
-        """The name of the target's module: globals of that module are named without it."""
+        """Return the name of the target's module: globals of that module are named without it."""
         return str(self.target.scope.get("__name__", ""))
 
     def state(self) -> dict[str, torch.Tensor]:

@@ -38,7 +38,6 @@ MODULES = (
     "fx_explorer.worker.verify.programs",
     "fx_explorer.worker.verify.verifying",
     "fx_explorer.worker.verify.verifying_script",
-    "fx_explorer.capture.recorder",
 )
 """Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
 
@@ -69,7 +68,8 @@ def serve(name: str, kind: str = "") -> None:
 
 
 def _import_with_compiler() -> None:
-    for module in MODULES:
+    hooks = importlib.import_module("fx_explorer.capture.recorder").HOOKS.values()
+    for module in (*MODULES, *(f"fx_explorer.capture.{module}" for module, _ in hooks)):
         importlib.import_module(module)
     importlib.import_module("fx_explorer.worker.users_code").UsersCode().modules()  # looks at the files of all modules, once
     importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once

@@ -92,6 +92,7 @@ def _be_the_program(program: Callable[[], dict[str, Any]], file: Path, waiting: 
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
         found = program()
+        # Not before the program has run: a script must be the first to import torch.
         import torch
 
         torch.save(found, file)

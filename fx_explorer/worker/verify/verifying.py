@@ -85,6 +85,7 @@ def call_and_verify(
     words = [call.words for call in (first, *others)]
     observed = [one.plain() if one else None for one in seen]
     comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
+    # One difference decides the verdict: then the other programs need not be waited for.
     if not comparison.differences:
         add_uncompiled(comparison, before, programs.uncompiled.result(), words)
     if not comparison.differences:

@@ -149,6 +149,7 @@ class BranchCoverage:
                 before = frame.f_lasti
             elif event == "exception":
                 self._raised.add((code.co_filename, frame.f_lineno))
+                # The next instruction is a handler's, and tells nothing about the jump before.
                 before = -1
             return follow
 
@@ -216,6 +217,7 @@ def conditional_jumps(code: CodeType) -> dict[int, Jump]:
         seen.add(index)
         one = instructions[index]
         is_jump = one.opcode in dis.hasjrel or one.opcode in dis.hasjabs
+        # In Python 3.10, SETUP_… names a handler and does not jump.
         if is_jump and not one.opname.startswith("SETUP_"):
             waiting.append(position[one.argval])
             if "_IF_" in one.opname:

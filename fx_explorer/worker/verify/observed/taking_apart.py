@@ -336,6 +336,7 @@ def _object(value: object) -> ObjectParts:
         return _of_numpy(value)
     held = (*_attributes(_namespace(value)), *_slots(value))
     base = next(one for one in kind.__mro__ if not one.__flags__ & _MADE_BY_PYTHON)
+    # An object of a Python class without another base keeps nothing besides attributes and slots.
     if base is object and (held or kind.__flags__ & _MADE_BY_PYTHON) and _is_python_class(kind):
         return ObjectParts({"type": type_name(value)}, held)
     return _reduced(value, held)

@@ -80,8 +80,8 @@ class CompareScreen(DifferenceScreen):
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
-    """Return the first document that each variant made for itself, else the first that only one of
-    them has.
+    """Return the index of the first document that each variant made for itself, else of the first
+    that only one of them has.
     """
     own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
     return next((i for i in own if pairs[i].left and pairs[i].right), next(iter(own), 0))

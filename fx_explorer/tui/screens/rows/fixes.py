@@ -27,9 +27,7 @@ _DOUBTS: dict[Verdict, str] = {
     "prints differ": "Prints differ. ",
     "partly compared": "Not everything could be compared. ",
 }
-"""Verdicts after which the user is asked before the fix is written, with the beginning of the
-question.
-"""
+"""Verdicts other than good after which a fix may be written, with what the question begins with."""
 
 Told = tuple[str, str]
 """A line and its kind."""

@@ -13,6 +13,7 @@ from torch._dynamo import convert_frame
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
 from fx_explorer.capture.dynamo import ahead_of_time
+from fx_explorer.capture.recording.boundary import Lowering
 from fx_explorer.capture.recording.unrecorded import aside
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
@@ -67,13 +68,14 @@ class Captured:
             return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
     @contextlib.contextmanager
-    def compiling(self, phase: str, compiler: str = "") -> Iterator[None]:
-        """The state that torch's phases after Dynamo look for. ``compiler``: who compiles, empty where nobody does."""
+    def compiling(self, phase: str, backend: str = "", lowering: Lowering | None = None) -> Iterator[None]:
+        """The state that torch's phases after Dynamo look for. ``backend`` names who compiles, empty where nobody does."""
         source = self.output.backend_input
         context = TracingContext(source.fake_mode)
         context.tensor_to_context = source.tensor_to_context
         compile_id = source.graph_module.meta.get("dynamo_compile_id")
-        with compile_context(CompileContext(compile_id)), tracing(context), ahead_of_time.phase(compiler), measured(phase):
+        part = ahead_of_time.phase(backend, lowering)
+        with compile_context(CompileContext(compile_id)), tracing(context), part, measured(phase):
             with torch.inference_mode(False), torch.set_grad_enabled(self.is_grad_enabled):
                 yield
 

@@ -19,6 +19,7 @@ from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_i
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.boundary import Lowering
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
@@ -110,12 +111,14 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def phase(backend: str = "") -> Iterator[None]:
+def phase(backend: str = "", lowering: Lowering | None = None) -> Iterator[None]:
     """A part of ``Precompile`` after Dynamo, for whoever records; ``backend`` is empty where nothing is lowered yet."""
     with contextlib.ExitStack() as stack:
         for recording in recordings():
             with recording.noting("a phase of Precompile"):
                 _begin(recording, backend)
+                if lowering:
+                    recording.boundary.lowered_ahead(recording.compilation_name(), lowering)
             stack.enter_context(_part(recording, backend))
         yield
 

@@ -7,7 +7,8 @@ nobody steps through, everything is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -20,6 +21,17 @@ Key = tuple[str, Direction]
 T = TypeVar("T")
 Compile = Callable[[torch.fx.GraphModule], Any]
 """Gives a graph to the backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """What is asked of the compiler for a graph that was captured ahead of time, and may have been
+    edited since.
+    """
+
+    compiler: Callable[[torch.fx.GraphModule, Sequence[Any]], Any]
+    module: torch.fx.GraphModule
+    inputs: Sequence[Any]
 
 
 class Boundary(Protocol):
@@ -38,6 +50,9 @@ class Boundary(Protocol):
 
     def set_aside(self, name: str, aside: str) -> None:
         """Rename the attempt ``name`` to ``aside``."""
+
+    def lowered_ahead(self, name: str, lowering: Lowering) -> None:
+        """Hear how the graph of a function that was captured ahead of time is about to be lowered."""
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
         """Return the backend's answer for a graph that Dynamo has captured. ``compile_here`` is
@@ -78,6 +93,9 @@ class StraightThrough:
         return False
 
     def set_aside(self, name: str, aside: str) -> None:
+        pass
+
+    def lowered_ahead(self, name: str, lowering: Lowering) -> None:
         pass
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:

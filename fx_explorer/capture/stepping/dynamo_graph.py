@@ -33,7 +33,8 @@ def compile_segment(
     _tell_sources(output_graph, module)
     kept = _keep(stepper, output_graph, module, inputs)
     variant = kept.variants[0]
-    if not (stepper.defers and can_wait(kept)):
+    is_ahead = kept.name in stepper.recording.captured_ahead
+    if not stepper.defers or is_ahead or not can_wait(kept):
         variant.is_finished = stepper.defers  # however it ends, it ends now
         return _compile_in_dynamo(stepper, kept, variant, module, output_graph, here)
     if must_be_traced(kept):

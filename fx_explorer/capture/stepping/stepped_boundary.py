@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.graph_copies import become, snapshot
-from fx_explorer.capture.recording.boundary import Compile, Key, T
+from fx_explorer.capture.recording.boundary import Compile, Key, Lowering, T
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.at_gate import at_gate
 from fx_explorer.capture.stepping.dynamo_graph import compile_segment
@@ -41,6 +41,10 @@ class SteppedBoundary:
     def set_aside(self, name: str, aside: str) -> None:
         if name in self.stepper.kept:
             self.stepper.rows.set_aside(self.stepper.kept[name], aside)
+
+    def lowered_ahead(self, name: str, lowering: Lowering) -> None:
+        if name in self.stepper.kept:
+            self.stepper.kept[name].lower_as(lowering)
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
         return compile_segment(self.stepper, output_graph, module, inputs, compile_here)

@@ -18,7 +18,8 @@ from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import is_fake
 
-from fx_explorer.capture.recording.boundary import Key
+from fx_explorer.capture.graph_copies import snapshot
+from fx_explorer.capture.recording.boundary import Key, Lowering
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.stepping.options_and_modes import OptionsAndModes
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
@@ -187,6 +188,14 @@ class CapturedSegment:
         self.symbolic = [
             (tensor, known[tensor]) for tensor in self.inputs if isinstance(tensor, torch.Tensor) and tensor in known
         ]
+
+    def lower_as(self, lowering: Lowering) -> None:
+        """Take the graph as it is given to the compiler: it was captured ahead of time, and may have
+        been edited since.
+        """
+        self.compiler, self.dynamo = lowering.compiler, snapshot(lowering.module)
+        self.inputs[:] = lowering.inputs
+        self.variants[0].kept["dynamo", ""] = self.dynamo
 
     def settle(self) -> None:
         """Make fake tensors for the inputs as they are now, since the program may change them

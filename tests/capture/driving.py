@@ -101,6 +101,11 @@ class Driver:
         return notice.kind == "refused" or self.is_finished or self._last in ("set", "mark", "pass")
 
 
+def compiled_call(net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest) -> torch.Tensor:
+    output: torch.Tensor = torch.compile(net, **compile_arguments(request))(*arguments)
+    return output
+
+
 def drive(
     path: Path,
     commands: Iterable[Given] = (),
@@ -108,6 +113,7 @@ def drive(
     pause: Pause = "",
     model: Callable[[], nn.Module] = Net,
     inputs: Callable[[], tuple[torch.Tensor, ...]] = lambda: (torch.randn(4, 16),),
+    program: Callable[[nn.Module, tuple[torch.Tensor, ...], CaptureRequest], torch.Tensor] = compiled_call,
     **options: object,
 ) -> Driven:
     torch._dynamo.reset()
@@ -121,7 +127,7 @@ def drive(
         driver.gates = gates = Gates(pause, driver.hear)
         with recording(writer, request, driver.hear, gates) as state:
             try:
-                result.output = torch.compile(net, **compile_arguments(request))(*arguments)
+                result.output = program(net, arguments, request)
                 result.output.sum().backward()
             except (LeftAtGate, Exception) as error:  # noqa: BLE001 - the worker goes on to its end, as here
                 result.error = error

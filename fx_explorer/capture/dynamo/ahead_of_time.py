@@ -1,7 +1,9 @@
-"""Functions that are captured as one graph before any call of them, by ``Precompile`` or torch's own AOT compile.
+"""Functions that are captured as one graph before any call of them, by ``Precompile`` or torch's
+own AOT compile.
 
-Nothing runs under Dynamo then, so torch says neither which function it is nor that it went well. Hook:
-``_fullgraph_capture_frame`` (torch/_dynamo/convert_frame.py); what comes after Dynamo is told by ``Precompile`` itself.
+Nothing runs under Dynamo then, so torch says neither which function it is nor that it went well.
+Hook: ``_fullgraph_capture_frame`` (torch/_dynamo/convert_frame.py); what comes after Dynamo is told
+by ``Precompile`` itself.
 """
 
 from __future__ import annotations
@@ -91,7 +93,9 @@ def _for_a_file() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _whole(recording: Recording, backend: str) -> Iterator[None]:
-    """Outcome of torch's own AOT compile; that of its part in Dynamo is told by the hook there."""
+    """Record the outcome of torch's own AOT compile. The hook in Dynamo records how the part in
+    Dynamo ended.
+    """
     began_s = time.perf_counter()
     try:
         yield
@@ -112,7 +116,9 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def phase(backend: str = "", lowering: Lowering | None = None) -> Iterator[None]:
-    """A part of ``Precompile`` after Dynamo, for whoever records; ``backend`` is empty where nothing is lowered yet."""
+    """Tell every recording that a part of ``Precompile`` after Dynamo runs inside the block.
+    ``backend`` is empty where nothing is lowered yet.
+    """
     with contextlib.ExitStack() as stack:
         for recording in recordings():
             with recording.noting("a phase of Precompile"):
@@ -124,7 +130,9 @@ def phase(backend: str = "", lowering: Lowering | None = None) -> Iterator[None]
 
 
 def guards_anew() -> None:
-    """Lowering has added to the guards: the whole of them is built again, and stands in place of what was recorded."""
+    """Record the guards again, in place of what was recorded. Lowering has added to them, so all of
+    them are built again.
+    """
     for recording in recordings():
         with recording.noting("guards that are built again", "dynamo"):
             recording.writer.remove_guards(recording.compilation_id())
@@ -159,7 +167,7 @@ def _begin(recording: Recording, backend: str) -> None:
 
 @contextlib.contextmanager
 def _part(recording: Recording, backend: str) -> Iterator[None]:
-    """Time and outcome of one part."""
+    """Record how long one part took and how it ended."""
     name, began_s = recording.compilation_name(), time.perf_counter()
     try:
         yield

@@ -1,7 +1,9 @@
-"""Calls of torch.compile: with which arguments, who gave them, and those that the request has others for.
+"""Calls of torch.compile: with which arguments, who gave them, and those that the request has
+others for.
 
-Hook: ``torch.compile`` itself, which everything comes through (a decorator, ``nn.Module.compile``). A name that was imported
-from torch before the capture began is out of reach. What the program does with the result is unchanged.
+Hook: ``torch.compile`` itself, which everything comes through (a decorator, ``nn.Module.compile``).
+A name that was imported from torch before the capture began is out of reach. What the program does
+with the result is unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _RECORDED = tuple(name.removeprefix("compile.") for name in CONSOLE if name.star
 
 @contextlib.contextmanager
 def compile_call_hook(recording: Recording) -> Iterator[None]:
-    """Inside the block every call of torch.compile is recorded, and gets the arguments of the request."""
+    """Record every call of torch.compile inside the block, and give it the arguments of the
+    request.
+    """
     wanted, defaults = recording.request.compile_arguments, compile_parameters()
     calls = _Calls(recording, wanted, defaults)
 
@@ -52,8 +56,10 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
 
 
 def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with those of the request in their place. A mode and options exclude each other, and a backend that replaces
-    the program's takes neither: what the program gave of them is dropped then."""
+    """Return the arguments with those of the request in their place. A mode and options exclude
+    each other, and a backend that replaces the program's takes neither: what the program gave of
+    them is dropped then.
+    """
     dropped: set[str] = set()
     if wanted.get("mode"):
         dropped = {"options"}
@@ -93,14 +99,14 @@ class _Calls:
 
 
 def in_words(value: object) -> str:
-    """JSON; of a dict, functions and other objects are named each for itself."""
+    """Return a value as JSON. Functions and other objects in a dict are named one by one."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{as_json(str(key))}: {as_json(one)}" for key, one in value.items()) + "}"
     return as_json(value)
 
 
 def function_name(model: object) -> str:
-    """``MLP`` for a module, also when its own method compiles it; ``f`` for a function."""
+    """Return ``MLP`` for a module, also when its own method compiles it; ``f`` for a function."""
     owner = getattr(model, "__self__", None)
     module = model if isinstance(model, torch.nn.Module) else owner
     if isinstance(module, torch.nn.Module):

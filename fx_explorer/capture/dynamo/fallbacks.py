@@ -1,8 +1,10 @@
-"""Functions that torch leaves to Python without a graph break record, and where a function was called from.
+"""Functions that torch leaves to Python without a graph break record, and where a function was
+called from.
 
-Hooks into torch/_dynamo/convert_frame.py, called when it has decided: ``format_error_msg`` (the compile was given up: too often
-recompiled, a generator, an error that is suppressed) and ``CatchErrorsWrapper._handle_skip``. Nothing may be put around the
-callables that call them: torch looks for its own frames above itself (``_nonrecursive_disable_wrapper_code``).
+Hooks into torch/_dynamo/convert_frame.py, called when it has decided: ``format_error_msg`` (the
+compile was given up: too often recompiled, a generator, an error that is suppressed) and
+``CatchErrorsWrapper._handle_skip``. Nothing may be put around the callables that call them: torch
+looks for its own frames above itself (``_nonrecursive_disable_wrapper_code``).
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _TOLD_ELSEWHERE = (
     "frame is already Dynamo-generated code",
     "frame has already started executing",
 )
-"""Beginnings of reasons that a record or the other hook tells better, or that are about torch's own code."""
+"""Beginnings of reasons that a record or the other hook tells better, or that are about torch's own
+code.
+"""
 
 _LIMIT = "GB0039"
 
@@ -69,7 +73,7 @@ def _compilation(recording: Recording, error: Exception) -> int:
 
 
 def skip_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Nothing in a release that gives no reasons for what it skips (2.11)."""
+    """Record what torch skips; nothing in a release that gives no reasons for it (2.11)."""
     if not hasattr(convert_frame.CatchErrorsWrapper, "_handle_skip"):
         return contextlib.nullcontext()
 
@@ -89,8 +93,10 @@ def skip_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
 
 def _is_called_by_autograd() -> bool:
-    """Whether compiled autograd calls the function while it collects the backward. Dynamo looks at all that it calls, down to
-    torch's own dependencies, and gives most of it up; that says nothing about the program."""
+    """Return whether compiled autograd calls the function while it collects the backward. Dynamo
+    looks at all that it calls, down to torch's own dependencies, and gives most of it up; that says
+    nothing about the program.
+    """
     frame: types.FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename != compiled_autograd.__file__:
         frame = frame.f_back
@@ -115,10 +121,14 @@ def _add(
 
 
 def callers(sources: Sources) -> tuple[Frame, ...]:
-    """Where Python called the function that torch looks at now, outermost first, without torch's own frames.
+    """Return where Python called the function that torch looks at now, outermost first, without
+    torch's own frames.
 
-    Read off the stack itself: the one in torch's ``dynamo_start`` records lacks the two innermost callers (2.13; it counts
-    frames of its own that are no longer there).
+    The frames are read off the stack itself: the stack in torch's ``dynamo_start`` records lacks
+    the two innermost callers (2.13; it counts frames of its own that are no longer there).
+
+    Read off the stack itself: the one in torch's ``dynamo_start`` records lacks the two innermost
+    callers (2.13; it counts frames of its own that are no longer there).
     """
     found: list[Frame] = []
     frame: types.FrameType | None = sys._getframe()

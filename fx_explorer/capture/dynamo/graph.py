@@ -1,6 +1,7 @@
 """Dynamo: the graph of every segment.
 
-Hook: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each graph, whatever the backend).
+Hook: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each graph,
+whatever the backend).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from fx_explorer.capture.torch_compat.patching import patched
 
 
 def graph_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record each graph that Dynamo hands to the backend, and hand it on through the recording's
+    boundary. A graph that is analysed again is set aside first, and an error of the backend is
+    noted.
+    """
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
@@ -58,7 +64,7 @@ def _with_inputs(call: Callable[..., Any], output_graph: Any, inputs: Any, modul
 
 
 def backend_name(compiler: Any) -> str:
-    """``inductor`` for torch's own wrapper, else the function's name."""
+    """Return ``inductor`` for torch's own wrapper, else the function's name."""
     name = getattr(compiler, "compiler_name", None) or getattr(compiler, "__name__", None)
     inner = getattr(compiler, "_torchdynamo_orig_backend", None)
     if inner is not None and inner is not compiler:

@@ -1,8 +1,9 @@
 """The stance and the configs that are in force while something is compiled, and who set them.
 
-Hooks: ``torch._dynamo.decorators._set_stance``, which every use of ``torch.compiler.set_stance`` comes to, and the callbacks
-before a compile (torch/_dynamo/callback.py). Configs are looked at when a compile begins, on the thread that compiles: torch
-keeps them by thread. A value that is set and put back in between was not in force, and is not seen.
+Hooks: ``torch._dynamo.decorators._set_stance``, which every use of ``torch.compiler.set_stance``
+comes to, and the callbacks before a compile (torch/_dynamo/callback.py). Configs are looked at when
+a compile begins, on the thread that compiles: torch keeps them by thread. A value that is set and
+put back in between was not in force, and is not seen.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from fx_explorer.model import CONSOLE, STANCE, OptionInForce, SetBy, SettingGrou
 
 @contextlib.contextmanager
 def stance_hook(recording: Recording) -> Iterator[None]:
-    """Inside the block every stance that is set is recorded, and the one in force when a compile begins."""
+    """Record every stance that is set inside the block, and the one in force when a compile begins.
+    """
     stances = _Stances(recording)
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,7 +55,9 @@ class _Stances:
         self.is_noted = False
 
     def note_set(self, stance: str) -> None:
-        """What fx-explorer sets for a purpose of its own is none of the user's business."""
+        """Note a stance that was set, and record it unless it is the default. One that fx-explorer
+        sets for a purpose of its own is ignored.
+        """
         place = caller()
         if not place.file and stance not in ("default", self._recording.request.stance_wanted):
             return
@@ -62,7 +66,7 @@ class _Stances:
             self.note()
 
     def note(self) -> None:
-        """The one in force now."""
+        """Record the stance that is in force now."""
         self.is_noted = True
         stance = eval_frame._stance.stance
         row = OptionInForce(0, STANCE, as_json(stance), "default")
@@ -73,7 +77,9 @@ class _Stances:
 
 @contextlib.contextmanager
 def config_hook(recording: Recording) -> Iterator[None]:
-    """Inside the block the configs of the console are recorded: when the first compile begins, and whenever they differ."""
+    """Record the configs of the console inside the block: when the first compile begins, and
+    whenever they differ.
+    """
     configs = _Configs(recording)
     with _before_compiles(recording, "the options in force", configs.note):
         yield
@@ -92,7 +98,7 @@ class _Configs:
         return bool(self._values)
 
     def note(self) -> None:
-        """Some 0.15 ms while nothing has changed."""
+        """Record each config whose value has changed. It takes some 0.15 ms when none has."""
         for group, name in self._names:
             full_name, value = f"{group}.{name}", as_json(value_of(group, name))
             if self._values.get(full_name) != value:
@@ -101,7 +107,9 @@ class _Configs:
                 self._recording.add_option(OptionInForce(0, full_name, value, set_by, variable=variable))
 
     def _origin(self, group: SettingGroup, name: str, value: str) -> tuple[SetBy, str]:
-        """torch reads the environment into the default itself, so a default may be the environment's."""
+        """Return who set a value, and the environment variable if there is one. torch reads the
+        environment into the default itself, so a default may be the environment's.
+        """
         wanted = self._wanted()
         variable = variable_of(group, name)
         if f"{group}.{name}" in wanted and as_json(wanted[f"{group}.{name}"]) == value:
@@ -112,7 +120,7 @@ class _Configs:
         return ("environment", variable) if variable else ("default", "")
 
     def _wanted(self) -> dict[str, object]:
-        """What fx-explorer was asked to set, also at a gate."""
+        """Return what fx-explorer was asked to set, also at a gate."""
         return {**self._recording.request.settings, **self._recording.boundary.settings}
 
 

@@ -1,9 +1,11 @@
-"""Dynamic sizes: the symbols Dynamo made for them, and everything that was decided about each, with the user's line.
+"""Dynamic sizes: the symbols Dynamo made for them, and everything that was decided about each, with
+the user's line.
 
-From torch's structured trace (torch/fx/experimental/symbolic_shapes.py: ``create_symbol``, ``create_unbacked_symbol``,
-``guard_added_fast``, ``symbolic_shape_specialization``, ``propagate_real_tensors``); what became of them in the end is read
-off the ``ShapeEnv`` when Dynamo makes its guards. Equal sizes share a symbol ("duck shaping") without a record: the sources
-of a symbol tell.
+From torch's structured trace (torch/fx/experimental/symbolic_shapes.py: ``create_symbol``,
+``create_unbacked_symbol``, ``guard_added_fast``, ``symbolic_shape_specialization``,
+``propagate_real_tensors``); what became of them in the end is read off the ``ShapeEnv`` when Dynamo
+makes its guards. Equal sizes share a symbol ("duck shaping") without a record: the sources of a
+symbol tell.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ RECORDS = (
 def add_record(
     recording: Recording, kind: str, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]
 ) -> None:
-    """One record of torch's; ``user`` is the user's stack in it."""
+    """Add what one record of torch's says about a symbol; ``user`` is the user's stack in it."""
     if kind in ("create_symbol", "create_unbacked_symbol"):
         _add_symbol(recording, name, attempt, content, user)
         return
@@ -69,7 +71,9 @@ def _add_symbol(recording: Recording, name: str, attempt: int, content: dict[str
 
 
 def _known(recording: Recording, name: str, attempt: int) -> dict[str, Symbol]:
-    """Symbols of this attempt, by name; those of an earlier one are no longer of interest."""
+    """Return the symbols of this attempt by name; those of an earlier one are no longer of
+    interest.
+    """
     known = recording.of(name).symbols
     if any(row.attempt != attempt for row in known.values()):
         known.clear()
@@ -83,7 +87,8 @@ def _names(recording: Recording, name: str, attempt: int, text: str) -> list[str
 
 def finish_symbols(recording: Recording, shapes: Any) -> None:
     """Record what the ``ShapeEnv`` of the current compilation knows of its symbols when Dynamo is
-    through."""
+    through.
+    """
     name = recording.compilation_name()
     by_name = {str(symbol): symbol for symbol in shapes.var_to_range}
     known = recording.of(name).symbols

@@ -1,8 +1,10 @@
-"""What torch's graph break records leave out: where in the line, through which calls, what comes behind, which tensors cross.
+"""What torch's graph break records leave out: where in the line, through which calls, what comes
+behind, which tensors cross.
 
-Hooks: ``InstructionTranslatorBase.log_graph_break`` (torch/_dynamo/symbolic_convert.py, writes the record),
-``ContinueExecutionCache.lookup`` (resume_execution.py, makes resume functions) and ``OutputGraph.call_user_compiler``
-(output_graph.py), where the names of locals and the nodes that compute them are known together.
+Hooks: ``InstructionTranslatorBase.log_graph_break`` (torch/_dynamo/symbolic_convert.py, writes the
+record), ``ContinueExecutionCache.lookup`` (resume_execution.py, makes resume functions) and
+``OutputGraph.call_user_compiler`` (output_graph.py), where the names of locals and the nodes that
+compute them are known together.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ from fx_explorer.model import Frame, LocalTensor, ResumeFunction
 
 
 def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Note where a graph break is, and through which calls it was reached, while Dynamo writes the
+    record of it.
+    """
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -60,7 +66,7 @@ def _found(translator: Any, error: BaseException | None) -> BreakContext:
 
 
 def _innermost(translator: Any, error: BaseException | None) -> Any:
-    """The translator that raised: of the function that was inlined last."""
+    """Return the translator that raised: that of the function that was inlined last."""
     traceback: types.TracebackType | None = error.__traceback__ if error else None
     while traceback is not None:
         inner = traceback.tb_frame.f_locals.get("self")
@@ -72,7 +78,8 @@ def _innermost(translator: Any, error: BaseException | None) -> Any:
 
 def _extent(file: str, positions: Any) -> Extent:
     """Make an extent of ``dis.Positions``, whose columns are UTF-8 bytes from 0 and whose end is
-    behind the last byte. It is unknown without the source."""
+    behind the last byte. It is unknown without the source.
+    """
     if None in (positions.lineno, positions.end_lineno, positions.col_offset, positions.end_col_offset):
         return Extent()
     if not linecache.getline(file, positions.lineno):
@@ -86,6 +93,7 @@ def _characters(file: str, line: int, offset: int) -> int:
 
 
 def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record each resume function that Dynamo makes, once per compilation."""
     made: set[tuple[str, types.CodeType]] = set()
 
     def make(original: Callable[..., Any]) -> Any:
@@ -105,15 +113,18 @@ def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 
 def _names(key: Iterable[Any]) -> tuple[str, ...]:
-    """``argnames`` of what ``lookup`` is called with: the first names among offsets and counts."""
+    """Return the ``argnames`` among the arguments that ``lookup`` is called with: the first names
+    among offsets and counts.
+    """
     tuples = (part for part in key if isinstance(part, tuple) and part)
     return next((part for part in tuples if all(isinstance(name, str) for name in part)), ())
 
 
 @contextlib.contextmanager
 def _patched_classmethod(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
-    """Patch a class method as ``patched`` does: what the class shows is bound to it, so the
-    descriptor is what comes back."""
+    """Patch a class method as ``patched`` does. What the class shows is the method bound to it, so
+    the descriptor is what is put back.
+    """
     descriptor = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
     setattr(owner, name, make(getattr(owner, name)))
     try:
@@ -123,6 +134,8 @@ def _patched_classmethod(owner: Any, name: str, make: Callable[[Callable[..., An
 
 
 def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record which local tensors a graph takes, and which ones it hands over at a break."""
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
@@ -153,7 +166,7 @@ def _add(recording: Recording, tensors: Iterable[tuple[str, str]], *, is_input: 
 
 
 def _taken(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
-    """(source, node) of what a graph takes from the locals of its function."""
+    """Yield (source, node) for each value that a graph takes from the locals of its function."""
     for node in module.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None)
         if node.op == "placeholder" and source is not None:
@@ -163,7 +176,9 @@ def _taken(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[st
 
 
 def _handed_over(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
-    """(source, node) of what the graph before a break returns, by the locals of the function at that moment."""
+    """Yield (source, node) for each tensor that the graph before a break returns, named by the
+    locals of the function at that moment.
+    """
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return
@@ -179,7 +194,8 @@ def _handed_over(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tu
 
 
 def _kept(stack: list[Any]) -> list[Any]:
-    """What is left of the stack for the resume function: without the operands of the instruction that broke.
+    """Return what is left of the stack for the resume function: all but the operands of the
+    instruction that broke.
 
     ``OutputGraph.compile_subgraph`` knows how many these are, and calls what we stand in.
     """
@@ -190,7 +206,9 @@ def _kept(stack: list[Any]) -> list[Any]:
 
 
 def _tensors(source: str, value: Any, inside: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
-    """The tensors in a local: itself, or the items of lists, tuples and dicts, however deep."""
+    """Yield the tensors in a local: the local itself, or the items of lists, tuples and dicts,
+    however deep.
+    """
     if isinstance(value, LazyVariableTracker):
         if not value.is_realized():
             return

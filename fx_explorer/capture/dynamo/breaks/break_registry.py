@@ -1,4 +1,5 @@
-"""torch's list of graph breaks (``torch/_dynamo/graph_break_registry.json``), for what a report itself leaves out.
+"""torch's list of graph breaks (``torch/_dynamo/graph_break_registry.json``), for what a report
+itself leaves out.
 
 Its texts are templates, some with placeholders for what only the report knows; those are not used.
 """
@@ -25,7 +26,9 @@ class RegistryEntry(NamedTuple):
 
 
 def completed(report: BreakReport) -> BreakReport:
-    """``report`` with id, explanation and hints from the registry where it has none of its own."""
+    """Return ``report`` with id, explanation and hints from the registry where it has none of its
+    own.
+    """
     if report.registry_id and report.explanation and report.hints:
         return report
     entry = entry_of(report.registry_id, report.reason)
@@ -38,7 +41,9 @@ def completed(report: BreakReport) -> BreakReport:
 
 
 def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
-    """What the registry says about an id, or else about a reason in its own words; empty when it knows neither."""
+    """Return what the registry says about an id, or else about a reason in its own words; empty
+    when it knows neither.
+    """
     registry = _registry()
     known = registry_id or next((key for key, forms in registry.items() if any(f["Gb_type"] == reason for f in forms)), "")
     forms = registry.get(known, [])

@@ -9,7 +9,9 @@ from fx_explorer.model import GraphBreak, Notice
 
 
 def add_break(recording: Recording, name: str, payload: str) -> None:
-    """``payload``: torch's report. What makes Dynamo give a frame up may have been reported before, and is one break then."""
+    """Add a row for a graph break; ``payload`` is torch's report. What makes Dynamo give up a frame
+    may have been reported before: then both are one break.
+    """
     report = completed(parse_break(payload))
     causes = recording.of(name).break_causes
     cause = f"{report.registry_id or report.reason} {report.file}:{report.line}"

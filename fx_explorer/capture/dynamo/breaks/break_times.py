@@ -1,9 +1,11 @@
-"""What a call of a compiled program spends at each graph break, of ticks that its compiled frames and graphs left behind. Pure.
+"""How long a call of a compiled program spends at each graph break, computed from the ticks that
+its compiled frames and graphs left behind. Pure.
 
-Dynamo ends the code of a frame with a call of its rest, the resume function. So a cut is open from the moment the graph before
-it is left (where there is none, from the moment the frame is entered) until the graph of the rest is entered (where it has
-none, until it comes to a cut of its own, or is left). What runs meanwhile outside of graphs, guards included, is time at the
-cut; if a function is called there that has cuts itself, what passes in these is theirs. A rest that is not compiled is
+Dynamo ends the code of a frame with a call of its rest, the resume function. So a cut is open from
+the moment the graph before it is left (where there is none, from the moment the frame is entered)
+until the graph of the rest is entered (where it has none, until it comes to a cut of its own, or is
+left). What runs meanwhile outside of graphs, guards included, is time at the cut; if a function is
+called there that has cuts itself, what passes in these is theirs. A rest that is not compiled is
 nobody's: it is time in Python as it would be without torch.compile.
 """
 
@@ -14,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 TickKind = Literal["enter", "begin", "end", "resume", "leave"]
-"""A compiled frame is entered, its graph begins and ends, its rest is about to be called, it is left."""
+"""A compiled frame is entered, its graph begins and ends, its rest is about to be called, it is
+left.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +75,25 @@ def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> CallSeconds:
 
 
 def _owner(running: Sequence[_Running]) -> _Running | None:
-    """The innermost frame with an open cut, unless a rest that is not compiled runs inside it."""
+    """Return the innermost frame with an open cut; None also when a rest that is not compiled runs
+    inside it.
+    """
     last = next((one for one in reversed(running) if one.is_open or one.is_resuming), None)
     return last if last and last.is_open else None
 
 
 def _hear_of_rest(tick: Tick, frame: TimedFrame, running: Sequence[_Running]) -> None:
-    """What follows upon the call of a rest is that rest, compiled; or it is not."""
+    """Note whether the rest that a frame has called is compiled: it is when its frame is entered
+    right after.
+    """
     if running and running[-1].is_resuming and tick.kind == "enter" and frame.is_resume:
         running[-1].is_resuming, running[-1].is_open = False, True
 
 
 def _follow(tick: Tick, frame: TimedFrame, running: list[_Running]) -> None:
+    """Bring ``running`` up to date with a tick: which frames run, which of them has an open cut,
+    and which waits for its rest.
+    """
     if tick.kind == "enter":
         running.append(_Running(tick.frame))
         if frame.is_cut and not frame.has_graph:
@@ -103,12 +114,12 @@ def _follow(tick: Tick, frame: TimedFrame, running: list[_Running]) -> None:
 
 
 def _go_on(frame: TimedFrame, running: list[_Running]) -> None:
-    """A rest has come as far as it was waited for: the cut before it is over."""
+    """Close the cut before a rest, because the rest has come as far as it was waited for."""
     if frame.is_resume and len(running) > 1:
         running[-2].is_open = False
 
 
 def _unwind(tick: Tick, running: list[_Running]) -> None:
-    """Frames that an exception ended have left no tick: they are over, too."""
+    """Take away the frames that an exception ended: they are over, although they left no tick."""
     while running and running[-1].frame != tick.frame:
         running.pop()

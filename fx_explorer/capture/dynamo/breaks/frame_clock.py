@@ -1,9 +1,11 @@
-"""A clock in compiled code: it ticks where a frame is entered and left, calls its rest, and where its graph begins and ends.
+"""A clock in compiled code: it ticks where a frame is entered and left, calls its rest, and where
+its graph begins and ends.
 
-Hooks: ``convert_frame.register_bytecode_hook``, whose answer torch runs in place of the bytecode it has made;
-``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph; ``OutputGraph.compile_subgraph``, which
-is told whether a graph break ends the frame (torch/_dynamo/output_graph.py). A tick costs well below a microsecond; on an
-accelerator it waits for the device first, so that kernels count where they run and not where they are waited for.
+Hooks: ``convert_frame.register_bytecode_hook``, whose answer torch runs in place of the bytecode it
+has made; ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph;
+``OutputGraph.compile_subgraph``, which is told whether a graph break ends the frame
+(torch/_dynamo/output_graph.py). A tick costs well below a microsecond; on an accelerator it waits
+for the device first, so that kernels count where they run and not where they are waited for.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class FrameClock:
         self._compiled: dict[str, _CompilationSoFar] = {}
 
     def take(self) -> list[Tick]:
-        """The ticks since this was asked last."""
+        """Return the ticks since this was called last."""
         ticks = [Tick(*tick) for tick in self._ticks]
         self._ticks.clear()
         return ticks
@@ -122,7 +124,9 @@ class FrameClock:
         self._ticks.append((time.perf_counter(), kind, frame))
 
     def _with_ticks(self, original: types.CodeType, modified: types.CodeType) -> types.CodeType | None:
-        """The bytecode with ticks; None, and it runs as it is, when that cannot be made."""
+        """Return the bytecode with ticks; None when that cannot be made: then the bytecode runs as
+        it is.
+        """
         name = self._recording.compilation_name()
         owner = self._compiled.get(name)
         if owner is None:
@@ -139,7 +143,9 @@ class FrameClock:
         return None
 
     def _ticker(self, kind: TickKind, frame: int) -> Callable[[], None]:
-        """A frame of its own that Dynamo, which looks at every frame that compiled code calls, leaves alone."""
+        """Return what ticks: a function whose frame Dynamo, which looks at every frame that
+        compiled code calls, leaves alone.
+        """
         add, wait, clock = self._ticks.append, self._wait, time.perf_counter
 
         def tick() -> None:
@@ -152,7 +158,9 @@ class FrameClock:
 
 
 def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]]) -> types.CodeType:
-    """``code`` with a call where it begins, where it loads its rest to call it, and before each return."""
+    """Return ``code`` with a call where it begins, where it loads its rest to call it, and before
+    each return.
+    """
 
     def transform(instructions: list[Any], options: dict[str, Any]) -> None:
         for i in reversed(range(len(instructions))):
@@ -168,7 +176,9 @@ def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]
 
 
 def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
-    """Before the instruction at ``position``; what jumps to that one comes by them, since it becomes the first of them."""
+    """Insert instructions before the one at ``position``. What jumps to that one now runs them
+    first, because the first of them becomes the target.
+    """
     target, first = instructions[position], added[0]
     moved = create_instruction(target.opname, arg=target.arg, argval=target.argval)
     target.opcode, target.opname, target.arg, target.argval = first.opcode, first.opname, first.arg, first.argval

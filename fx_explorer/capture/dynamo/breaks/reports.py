@@ -1,7 +1,8 @@
 """torch's graph break reports, taken apart.
 
-The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_convert.py, ``log_graph_break``; exc.py,
-``format_graph_break_message``). The registry in torch holds templates; the report has the words for this very break.
+The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_convert.py,
+``log_graph_break``; exc.py, ``format_graph_break_message``). The registry in torch holds templates;
+the report has the words for this very break.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from fx_explorer.model import Frame
 
 _PLACE = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
 _BACKEND = re.compile(r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n")
-"""The record of a backend's exception that becomes a graph break (exc.py, ``unimplemented_with_warning``)."""
+"""The record of a backend's exception that becomes a graph break (exc.py,
+``unimplemented_with_warning``).
+"""
 _BACKEND_ID = "GB0219"
 _REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
 _REASON = re.compile(r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)", re.M | re.S)
@@ -81,7 +84,9 @@ def parse_break(report: str) -> BreakReport:
 
 
 def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
-    """It has the exception with its traceback, then the user's stack where torch has one; the graph is the whole function."""
+    """Take apart the report of a failed backend. It has the exception with its traceback, then the
+    user's stack where torch has one; the graph is the whole function.
+    """
     trace, _, below = report[found.end() :].partition("\n==========")
     error = next((line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason").strip()
     explanation = f"The backend raised {error}"
@@ -104,14 +109,17 @@ RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 
 
 def plain_name(function: str) -> str:
-    """The user's function of a resume function's name; other names as they are."""
+    """Return the name of the user's function for that of a resume function; other names as they
+    are.
+    """
     resumed = RESUME.match(function)
     return resumed["name"] if resumed else function
 
 
 class Extent(NamedTuple):
     """A stretch of source from ``column`` of a line to ``end_column`` of ``end_line``, both in it,
-    in characters from 1; 0 where not known."""
+    in characters from 1; 0 where not known.
+    """
 
     column: int = 0
     end_line: int = 0
@@ -135,6 +143,7 @@ breaking: ContextVar[BreakContext] = ContextVar("breaking", default=BreakContext
 
 
 def breaking_now() -> BreakContext:
-    """What Dynamo knows of the break it is recording, for whoever hears the record. Empty outside
-    of it, and in a torch release that does not tell."""
+    """Return what Dynamo knows of the break it is recording, for whoever hears the record. It is
+    empty outside of a record, and in a torch release that does not tell.
+    """
     return breaking.get()

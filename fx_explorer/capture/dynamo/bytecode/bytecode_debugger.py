@@ -1,7 +1,8 @@
 """torch's bytecode debugger with a recorder in place of its prompt.
 
-Hook: ``_DebugContext`` (torch/_dynamo/bytecode_debugger.py), which hears of each instruction of code that Dynamo made, by
-``sys.settrace`` or, from Python 3.12 on, ``sys.monitoring``. To import this raises MissingInTorch where torch has none.
+Hook: ``_DebugContext`` (torch/_dynamo/bytecode_debugger.py), which hears of each instruction of
+code that Dynamo made, by ``sys.settrace`` or, from Python 3.12 on, ``sys.monitoring``. To import
+this raises MissingInTorch where torch has none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class BytecodeDebugger(_DebugContext):
         self._tracked_codes = CodeSet()  # torch's set ends the process at code that has no hash
 
     def _get_or_create_code_info(self, code: types.CodeType) -> None:
-        """torch's is for its prompt, and needs a hash too."""
+        """Do nothing: torch's own method prepares for its prompt, and needs a hash too."""
 
     def _handle_instruction(self, code: types.CodeType, offset: int, frame: types.FrameType | None = None) -> None:
         frame = frame or self._find_frame_for_code(code)
@@ -46,7 +47,7 @@ class BytecodeDebugger(_DebugContext):
             self._recorder.left(frame)
 
     def _let_go(self) -> None:
-        """The rest of the program runs at its own speed."""
+        """Let the rest of the program run at its own speed."""
         if hasattr(sys, "monitoring"):
             for code in self._tracked_codes:
                 sys.monitoring.set_local_events(self._tool_id, code, 0)
@@ -55,13 +56,17 @@ class BytecodeDebugger(_DebugContext):
             sys.settrace(None)
 
     def _settrace_callback(self, frame: types.FrameType, event: str, arg: object) -> Any:
-        """torch's would follow every line of every function."""
+        """Follow only the code that Dynamo made: torch's own method would follow every line of
+        every function.
+        """
         if frame.f_code in self._tracked_codes:
             return super()._settrace_callback(frame, event, arg)
         self._recorder.passed(frame.f_code)
         return None
 
     def _monitoring_instruction_callback(self, code: types.CodeType, offset: int) -> object:
-        """torch's hears of each instruction once, until its prompt asks for more."""
+        """Hear of each instruction every time: torch's own method hears of it once, until its
+        prompt asks for more.
+        """
         self._handle_instruction(code, offset)
         return None

@@ -1,7 +1,8 @@
-"""What Dynamo's bytecode does, instruction by instruction: the program is called once more under torch's bytecode debugger.
+"""What Dynamo's bytecode does, instruction by instruction: the program is called once more under
+torch's bytecode debugger.
 
-Nothing is compiled meanwhile: what would be is run as Python. What hears of instructions is bytecode_debugger.py, what writes
-them down step_recorder.py.
+Nothing is compiled meanwhile: what would be is run as Python. What hears of instructions is
+bytecode_debugger.py, what writes them down step_recorder.py.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ NOTHING_COMPILED = "No function was compiled, so there is none: the list of grap
 
 
 def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
-    """Call the program once more and write down what its bytecode does; how that went, in words.
+    """Call the program once more, write down what its bytecode does, and return in words how that
+    went.
 
-    Raises UsageError when there is nothing to call, or this torch cannot tell. What the program raises is recorded; what stops
-    it from outside is raised on, with the steps so far in the session.
+    Raises UsageError when there is nothing to call, or this torch cannot tell. What the program
+    raises is recorded; what stops it from outside is raised on, with the steps so far in the
+    session.
     """
     if recording.call_again is None:
         program = recording.live_guards.program

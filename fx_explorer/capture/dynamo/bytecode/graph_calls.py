@@ -19,20 +19,24 @@ COMPILED_GRAPH = "__compiled_fn_"
 
 
 def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None:
-    """Dynamo's graph that ``code``, made now, calls; None when it calls none, or several: which is which is not known."""
+    """Return Dynamo's graph that ``code``, just made, calls. None when it calls none, or several:
+    then it is not known which is which.
+    """
     names = {one.argument for one in instructions(code) if _loads_graph(one)}
     segment = recording.of(recording.compilation_name()).segment
     return segment.dynamo if segment and len(names) == 1 else None
 
 
 def link_calls(recording: Recording, artifact: int, rows: Iterable[int], graph: RecordedGraph) -> None:
-    """These lines of the listing stand for every node of the graph."""
+    """Link these lines of the listing to every node of the graph."""
     nodes = list(graph.ids.values())
     recording.writer.add_all(LineNode(artifact, row, node, "call_site") for row in rows for node in nodes)
 
 
 def call_offsets(code: types.CodeType) -> list[int]:
-    """Offsets of the instructions that fetch a compiled graph, and of those that call it."""
+    """Return the offsets of the instructions that fetch a compiled graph, and of those that call
+    it.
+    """
     found = list(instructions(code))
     depths = stack_depths(code)
     offsets = []
@@ -47,7 +51,9 @@ def _loads_graph(one: BytecodeInstruction) -> bool:
 
 
 def _calls_after(found: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]) -> Iterator[int]:
-    """The call that takes what was loaded off the stack comes first."""
+    """Yield the offsets of the calls that may take what was loaded off the stack. The first is the
+    one that does.
+    """
     for one, after in zip(found[loaded + 1 :], found[loaded + 2 :], strict=False):
         lowest = depths.get(found[loaded].offset)
         if lowest is not None and one.opname.startswith("CALL") and depths.get(after.offset, lowest + 2) <= lowest + 1:
@@ -55,7 +61,9 @@ def _calls_after(found: Sequence[BytecodeInstruction], loaded: int, depths: dict
 
 
 def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeType) -> list[int]:
-    """Lines of the function that ``code`` is of, that nodes of the graph come from; calls of what was inlined among them."""
+    """Return the lines of the function of ``code`` that nodes of the graph come from, among them
+    those that call what was inlined.
+    """
     own = {line for _, _, line in code.co_lines() if line}
     traces = {str(node.meta["stack_trace"]) for node in graph.ids if node.meta.get("stack_trace")}
     frames = (frame for trace in traces for frame in recording.sources.parse(trace))
@@ -63,7 +71,7 @@ def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeTyp
 
 
 def in_words(lines: Sequence[int]) -> str:
-    """``lines 12-15, 18``; empty for none."""
+    """Return lines in words, as ``lines 12-15, 18``; empty for none."""
     stretches: list[list[int]] = []
     for line in lines:
         if stretches and stretches[-1][-1] == line - 1:

@@ -1,4 +1,5 @@
-"""The instructions of a code object, alike for Python 3.10 to 3.13: what ``dis`` tells differently is told apart here.
+"""The instructions of a code object, alike for Python 3.10 to 3.13: what ``dis`` tells differently
+is told apart here.
 
 Not here: how they are shown (listing.py) and how their jumps are drawn (jumps.py).
 """
@@ -22,9 +23,13 @@ class BytecodeInstruction:
     offset: int
     opname: str
     argument: str
-    """What it works on, as ``dis`` words it; the bare number where ``dis`` has no words, empty without an argument."""
+    """What it works on, as ``dis`` words it; the bare number where ``dis`` has no words, empty
+    without an argument.
+    """
     line: int
-    """Source line from 1: that of the instruction before where it has none of its own, 0 where no one before has one."""
+    """Source line from 1: that of the instruction before where it has none of its own, 0 where no
+    one before has one.
+    """
     target: int | None
     """The offset it jumps to, when it does."""
 
@@ -39,7 +44,8 @@ def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:
 
 
 def handled(code: types.CodeType) -> dict[int, list[tuple[int, int]]]:
-    """Offset of an exception handler → the stretches (first, last offset) whose errors it takes.
+    """Return offset of an exception handler → the stretches (first, last offset) whose errors it
+    takes.
 
     Empty up to Python 3.10, where an instruction that is shown as a jump sets the handler up.
     """

@@ -1,4 +1,5 @@
-"""The gutter of a bytecode listing, where jumps are drawn as arrows. Pure: knows rows, not instructions.
+"""The gutter of a bytecode listing, where jumps are drawn as arrows. Pure: knows rows, not
+instructions.
 
 Jumps to one row share a column. A jump inside another is drawn right of it.
 """
@@ -9,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_COLUMNS = 6
-"""More would leave no room for the instructions. What finds no column is not drawn: its target still has its arrow head."""
+"""More would leave no room for the instructions. What finds no column is not drawn: its target
+still has its arrow head.
+"""
 
 _CROSSED = {" ": "─", "│": "┼", "├": "┼", "╭": "┬", "╰": "┴"}
 """What a line to the right makes of what stands there already."""
@@ -39,8 +42,9 @@ class _Arrow:
 
 
 def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
-    """Draw what stands left of each row, all of one width; ``jumps`` are (from row, to row). Empty
-    texts without jumps."""
+    """Draw what is shown left of each row, with the same width for all. ``jumps`` are (from row, to
+    row); without any, the texts are empty.
+    """
     arrows = _arrows(jumps)
     if not arrows:
         return [""] * row_count
@@ -57,7 +61,7 @@ def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
 
 
 def _arrows(jumps: Iterable[tuple[int, int]]) -> list[_Arrow]:
-    """Shortest first."""
+    """Return the arrows, the shortest first."""
     sources: dict[int, set[int]] = {}
     for source, target in jumps:
         sources.setdefault(target, set()).add(source)
@@ -67,7 +71,8 @@ def _arrows(jumps: Iterable[tuple[int, int]]) -> list[_Arrow]:
 
 def _columns(arrows: Sequence[_Arrow]) -> list[list[_Arrow]]:
     """Put the arrows into columns, from left to right. An arrow takes the column furthest right
-    that is free and not right of one it encloses."""
+    that is free and not right of one it encloses.
+    """
     columns: list[list[_Arrow]] = []  # from right to left
     for arrow in arrows:
         depth = max((i for i, column in enumerate(columns, 1) if any(map(arrow.meets, column))), default=0)
@@ -86,7 +91,7 @@ def _draw_upright(grid: list[list[str]], x: int, arrow: _Arrow) -> None:
 
 
 def _to_the_right(cells: Sequence[str]) -> list[str]:
-    """A line from the first end in this row to the instruction."""
+    """Draw a line from the first end of an arrow in this row to the instruction."""
     start = next(x for x, cell in enumerate(cells) if cell not in " │")
     return [*cells[: start + 1], *(_CROSSED.get(cell, cell) for cell in cells[start + 1 :])]
 

@@ -1,7 +1,9 @@
-"""Bytecode before and after Dynamo, as listings: jumps drawn, source lines between, what Dynamo made up named.
+"""Bytecode before and after Dynamo, as listings: jumps drawn, source lines between, what Dynamo
+made up named.
 
-Hooks: ``convert_frame.register_bytecode_hook``, and ``OutputGraph.install_global_unsafe`` (torch/_dynamo/output_graph.py),
-through which a resume function gets the name that the bytecode calls it by.
+Hooks: ``convert_frame.register_bytecode_hook``, and ``OutputGraph.install_global_unsafe``
+(torch/_dynamo/output_graph.py), through which a resume function gets the name that the bytecode
+calls it by.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class ListingRow:
 
 
 def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Fills ``recording.resume_names``."""
+    """Fill ``recording.resume_names`` while Dynamo installs its globals."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def install_global_unsafe(self: Any, name: str, value: Any) -> Any:
@@ -62,8 +64,9 @@ def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[
 
 
 def _resumed_code(value: object) -> types.CodeType | None:
-    """The code of a resume function, or of the function that makes one when it is called with the
-    variables it shares."""
+    """Return the code of a resume function, or of the function that makes one when it is called
+    with the variables it shares.
+    """
     if not isinstance(value, types.FunctionType):
         return None
     held = (cell.cell_contents for cell in value.__closure__ or ())
@@ -108,7 +111,7 @@ def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType
 
 
 def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Iterator[LineSource]:
-    """One row for the instructions in a row that are of one line."""
+    """Yield one row for each run of instructions that belong to the same line."""
     first = 1
     for line, group in itertools.groupby(row.line for row in rows):
         count = len(list(group))
@@ -120,10 +123,11 @@ def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Itera
 def listing(
     code: types.CodeType, compilation: str = "", resume_names: dict[str, str] | None = None, graph_lines: str = ""
 ) -> list[ListingRow]:
-    """The rows to show: one for each instruction, and one for the source line where another line begins.
+    """Return the rows to show: one for each instruction, and one for the source line where another
+    line begins.
 
-    ``resume_names``: global of Dynamo's → name of the resume function in it. ``graph_lines``: what the compiled graph stands
-    for, in words.
+    ``resume_names``: global of Dynamo's → name of the resume function in it. ``graph_lines``: what
+    the compiled graph stands for, in words.
     """
     shown = list(_with_lines(instructions(code)))
     row_of = {one.offset: row for row, one in enumerate(shown) if isinstance(one, BytecodeInstruction)}
@@ -157,7 +161,9 @@ class _Widths:
 
 
 def _with_lines(found: Iterator[BytecodeInstruction]) -> Iterator[BytecodeInstruction | int]:
-    """The instructions, and before each that begins another source line the number of that."""
+    """Yield the instructions, and before each that begins another source line the number of that
+    line.
+    """
     line = 0
     for instruction in found:
         if instruction.line != line:
@@ -177,7 +183,7 @@ def _instruction_text(one: BytecodeInstruction, drawn: str, widths: _Widths, rem
 
 
 def without_uuid(text: str) -> str:
-    """``__compiled_fn_1_f81d4fae_…`` → ``__compiled_fn_1``."""
+    """Return a name without the UUID: ``__compiled_fn_1_f81d4fae_…`` → ``__compiled_fn_1``."""
     return _UUID.sub(r"\1", text)
 
 
@@ -203,7 +209,7 @@ def _handles(stretches: list[tuple[int, int]]) -> str:
 
 
 def remark(argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = "") -> str:
-    """What a name that Dynamo made up stands for; empty for other names."""
+    """Say what a name that Dynamo made up stands for; empty for other names."""
     found = _MADE_UP.search(argument)
     name = found[0] if found and argument[:1] not in "'\"" else ""
     if name.startswith("__compiled_fn_"):
@@ -218,6 +224,8 @@ def remark(argument: str, compilation: str, resume_names: dict[str, str], graph_
 
 
 def plain_resume(name: str) -> str:
-    """``torch_dynamo_resume_in_f_at_12`` → ``the rest of f after line 12``."""
+    """Say in words what a resume function is: ``torch_dynamo_resume_in_f_at_12`` →
+    ``the rest of f after line 12``.
+    """
     function, _, line = name.removeprefix("torch_dynamo_resume_in_").rpartition("_at_")
     return f"the rest of {function} after line {line}"

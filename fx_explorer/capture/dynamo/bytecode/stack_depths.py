@@ -1,7 +1,9 @@
-"""How many values are on the stack where each instruction begins, found by following the bytecode. Pure.
+"""How many values are on the stack where each instruction begins, found by following the bytecode.
+Pure.
 
-torch's debugger counts while it steps (``_DebugContext._handle_instruction``) and is wrong once an error was handled; a stack
-that is read too deep ends the process. Python itself relies on the depth being the same however an instruction is reached.
+torch's debugger counts while it steps (``_DebugContext._handle_instruction``) and is wrong once an
+error was handled; a stack that is read too deep ends the process. Python itself relies on the depth
+being the same however an instruction is reached.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _CALLS_IN_TWO_PARTS = sys.version_info[:2] == (3, 11)
 
 
 def stack_depths(code: types.CodeType) -> dict[int, int]:
-    """Offset of each instruction that can be reached → depth. Empty when one is reached with two depths: then none is sure."""
+    """Return offset of each instruction that can be reached → depth. It is empty when an
+    instruction is reached with two depths: then none is sure.
+    """
     found = list(dis.get_instructions(code))
     by_offset = {one.offset: one for one in found}
     following = {one.offset: after.offset for one, after in itertools.pairwise(found)}
@@ -39,13 +43,15 @@ def stack_depths(code: types.CodeType) -> dict[int, int]:
 
 
 def _handlers(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    """Where errors lead, with the error on the stack. None up to Python 3.10, where an instruction jumps there."""
+    """Yield where errors lead, with the error on the stack. There are none up to Python 3.10, where
+    an instruction jumps to its handler.
+    """
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
         yield entry.target, entry.depth + 1 + bool(entry.lasti)
 
 
 def _reached(one: dis.Instruction, depth: int, following: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """The instructions that may come next, each with the depth there."""
+    """Yield the instructions that may come next, each with the depth there."""
     if one.opname not in _NEVER_GO_ON and one.offset in following:
         yield following[one.offset], depth + effect(one, jumps=False)
     if one.opcode in JUMPS:
@@ -53,7 +59,7 @@ def _reached(one: dis.Instruction, depth: int, following: dict[int, int]) -> Ite
 
 
 def effect(one: dis.Instruction, *, jumps: bool = False) -> int:
-    """How many values more are on the stack after an instruction."""
+    """Return how many values more are on the stack after an instruction."""
     if _CALLS_IN_TWO_PARTS and one.opname == "PRECALL":
         return 0
     if _CALLS_IN_TWO_PARTS and one.opname == "CALL":

@@ -1,6 +1,8 @@
-"""Writes down what a function that Dynamo made has on its stack and in its variables, before each instruction.
+"""Writes down what a function that Dynamo made has on its stack and in its variables, before each
+instruction.
 
-What is new is told by identity: a tensor in place of another of the same shape is a change, and so is one written in place.
+What is new is told by identity: a tensor in place of another of the same shape is a change, and so
+is one written in place.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ NOT_RECORDED = RecordedBytecode(0, {})
 
 
 class _Seen(NamedTuple):
-    """A value at a step. It is held until the next one, so that what is new then cannot have its address."""
+    """A value at a step. It is held until the next one, so that what is new then cannot have its
+    address.
+    """
 
     value: object
     version: int
@@ -57,7 +61,9 @@ class _StepFrame:
 
 
 class StepRecorder:
-    """Is told of instructions, errors and ends of calls; writes a BytecodeStep for each of the first two."""
+    """Is told of instructions, errors and ends of calls; writes a BytecodeStep for each of the
+    first two.
+    """
 
     def __init__(self, recording: Recording, run: int, limit: int = MAX_STEPS) -> None:
         self.count = 0
@@ -94,7 +100,7 @@ class StepRecorder:
         self._calls.pop(frame, None)
 
     def passed(self, code: types.CodeType) -> None:
-        """A function is called as it was written."""
+        """Note that a function for which Dynamo made bytecode is called as it was written."""
         if code in self._recording.dynamo_bytecode.original and code.co_name not in self.as_python:
             self.as_python.append(code.co_name)
 
@@ -129,6 +135,9 @@ class StepRecorder:
         return self._row(frame, call, offset, kind="raised", is_stack_known=False, error=text)
 
     def _step(self, frame: types.FrameType, offset: int) -> BytecodeStep:
+        """Make the row of a step: the stack and the variables before the instruction, what changed
+        since the step before, and what is called.
+        """
         call = self._calls.get(frame) or self._begin(frame)
         depth = call.depths.get(offset)
         stack = self._read_stack(frame, depth) if depth else []
@@ -190,7 +199,9 @@ def _differ(one: _Seen, other: _Seen) -> bool:
 
 
 def _callee(call: _StepFrame, offset: int, stack: Sequence[object]) -> str:
-    """The compiled graph or resume function that the instruction calls; it lies lowest of what a call takes off the stack."""
+    """Name the compiled graph or resume function that the instruction calls. It lies lowest of what
+    a call takes off the stack.
+    """
     one = call.instructions.get(offset)
     if one is None or not one.opname.startswith("CALL"):
         return ""
@@ -207,14 +218,17 @@ def _called_name(call: _StepFrame, value: object) -> str:
 
 
 def _made_up_names(globals_: Mapping[str, object], resume_names: Mapping[str, str]) -> dict[int, str]:
-    """Names for compiled graphs and resume functions (or what makes them, when they share
-    variables), by ``id`` of the object."""
+    """Return names for compiled graphs and resume functions (or what makes them, when they share
+    variables), by ``id`` of the object.
+    """
     graphs = {id(v): without_uuid(name) for name, v in list(globals_.items()) if name.startswith("__compiled_fn_")}
     resumes = {id(globals_[name]): told for name, told in resume_names.items() if name in globals_}
     return {**resumes, **graphs}
 
 
 def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
-    """An iterator that says by an error that it is through raises nothing in the program."""
+    """Return whether an error only says that an iterator is through: then nothing was raised in the
+    program.
+    """
     one = call.instructions.get(offset)
     return isinstance(error, StopIteration) and one is not None and one.opname in ("FOR_ITER", "SEND")

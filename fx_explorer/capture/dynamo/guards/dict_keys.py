@@ -1,7 +1,8 @@
 """What changed about the keys of a dict before a recompile: which are gone, and which are new.
 
-torch asks for the number of entries (``len(L['d']) != 2``) and for each key (``list(dict.keys(L['d']))[1] == 'b'``,
-``DICT_KEYS_MATCH`` and ``MAPPING_KEYS_CHECK`` in torch/_dynamo/guards.py): the one that fails first names at most one of them.
+torch asks for the number of entries (``len(L['d']) != 2``) and for each key
+(``list(dict.keys(L['d']))[1] == 'b'``, ``DICT_KEYS_MATCH`` and ``MAPPING_KEYS_CHECK`` in
+torch/_dynamo/guards.py): the one that fails first names at most one of them.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ _MAPPING = re.compile(r"^list\((?P<source>.+)\.keys\(\)\) == (?P<keys>\[.*\])")
 
 
 def dict_of(part: str) -> str:
-    """``L['d']`` of a guard about its keys; empty for another."""
+    """Return ``L['d']`` for a guard about its keys; empty for another guard."""
     found = _OF_A_DICT.match(part)
     return next((source for source in found.groups() if source), "") if found else ""
 
 
 def keys_change(source: str, value: object, guards: Iterable[str], describe: Callable[[object], str]) -> GuardedValue:
-    """``guards``: all that the compiled code asked for. Old and new are the keys that only one side has, or all of them in
-    their order where both have the same; empty for what is no dict."""
+    """Return which keys changed; ``guards`` are all that the compiled code asked for. Old and new
+    are the keys that only one side has, or all of them in their order where both have the same;
+    empty for what is no dict.
+    """
     new = _keys(value)
     old = _keys_then(source, guards)
     if new is None:
@@ -50,14 +53,18 @@ def keys_change(source: str, value: object, guards: Iterable[str], describe: Cal
 
 
 def _keys(value: object) -> list[Any] | None:
-    """Runs no code of the program's, as a class of its own may have."""
+    """Return the keys without running code of the program's, as a class of its own may have; None
+    for what is no plain dict.
+    """
     if isinstance(value, types.MappingProxyType):
         return list(value)
     return list(dict.keys(value)) if isinstance(value, dict) else None
 
 
 def _keys_then(source: str, guards: Iterable[str]) -> list[object] | None:
-    """None where torch guarded none by its value: the keys may be objects."""
+    """Return the keys that the guards asked for; None where torch guarded none by its value: the
+    keys may be objects.
+    """
     found: dict[int, object] = {}
     for code in guards:
         key, mapping = _KEY.match(code), _MAPPING.match(code)

@@ -1,12 +1,16 @@
-"""The guard tree of torch, walked: its leaves are the checks that run at every call. And what one of them costs.
+"""The guard tree of torch, walked: its leaves are the checks that run at every call. And what one
+of them costs.
 
-The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes are C++ (torch/csrc/dynamo/guards.cpp).
+The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes are C++
+(torch/csrc/dynamo/guards.cpp).
 
-**What is measured** (``cost_ns``): one leaf alone, called from Python with the example value, the fastest of a few runs. A
-call from Python costs some 300 ns, far more than most checks, so the cheapest leaf of the tree is subtracted as its price
-(``less_the_call``): 0 means as cheap as comparing a type. Reaching the value is not in it. This tells which checks are dear;
-what all of them cost together is ``tree_cost_ns``: the whole tree on the example inputs, when everything is in the
-processor's caches. torch's own figure (``guard_latency_us``) is of one run with the caches emptied: the worst case.
+**What is measured** (``cost_ns``): one leaf alone, called from Python with the example value, the
+fastest of a few runs. A call from Python costs some 300 ns, far more than most checks, so the
+cheapest leaf of the tree is subtracted as its price (``less_the_call``): 0 means as cheap as
+comparing a type. Reaching the value is not in it. This tells which checks are dear; what all of
+them cost together is ``tree_cost_ns``: the whole tree on the example inputs, when everything is in
+the processor's caches. torch's own figure (``guard_latency_us``) is of one run with the caches
+emptied: the worst case.
 """
 
 from __future__ import annotations
@@ -28,13 +32,16 @@ class Leaf:
     """Source of the node that it hangs on; ``L`` for the root."""
     value_type: str
     parts: tuple[str, ...]
-    """What it checks, with torch's remarks; several for one that checks all relations between sizes."""
+    """What it checks, with torch's remarks; several for one that checks all relations between
+    sizes.
+    """
     check: Any
 
 
 def leaves(root: Any) -> Iterator[Leaf]:
-    """List the leaves in the order torch checks them; one that concerns several values
-    (``NO_TENSOR_ALIASING``) once, at the first."""
+    """List the leaves in the order in which torch checks them. One that concerns several values
+    (``NO_TENSOR_ALIASING``) is listed once, at the first.
+    """
     seen: list[Any] = []
     yield from _of_node(root, seen)
     if hasattr(root, "get_epilogue_lambda_guards"):
@@ -78,7 +85,9 @@ class ExampleValues:
         self._globals = {"__builtins__": __builtins__, **manager.global_scope, **manager.closure_vars, "L": f_locals}
 
     def of(self, source: str) -> Any:
-        """Runs what torch runs at each check: attributes and items of the program's objects."""
+        """Return the example value of a source. It runs what torch runs at each check: attributes
+        and items of the program's objects.
+        """
         try:
             return eval(source, self._globals)
         except Exception:  # noqa: BLE001 - a property of the program may raise anything
@@ -86,16 +95,18 @@ class ExampleValues:
 
 
 def cost_ns(check: Any, value: Any) -> float:
-    """Measure one check; NOT_MEASURED for what Python cannot call (relations between several
-    values)."""
+    """Measure one check. The answer is NOT_MEASURED for what Python cannot call (relations between
+    several values).
+    """
     if not callable(check) or isinstance(value, Unreachable):
         return NOT_MEASURED
     return _fastest_ns(lambda: check(value))
 
 
 def less_the_call(costs: list[float]) -> list[float]:
-    """The costs without that of calling from Python. What was not measured, or is counted elsewhere
-    (0), stays as it is."""
+    """Return the costs without that of calling from Python. What was not measured, or is counted
+    elsewhere (0), stays as it is.
+    """
     call = min((cost for cost in costs if cost > 0), default=0.0)
     return [round(cost - call, 1) if cost > 0 else cost for cost in costs]
 

@@ -1,8 +1,10 @@
-"""Guards as rows: what Dynamo asked for while it traced, and the checks that torch runs for it at every call.
+"""Guards as rows: what Dynamo asked for while it traced, and the checks that torch runs for it at
+every call.
 
-Hook: ``CheckFunctionManager.__init__`` (torch/_dynamo/guards.py), which turns ``output_graph.guards`` into a tree of checks
-and tries it on the frame's locals: so both, and the example values, are at hand. Not every guard has a check of its own (grad
-mode is part of the global state, and hooks of modules are not checked by default), and not every check a guard.
+Hook: ``CheckFunctionManager.__init__`` (torch/_dynamo/guards.py), which turns
+``output_graph.guards`` into a tree of checks and tries it on the frame's locals: so both, and the
+example values, are at hand. Not every guard has a check of its own (grad mode is part of the global
+state, and hooks of modules are not checked by default), and not every check a guard.
 """
 
 from __future__ import annotations
@@ -60,6 +62,9 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
 
 def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any) -> None:
+    """Add the guards that Dynamo asked for, the checks of torch's tree with the guard each is for,
+    and what they cost. The tree is kept, so that other inputs can be asked about.
+    """
     asked = sorted(output_graph.guards, key=lambda guard: guard.sort_key())  # comparing them asks for both keys each time
     parts = [part for leaf in leaves(manager.root) for part in _parts(leaf)]
     owners = _Owners(asked)
@@ -111,7 +116,8 @@ def _add(recording: Recording, rows: list[Guard]) -> list[int]:
 @dataclass(frozen=True, slots=True)
 class _Part:
     """The part of a leaf that is told as one check: all its conditions, or one of the relations
-    between sizes."""
+    between sizes.
+    """
 
     leaf: Leaf
     conditions: tuple[str, ...]
@@ -125,7 +131,8 @@ class _Part:
 
 def _parts(leaf: Leaf) -> Iterator[_Part]:
     """Split a leaf into its rows: one for each relation between sizes, one for all conditions of
-    any other leaf, which hold or fail together."""
+    any other leaf, which hold or fail together.
+    """
     split = [_without_note(part) for part in leaf.parts]
     if not leaf.source or leaf.kind == "SYMBOLIC_SHAPE_GUARD":
         for position, (code, note) in enumerate(split):
@@ -140,7 +147,9 @@ def _without_note(text: str) -> tuple[str, str]:
 
 
 class _Owners:
-    """Which guard a check is for: the one whose code it is, else one of its kind, else any on the same value."""
+    """Which guard a check is for: the one whose code it is, else one of its kind, else any on the
+    same value.
+    """
 
     def __init__(self, asked: list[Any]) -> None:
         self._asked = asked
@@ -155,7 +164,7 @@ class _Owners:
                 self._by_source.setdefault(source_name(guard), i)
 
     def of(self, part: _Part) -> int:
-        """The number of the owner; -1 when there is none."""
+        """Return the number of the guard that a part is for; -1 when there is none."""
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__")
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
@@ -193,7 +202,7 @@ def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Par
 
 
 def _user_frame(recording: Recording, stack: list[Any]) -> Any:
-    """The innermost frame outside torch, else the innermost; None without a stack."""
+    """Return the innermost frame outside torch, else the innermost; None without a stack."""
     outside = [frame for frame in stack if not recording.sources.is_torch(frame.filename)]
     return (outside or stack or [None])[-1]
 
@@ -216,6 +225,9 @@ class _Checks:
         self._values = ExampleValues(manager, f_locals)
 
     def row(self, position: int, part: _Part, guard: Any) -> GuardCheck:
+        """Make the row of one check: the value it looks at, where that comes from, and what the
+        check costs.
+        """
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source
         is_shape = guard is not None and guard.create_fn_name() == SHAPES
@@ -248,8 +260,9 @@ class _Checks:
         return "module" if isinstance(self._locals.get(name), torch.nn.Module) else "argument"
 
     def _placed(self, row: GuardCheck, part: _Part, guard: Any) -> GuardCheck:
-        """The row with the user's line: that of the guard, or of torch's remark (for a relation
-        between sizes)."""
+        """Return the row with the user's line: that of the guard, or of torch's remark (for a
+        relation between sizes).
+        """
         sources = self._recording.sources
         stack = list(guard.user_stack or ()) if guard is not None else []
         user = _user_frame(self._recording, stack)
@@ -264,8 +277,9 @@ class _Checks:
 
 
 def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> None:
-    """Add the checks on sizes that lowering asked for after Dynamo had made its tree: they are in
-    no tree here."""
+    """Add the checks on sizes that lowering asked for after Dynamo had made its tree. They are in
+    no tree here.
+    """
     note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
     checks = (
         GuardCheck(0, guard.compilation, guard.id, i, SHAPES, "", "shapes", code, note=note, cost_ns=NOT_MEASURED)

@@ -16,8 +16,9 @@ _USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>\S+):(?P<line>\d+) in (
 
 
 def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
-    """Add rows for what the hook noted (recompiles.py); without it for what torch reports, a text
-    or a list of texts, given by ``payload``."""
+    """Add rows for what the hook noted (recompiles.py). Without it, add rows for what torch
+    reports: a text or a list of texts, given by ``payload``.
+    """
     noted = recording.failed_guards.pop(name, None)
     if noted is None:
         noted = {}
@@ -29,7 +30,9 @@ def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) 
 
 
 def _add(recording: Recording, name: str, found: FailedGuard) -> None:
-    """``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user stack below (torch/_dynamo/guards.py)."""
+    """Add the row of a text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user
+    stack below (torch/_dynamo/guards.py).
+    """
     reason, value = found.reason, found.value
     of, _, failed = reason.partition(": ")
     first, _, below = failed.partition("\n")

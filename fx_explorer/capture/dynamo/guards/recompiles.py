@@ -1,7 +1,8 @@
-"""What changed before a recompile: the value a guard looked at when it failed.
+"""The value that a guard looked at when it failed before a recompile, noted while the program runs.
 
-Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code of a function that did not
-fit, while the locals of the call are at hand. torch's own text has the guard, and the new value only of some.
+Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code
+of a function that did not fit, while the locals of the call are at hand. torch's own text has the
+guard, and the new value only of some.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from fx_explorer.capture.torch_compat.patching import patched
 
 
 def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Note which guard failed, and the value it looked at, whenever torch looks for a compiled code
+    that fits.
+    """
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], *args: Any) -> Any:
@@ -45,7 +50,9 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
 
 
 def count_failed(failed: dict[str, FailedGuard], reason: str, look: Callable[[], GuardedValue]) -> None:
-    """A function with n compilations fails in all of them before the next: so a value is looked at once a recompile."""
+    """Note a failed guard. A function with n compilations fails in all of them before the next, so
+    a value is looked at once per recompile.
+    """
     about = what_failed(reason)
     if about in failed:
         failed[about].times += 1
@@ -58,7 +65,9 @@ def count_failed(failed: dict[str, FailedGuard], reason: str, look: Callable[[],
 
 
 MOST_KEPT = 16
-"""Different things that did not fit in one recompile; the compilations that failed on others are counted."""
+"""Different things that did not fit in one recompile; the compilations that failed on others are
+counted.
+"""
 
 OTHERS = ": other things, of which only the number is kept"
 """In place of torch's words, for all that is beyond that."""
@@ -67,8 +76,11 @@ _ABOUT = re.compile(r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|
 
 
 def what_failed(reason: str) -> str:
-    """``tensor 'x' size mismatch at index 0``, ``___check_obj_id(g.__code__``, ``k`` of ``0/3: k == 2  # …``: equal for guards
-    that failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation of a function."""
+    """Return what a guard failed on: ``tensor 'x' size mismatch at index 0``,
+    ``___check_obj_id(g.__code__``, ``k`` for ``0/3: k == 2  # …``. It is equal for guards that
+    failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation
+    of a function.
+    """
     found = _ABOUT.match(reason)
     return found["about"] if found else reason
 
@@ -78,7 +90,9 @@ def qualified_name(code: types.CodeType) -> str:
 
 
 def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
-    """Evaluates what torch's own check evaluates; everything is empty when no guard of this code fails."""
+    """Evaluate what torch's own check evaluates. Everything is empty when no guard of this code
+    fails.
+    """
     if isinstance(manager, guards.DeletedGuardManagerWrapper):
         return GuardedValue()
     scope = GuardScope(manager, f_locals)
@@ -118,11 +132,15 @@ class _GuardedNow:
 _UNKNOWN = _GuardedNow(is_known=False)
 
 _GONE = (AttributeError, LookupError, TypeError, ValueError, NameError, SyntaxError, RuntimeError)
-"""What evaluating a guard raises when what it looks at is no longer there, which may be why it fails."""
+"""What evaluating a guard raises when what it looks at is no longer there, which may be why it
+fails.
+"""
 
 
 class GuardScope:
-    """The names a guard of ``manager`` is evaluated with: as ``get_guard_fail_reason_helper`` makes them."""
+    """The names a guard of ``manager`` is evaluated with: as ``get_guard_fail_reason_helper`` makes
+    them.
+    """
 
     def __init__(self, manager: Any, f_locals: dict[str, Any]) -> None:
         self._globals = dict(manager.global_scope)
@@ -135,30 +153,36 @@ class GuardScope:
             return _UNKNOWN
 
     def fails(self, part: str) -> bool:
-        """One or more of the sizes' conditions do, which torch checks and reports together."""
+        """Return whether the guard fails. Of conditions on sizes, which torch checks and reports
+        together, one failing is enough.
+        """
         found = self.value(part)
         return not found.is_known or found.value is not True
 
 
 _GONE_ATTRIBUTE = re.compile(r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source (?P<source>.+?)\s*$")
-"""``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind."""
+"""``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind.
+"""
 
 
 def _owner(scope: GuardScope, source: str) -> str:
-    """The object that lacks an attribute. torch 2.11 names the attribute, ``L['thing'].flag``, and later releases its owner."""
+    """Return the object that lacks an attribute. torch 2.11 names the attribute,
+    ``L['thing'].flag``, and later releases its owner.
+    """
     owner, dot, _ = source.rpartition(".")
     return owner if dot and not scope.value(source).is_known and scope.value(owner).is_known else source
 
 
 _TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")
-"""``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose."""
+"""``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose.
+"""
 
 _CHECK = re.compile(r"^___check_\w+\((?P<source>.+), \d+\)")
 """``___check_type_id(L['k'], 1404), type=<class 'int'>``: no expression as a whole."""
 
 
 def tensor_source(part: str) -> str:
-    """``L['x']`` of ``tensor 'L['x']' size mismatch …``; empty for other guards."""
+    """Return ``L['x']`` for ``tensor 'L['x']' size mismatch …``; empty for other guards."""
     found = _TENSOR.match(part)
     return found["source"] if found else ""
 
@@ -170,7 +194,9 @@ def _tensor_value(part: str, found: _GuardedNow) -> str:
 
 
 def looked_at(part: str) -> list[str]:
-    """The expressions a guard reads values from: ``L['k']`` of ``L['k'] == 2  # …``; both sides of ``L['a'] is L['b']``."""
+    """Return the expressions that a guard reads values from: ``L['k']`` for ``L['k'] == 2  # …``;
+    both sides of ``L['a'] is L['b']``.
+    """
     check = _CHECK.match(part)
     try:
         tree = ast.parse(check["source"] if check else part.strip(), mode="eval").body
@@ -190,12 +216,16 @@ def _reads_the_program(node: ast.expr) -> bool:
 
 
 def _is_one_value(node: ast.expr) -> bool:
-    """A source, or a function of one (``len(L['xs'])``); not arithmetic with several sizes."""
+    """Return whether the expression is a source, or a function of one (``len(L['xs'])``), and not
+    arithmetic with several sizes.
+    """
     return isinstance(node, ast.Attribute | ast.Subscript) or (isinstance(node, ast.Call) and len(list(_sources(node))) == 1)
 
 
 def _sources(node: ast.AST) -> Iterator[ast.expr]:
-    """The largest parts of ``node`` that are chains from ``L`` or ``G``: ``L['x'].size()[0]``."""
+    """Yield the largest parts of ``node`` that are chains from ``L`` or ``G``:
+    ``L['x'].size()[0]``.
+    """
     if isinstance(node, ast.expr) and _is_chain(node):
         yield node
         return
@@ -213,14 +243,18 @@ _LOCAL = re.compile(r"^L\['(\w+)'\]$")
 
 
 def _matched_object(manager: Any, source: str, part: str) -> str:
-    """The object a local name stood for when the code was compiled; torch keeps weak references to them."""
+    """Return the object that a local name stood for when the code was compiled. torch keeps weak
+    references to such objects.
+    """
     local = _LOCAL.match(source)
     reference = manager.id_matched_objs.get(local[1]) if local and part.startswith("___check_obj_id") else None
     return described(reference()) if reference is not None and reference() is not None else ""
 
 
 def _global_state(part: str) -> GuardedValue:
-    """Grad mode is the one that programs change; of the others torch's text names which."""
+    """Return what grad mode was and is, since it is the one that programs change; empty for other
+    state, which torch's text names.
+    """
     if "grad_mode" not in part.split():
         return GuardedValue()
     is_on = torch.is_grad_enabled()

@@ -1,9 +1,11 @@
-"""Would the compiled code take other inputs? The guards are asked; nothing is run and nothing is compiled.
+"""Would the compiled code take other inputs? The guards are asked; nothing is run and nothing is
+compiled.
 
 torch keeps the compiled code of a function with its guards: ``_debug_get_cache_entry_list(code)``
-(torch/_dynamo/eval_frame.py). Their tree tells which check fails first (``check_verbose``), given the locals of a call. Those
-can be made from the inputs for the function that is called with them. The functions it
-calls, and the rest of it after a graph break, take values that only a run computes: their guards are not asked.
+(torch/_dynamo/eval_frame.py). Their tree tells which check fails first (``check_verbose``), given
+the locals of a call. Those can be made from the inputs for the function that is called with them.
+The functions it calls, and the rest of it after a graph break, take values that only a run
+computes: their guards are not asked.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ THROWN_AWAY = "torch no longer has this compiled code (torch._dynamo.reset(), or
 
 
 def what_if(recording: Recording, expression: str) -> str:
-    """Ask, store the answers, and say them in a sentence. Raises UsageError for inputs that cannot be made or given."""
+    """Ask the guards, store the answers, and return them in a sentence. Raises UsageError for
+    inputs that cannot be made or given.
+    """
     live = recording.live_guards
     if live.program is None:
         raise UsageError("Nothing was called yet whose inputs could be others.")
@@ -68,7 +72,9 @@ class _CalledFrame:
 
 
 def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _CalledFrame:
-    """The first call that was compiled, with the locals it would have. Raises UsageError when there is none."""
+    """Return the first call that was compiled, with the locals it would have. Raises UsageError
+    when there is none.
+    """
     known = recording.live_guards.codes()
     if called is None:
         return _first_frame(recording, args, kwargs)
@@ -87,13 +93,17 @@ def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
-    """The guards of a callable that torch wraps in a function of its own to compile it, such as torch.nn's own forward."""
+    """Return the guards of a callable that torch wraps in a function of its own to compile it, such
+    as torch.nn's own forward.
+    """
     trees = (tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts)
     return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
 
 
 def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _CalledFrame:
-    """The frame of a script's first compiled function. Its defaults are not known, so every argument has to be given."""
+    """Return the frame of a script's first compiled function. Its defaults are not known, so every
+    argument has to be given.
+    """
     trees = recording.live_guards.all()
     if not trees:
         raise UsageError(NOTHING_COMPILED)
@@ -104,7 +114,9 @@ def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...]]]:
-    """Python functions that calling ``called`` enters, outermost last, with what is put before the arguments."""
+    """Yield the Python functions that calling ``called`` enters, outermost last, with what is put
+    before the arguments.
+    """
     called = getattr(called, "_torchdynamo_orig_callable", None) or getattr(called, "_orig_mod", None) or called
     if isinstance(called, torch.nn.Module):
         yield from _functions(called.forward)
@@ -126,7 +138,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _content(cell: types.CellType) -> Any:
-    """None for a variable that has no value yet."""
+    """Return the value of a variable; None when it has no value yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -147,7 +159,9 @@ def _bound(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _answers(recording: Recording, frame: _CalledFrame) -> Iterator[GuardAnswer]:
-    """One answer for each compilation; those of the called function come first, in the order in which torch tries them."""
+    """Yield one answer per compilation. Those of the called function come first, in the order in
+    which torch tries them.
+    """
     asked = set()
     for entry in compiled_codes(frame.code):
         tree = recording.live_guards.of(entry.guard_manager)
@@ -162,6 +176,9 @@ def _answers(recording: Recording, frame: _CalledFrame) -> Iterator[GuardAnswer]
 
 
 def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[GuardCheck]) -> GuardAnswer:
+    """Ask the guards of one compilation whether they accept these locals. Checks that lowering
+    added later are asked when the tree accepts.
+    """
     answer = GuardAnswer(0, 0, "", tree.compilation, "accepted")
     try:
         with tree.state.in_force():
@@ -182,7 +199,9 @@ def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[G
 
 
 def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) -> str:
-    """Relations between sizes are checked together: which one it was is found as torch does, by evaluating each."""
+    """Return the condition that fails first. Relations between sizes are checked together: which
+    one it was is found as torch does, by evaluating each.
+    """
     if len(parts) == 1:
         return parts[0]
     scope = GuardScope(manager, f_locals)
@@ -190,7 +209,9 @@ def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) 
 
 
 def keys_of(failed: str) -> tuple[str, ...]:
-    """Keys under which the check that failed is found. Most messages are the code of the check, with a remark."""
+    """Return the keys under which the check that failed is found. Most messages are the code of the
+    check, with a remark.
+    """
     if failed.startswith("GLOBAL_STATE"):
         return ("GLOBAL_STATE",)
     if failed.startswith("Duplicate tensor"):
@@ -200,7 +221,7 @@ def keys_of(failed: str) -> tuple[str, ...]:
 
 
 def check_keys(check: GuardCheck) -> tuple[str, ...]:
-    """The keys of a row, for ``keys_of`` to find."""
+    """Return the keys of a row, for ``keys_of`` to find."""
     if check.kind in ("GLOBAL_STATE", "NO_TENSOR_ALIASING"):
         return (check.kind,)
     if check.kind == "TENSOR_MATCH":

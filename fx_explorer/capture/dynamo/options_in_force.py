@@ -27,7 +27,8 @@ from fx_explorer.model import CONSOLE, STANCE, OptionInForce, SetBy, SettingGrou
 
 @contextlib.contextmanager
 def stance_hook(recording: Recording) -> Iterator[None]:
-    """Record every stance that is set inside the block, and the one in force when a compile begins.
+    """Record every stance that is set inside the block, and the one in force when a compile
+    begins.
     """
     stances = _Stances(recording)
 

@@ -1,7 +1,9 @@
-"""Inductor's IR as text: what each scheduler node loops over, loads, computes and stores, and the FX nodes it came from.
+"""Inductor's IR as text: what each scheduler node loops over, loads, computes and stores, and the
+FX nodes it came from.
 
-Scheduler nodes are torch/_inductor/scheduler.py, loop bodies torch/_inductor/loop_body.py. torch's own ``debug_str`` takes
-seconds on a large model (it makes a GraphModule per loop body and prints every index expression again), this milliseconds.
+Scheduler nodes are torch/_inductor/scheduler.py, loop bodies torch/_inductor/loop_body.py. torch's
+own ``debug_str`` takes seconds on a large model (it makes a GraphModule per loop body and prints
+every index expression again), this milliseconds.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ _Line = tuple[str, tuple[str, ...]]
 
 
 def describe(scheduler_nodes: Iterable[Any]) -> tuple[str, LineNodes]:
-    """The listing of ``scheduler_nodes``, before or after fusion, with the post-grad nodes of its lines.
+    """Return the listing of ``scheduler_nodes``, before or after fusion, with the post-grad nodes
+    of its lines.
 
-    The line that names an operation has all its origins; a line of a loop body has the node it was traced for, which is known
-    inside ``lines.line_recording()`` only.
+    The line that names an operation has all its origins; a line of a loop body has the node it was
+    traced for, which is known inside ``lines.line_recording()`` only.
     """
     printer = _Printer()
     lines: list[_Line] = []
@@ -83,7 +86,9 @@ class _Printer:
         return f"{buffer.get_name()} {short_dtype(dtype)}{self.sizes(size)} stride {self.sizes(layout.stride)} {layout.device}"
 
     def _dependencies(self, scheduler_node: Any) -> Iterator[_Line]:
-        """What an operation without a loop body (a library call, a concatenation) reads and writes."""
+        """Yield what an operation without a loop body (a library call, a concatenation) reads and
+        writes.
+        """
         accesses = scheduler_node.read_writes
         for verb, dependencies in (("reads", accesses.reads), ("writes", accesses.writes)):
             names = list(dict.fromkeys(dependency.name for dependency in dependencies))
@@ -91,7 +96,9 @@ class _Printer:
                 yield f"    {verb} {', '.join(names)}", ()
 
     def _loop(self, body: Any, stored: str | None) -> Iterator[_Line]:
-        """``stored``: the post-grad node whose value the loop stores."""
+        """Yield the lines of a loop; ``stored`` is the post-grad node whose value the loop
+        stores.
+        """
         known = _bodies.get(body)
         if known is None:
             known = _bodies[body] = list(self._loop_lines(body, stored))
@@ -136,8 +143,9 @@ class _LoopBodyText:
                 yield f"{indent}{self._argument(node.args[0])}", ()
 
     def _name(self, node: Any) -> str:
-        """The name in the generated code, ``tmp0``: those of the loop body's own nodes would be
-        taken for FX nodes."""
+        """Return the name in the generated code, ``tmp0``. The names of the loop body's own nodes
+        would be taken for FX nodes.
+        """
         self._names[node] = name = f"tmp{self._count}"
         self._count += 1
         return name
@@ -167,7 +175,9 @@ class _LoopBodyText:
         return f"{operation}({', '.join(arguments)})"
 
     def _nodes(self, operation: Any) -> tuple[str, ...]:
-        """Storing and reducing are not part of the element function of the node whose value is stored."""
+        """Return the post-grad nodes of an operation. Storing and reducing are not part of the
+        element function of the node whose value is stored, so they get that node here.
+        """
         name = node_of_operation(operation) or self._stored
         return (name,) if name else ()
 
@@ -180,7 +190,7 @@ class _LoopBodyText:
 
 
 def _kind(ir_node: Any) -> str:
-    """``reduction``, ``pointwise``, or the library function an extern node calls."""
+    """Return ``reduction``, ``pointwise``, or the library function that an extern node calls."""
     kernel = getattr(ir_node, "python_kernel_name", None)
     if kernel:
         return str(kernel)
@@ -188,12 +198,12 @@ def _kind(ir_node: Any) -> str:
 
 
 def _words(class_name: str) -> str:
-    """``OuterLoopFused`` → ``outer loop fused``."""
+    """Turn a class name into words: ``OuterLoopFused`` → ``outer loop fused``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", class_name).lower()
 
 
 def _origins(scheduler_node: Any) -> tuple[str, ...]:
-    """Names of the FX nodes, in graph order as far as the nodes tell."""
+    """Return the names of the FX nodes, in graph order as far as the nodes tell."""
     members: Sequence[Any] = scheduler_node.get_nodes()
     origins = {origin for member in members if member.node is not None for origin in member.node.origins}
     return tuple(node.name for node in sorted(origins))

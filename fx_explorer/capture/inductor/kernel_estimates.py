@@ -1,7 +1,9 @@
-"""What Inductor itself estimates of a kernel: bytes moved and operations done. Asked for while it generates code for a GPU.
+"""What Inductor itself estimates of a kernel: bytes moved and operations done. Asked for while it
+generates code for a GPU.
 
-Bytes: ``estimate_kernel_num_bytes`` (torch/_inductor/codegen/simd.py) and ``get_read_write_buffers_sizes`` (scheduler.py).
-Operations: ``count_flops_fx`` (fx_utils.py), which knows matrix multiplications, convolutions and attention.
+Bytes: ``estimate_kernel_num_bytes`` (torch/_inductor/codegen/simd.py) and
+``get_read_write_buffers_sizes`` (scheduler.py). Operations: ``count_flops_fx`` (fx_utils.py), which
+knows matrix multiplications, convolutions and attention.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ NOT_KNOWN = -1
 
 
 def is_for_gpu(lowering: Any) -> bool:
-    """Whether the code is for a GPU. On a CPU nobody asks for estimates, and counting takes a
-    millisecond for each matrix multiplication."""
+    """Return whether the code is for a GPU. On a CPU nobody asks for estimates, and counting takes
+    a millisecond per matrix multiplication.
+    """
     return bool(set(getattr(lowering, "device_types", ())) - {"cpu", "meta"})
 
 
 def bytes_of_kernel(kernel: Any) -> int:
-    """Inductor's estimate for a kernel that code was just generated for; -1 for a kind of kernel
-    that has none."""
+    """Return Inductor's estimate for a kernel that code was just generated for; -1 for a kind of
+    kernel that has none.
+    """
     return int(kernel.estimate_kernel_num_bytes()) if hasattr(kernel, "estimate_kernel_num_bytes") else NOT_KNOWN
 
 
@@ -41,5 +45,7 @@ def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
 
 
 def _hint(number: int | torch.SymInt | None) -> int:
-    """A size that varies counts as what it was: ``int()`` of it would fix it, and change what is generated."""
+    """Return a size as a number. One that varies counts as what it was: ``int()`` of it would fix
+    it, and change what is generated.
+    """
     return int((number.node.hint if isinstance(number, torch.SymInt) else number) or 0)

@@ -1,4 +1,5 @@
-"""What one Inductor graph became: its kernels, their calls, and the FX nodes behind each. Plain values, no hooks.
+"""What one Inductor graph became: its kernels, their calls, and the FX nodes behind each. Plain
+values, no hooks.
 
 Nodes are named as in the post-grad graph that was lowered; lines count from 1; 0 means "not known".
 """
@@ -28,18 +29,25 @@ class GeneratedCall:
     """(line of the kernel's source, node), as seen while that line was written for this call."""
     choices: tuple[TemplateChoice, ...] = ()
     """All choices there were for a template or library call, the one that was taken first (on a GPU
-    the fastest)."""
+    the fastest).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedKernel:
-    """One generated function, or one library call (``language`` ``extern``); repeated layers share it, with a call each."""
+    """One generated function, or one library call (``language`` ``extern``); repeated layers share
+    it, with a call each.
+    """
 
     name: str
-    """``cpp_fused_gelu_0``, ``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``."""
+    """``cpp_fused_gelu_0``, ``extern_kernels.addmm``,
+    ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
+    """
     language: KernelLanguage
     source: str
-    """The code between the triple quotes of the output code, from the line after the opening ones; empty for ``extern``."""
+    """The code between the triple quotes of the output code, from the line after the opening ones;
+    empty for ``extern``.
+    """
     first_line: int
     """Line of the output code where ``source`` starts; for ``extern`` the line of the call."""
     calls: tuple[GeneratedCall, ...]
@@ -49,11 +57,15 @@ class GeneratedKernel:
     copied: tuple[CopiedLines, ...] = ()
     """For a kernel of the user's: the lines of its source that are those of the user's files."""
     runs: tuple[str, ...] = ()
-    """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it is no library call."""
+    """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it
+    is no library call.
+    """
 
     @property
     def choices(self) -> tuple[TemplateChoice, ...]:
-        """The same of each call, but for the nodes."""
+        """Return the choices there were for the first call. They are the same for each call, but
+        for the nodes.
+        """
         return self.calls[0].choices
 
 
@@ -65,13 +77,17 @@ class LoweredKernels:
     """The post-grad graph; its nodes are the ones named."""
     graph_id: int | None
     subgraph: str
-    """Name of the function in the output code for a nested graph (cond, while_loop, invoke_subgraph); empty for the whole."""
+    """Name of the function in the output code for a nested graph (cond, while_loop,
+    invoke_subgraph); empty for the whole.
+    """
     parent: torch.fx.GraphModule | None
     """The graph that holds the higher-order op, for a nested graph."""
     is_backward: bool
     is_inference: bool
     output_code: str
-    """The module Inductor wrote; a nested graph has that of the whole. Empty when code generation failed."""
+    """The module Inductor wrote; a nested graph has that of the whole. Empty when code generation
+    failed.
+    """
     kernels: tuple[GeneratedKernel, ...]
     """In order of first call."""
     without_kernel: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""Which FX nodes Inductor's scheduler nodes and IR nodes stand for, and what they are called (torch/_inductor/ir.py)."""
+"""Which FX nodes Inductor's scheduler nodes and IR nodes stand for, and what they are called
+(torch/_inductor/ir.py).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import torch
 
 
 def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
-    """FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among them (DisableReduction) have none."""
+    """Return the FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among
+    them (DisableReduction) have none.
+    """
     found: set[torch.fx.Node] = set()
     for outer in scheduler_nodes:
         for one in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
@@ -19,18 +23,22 @@ def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
 
 
 def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
-    """Names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
+    """Return the names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
     return {name for node in scheduler_nodes if hasattr(node, "get_buffer_names") for name in node.get_buffer_names()}
 
 
 def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
-    """``origin_node`` says exactly which call it is; ``origins`` also name what was fused into its inputs."""
+    """Return the FX nodes of an IR node. ``origin_node`` says exactly which call it is; ``origins``
+    also name what was fused into its inputs.
+    """
     origin = ir_node.get_origin_node()
     return {origin} if origin is not None else set(ir_node.origins)
 
 
 def runs_of(ir_node: Any) -> tuple[str, ...]:
-    """Names of the graphs that a conditional, a loop or a nested compile region runs; empty for a library call."""
+    """Return the names of the graphs that a conditional, a loop or a nested compile region runs;
+    empty for a library call.
+    """
     return tuple(value.name for value in vars(ir_node).values() if type(value).__name__ == "Subgraph")
 
 

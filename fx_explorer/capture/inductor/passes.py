@@ -1,7 +1,9 @@
-"""Inductor: graphs after the pre- and post-grad passes, its IR before and after fusion, its output code and kernels.
+"""Inductor: graphs after the pre- and post-grad passes, its IR before and after fusion, its output
+code and kernels.
 
-Hooks: ``_recursive_pre_grad_passes`` and ``_recursive_post_grad_passes`` (torch/_inductor/compile_fx.py),
-``Scheduler.fuse_nodes`` (torch/_inductor/scheduler.py), and kernels/generated.py for generated code.
+Hooks: ``_recursive_pre_grad_passes`` and ``_recursive_post_grad_passes``
+(torch/_inductor/compile_fx.py), ``Scheduler.fuse_nodes`` (torch/_inductor/scheduler.py), and
+kernels/generated.py for generated code.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def kernel_hooks(recording: Recording) -> Iterator[None]:
 def _pass_hook(
     recording: Recording, gate: Gate, after: Callable[[torch.fx.GraphModule], None]
 ) -> contextlib.AbstractContextManager[None]:
-    """Call ``after`` with the graph once the outermost call is done; the function calls itself for nested graphs."""
+    """Call ``after`` with the graph once the outermost call is done; the function calls itself for
+    nested graphs.
+    """
     depth = 0
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,6 +97,8 @@ def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None
 
 
 def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record Inductor's IR before and after fusion, and stop at the gates there."""
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def fuse_nodes(self: Any, nodes: list[Any]) -> list[Any]:

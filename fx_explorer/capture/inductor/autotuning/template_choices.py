@@ -1,7 +1,9 @@
-"""The configurations of a Triton template (a matrix multiplication, flex attention) that the autotuner would time.
+"""The configurations of a Triton template (a matrix multiplication, flex attention) that the
+autotuner would time.
 
-A template writes each of them as a kernel of its own (``TritonTemplateCaller``, torch/_inductor/select_algorithm.py), without
-the operations that are fused into the one that is taken. ``whole_choices`` has them with those.
+A template writes each of them as a kernel of its own (``TritonTemplateCaller``,
+torch/_inductor/select_algorithm.py), without the operations that are fused into the one that is
+taken. ``whole_choices`` has them with those.
 """
 
 from __future__ import annotations
@@ -46,14 +48,17 @@ class KeptChoices:
     """Inductor's own objects for them, on a virtual GPU."""
     whole: tuple[tuple[str, LineNodes], ...] = ()
     """The source of each as it would stand in the output code, with placeholders for its name;
-    empty: it is not known."""
+    empty: it is not known.
+    """
 
 
 NOT_RUN = "It could not be run on this GPU: the autotuner has no time of it."
 
 
 def keep_choices(candidates: Iterable[Any]) -> None:
-    """Remember the choices for the node that is being lowered; the first is the one that is taken."""
+    """Remember the choices for the node that is being lowered; the first is the one that is
+    taken.
+    """
     from torch._inductor.virtualized import V
 
     callers = tuple(candidates)
@@ -63,7 +68,7 @@ def keep_choices(candidates: Iterable[Any]) -> None:
 
 
 def keep_timed(graph: Any, node: str, timings_ms: Mapping[Any, float]) -> None:
-    """The same for a node that was tuned on a real GPU: the fastest first."""
+    """Remember the choices for a node that was tuned on a real GPU, the fastest first."""
     found = [_timed(one, node, timing) for one, timing in sorted(timings_ms.items(), key=lambda item: item[1])]
     _kept(graph)[node] = KeptChoices(tuple(found))
 
@@ -83,7 +88,8 @@ def choices_for(
     lowering: Any, nodes: Iterable[torch.fx.Node], kernel: str = "", written: str = ""
 ) -> tuple[TemplateChoice, ...]:
     """Return the choices for the ``kernel`` that computes ``nodes`` and was ``written`` by
-    Inductor; empty when there was nothing to choose."""
+    Inductor; empty when there was nothing to choose.
+    """
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
     found = next((kept[node.name] for node in nodes if node.name in kept), KeptChoices(()))
     is_like_it = bool(found.whole) and found.whole[0][0] == written
@@ -93,7 +99,7 @@ def choices_for(
 
 
 def _whole(choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNodes) -> TemplateChoice:
-    """``choice`` as it would stand in the output code, where that is known."""
+    """Return ``choice`` as it would be in the output code, where that is known."""
     if not written:
         return choice
     return replace(choice, name="", source=in_output_code(kernel, written), alone="", line_nodes=line_nodes)
@@ -101,7 +107,8 @@ def _whole(choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNo
 
 def in_output_code(kernel: str, written: str) -> str:
     """Write a kernel into output code as ``define_kernel`` (torch/_inductor/codegen/triton.py)
-    names it and ``IndentedBuffer.splice`` takes it in."""
+    names it and ``IndentedBuffer.splice`` takes it in.
+    """
     from torch._inductor.utils import Placeholder
 
     for placeholder in (Placeholder.DESCRIPTIVE_NAME, Placeholder.KERNEL_NAME):
@@ -111,7 +118,9 @@ def in_output_code(kernel: str, written: str) -> str:
 
 
 def kept_for(lowering: Any, buffer: Any) -> KeptChoices | None:
-    """The choices for a template's buffer (``TritonTemplateBuffer``, torch/_inductor/ir.py): it renders the first of them."""
+    """Return the choices for a template's buffer (``TritonTemplateBuffer``, torch/_inductor/ir.py),
+    which renders the first of them.
+    """
     render = getattr(buffer, "make_kernel_render", None)
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
     every = (one for one in kept.values() if one.callers and render)
@@ -131,7 +140,9 @@ def _choice(candidate: Any, node: str) -> TemplateChoice:
 
 
 def _options(description: str) -> dict[str, object]:
-    """``BLOCK_M=64, ACC_TYPE='tl.float32', num_warps=4``."""
+    """Parse the options in a description such as ``BLOCK_M=64, ACC_TYPE='tl.float32',
+    num_warps=4``.
+    """
     call = ast.parse(f"dict({description})", mode="eval").body
     assert isinstance(call, ast.Call)
     return {one.arg: _value(one.value) for one in call.keywords if one.arg}

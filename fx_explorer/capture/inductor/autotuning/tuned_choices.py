@@ -1,8 +1,10 @@
-"""The candidates of a matrix multiplication, convolution or attention that Inductor timed on a real GPU, each with its time.
+"""The candidates of a matrix multiplication, convolution or attention that Inductor timed on a real
+GPU, each with its time.
 
-Hooks: ``preprocessing_fns`` and ``feedback_saver_fns`` of ``AlgorithmSelectorCache`` (torch/_inductor/select_algorithm.py).
-Both only look. The first is called while a node is lowered, the second with the times: perhaps much later, when it is decided
-what is fused into the one that is taken.
+Hooks: ``preprocessing_fns`` and ``feedback_saver_fns`` of ``AlgorithmSelectorCache``
+(torch/_inductor/select_algorithm.py). Both only look. The first is called while a node is lowered,
+the second with the times: perhaps much later, when it is decided what is fused into the one that is
+taken.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from fx_explorer.capture.torch_compat.versions import require
 
 
 class _Lowered:
-    """Which node each candidate is for. It keeps the candidates alive until the recording ends: they are told apart by id."""
+    """Which node each candidate is for. It keeps the candidates alive until the recording ends:
+    they are told apart by id.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -35,7 +39,9 @@ class _Lowered:
         return candidates
 
     def timed(self, timings_ms: dict[Any, float], *_: object) -> None:
-        """With the times of one operation, in milliseconds; infinite for a candidate that failed."""
+        """Keep the times of one operation's candidates, in milliseconds; a candidate that failed
+        has an infinite time.
+        """
         with self._recording.noting("what the autotuner timed", "kernel"):
             found = next((self._known[id(one)] for one in timings_ms if id(one) in self._known), None)
             if found:
@@ -44,7 +50,9 @@ class _Lowered:
 
 @contextlib.contextmanager
 def choices_hook(recording: Recording) -> Iterator[None]:
-    """A virtual GPU has no times; on a CPU without one nothing is tuned that we show."""
+    """Note the candidates that are timed inside the block. A virtual GPU has no times, and on a CPU
+    without one nothing is tuned that we show.
+    """
     if recording.request.gpu or not (torch.version.cuda or torch.version.hip):
         yield
         return

@@ -1,8 +1,10 @@
-"""Each choice of a template as Inductor would write it into the output code: with the operations that are fused into it.
+"""Each choice of a template as Inductor would write it into the output code: with the operations
+that are fused into it.
 
-Inductor can write a template's source without putting it anywhere (``only_gen_src_code`` of ``codegen_template``,
-torch/_inductor/codegen/simd.py), as it does to time a fusion. We ask it for every choice just before it writes the one that is
-taken, which is asked for too: where that is not what Inductor then writes, none of them is used (``choices_for``).
+Inductor can write a template's source without putting it anywhere (``only_gen_src_code`` of
+``codegen_template``, torch/_inductor/codegen/simd.py), as it does to time a fusion. We ask it for
+every choice just before it writes the one that is taken, which is asked for too: where that is not
+what Inductor then writes, none of them is used (``choices_for``).
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ NOT_WRITTEN: tuple[str, LineNodes] = ("", ())
 
 
 def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nodes: Any) -> None:
-    """Before ``codegen_template(template_node, *nodes)``: what it would write for each choice."""
+    """Write, before ``codegen_template(template_node, *nodes)`` is called, what it would write for
+    each choice.
+    """
     from torch._inductor.virtualized import V
 
     buffer = template_node.node
@@ -32,7 +36,9 @@ def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nod
 
 
 def _written(codegen_template: Callable[..., Any], buffer: Any, caller: Any, *nodes: Any) -> tuple[str, LineNodes]:
-    """A choice may be unable to have something fused into it: then it is known alone."""
+    """Return what would be written for one choice. It may be unable to have something fused into
+    it: then it is written alone.
+    """
     if not hasattr(caller, "make_kernel_render"):
         return NOT_WRITTEN
     try:
@@ -46,7 +52,8 @@ def _written(codegen_template: Callable[..., Any], buffer: Any, caller: Any, *no
 @contextlib.contextmanager
 def _rendered_as(buffer: Any, caller: Any) -> Iterator[None]:
     """Render a buffer that has only one choice as ``MultiTemplateBuffer.swap_as_triton_caller``
-    does (torch/_inductor/ir.py)."""
+    does (torch/_inductor/ir.py).
+    """
     taken = buffer.make_kernel_render
     buffer.make_kernel_render = caller.make_kernel_render
     try:
@@ -57,7 +64,9 @@ def _rendered_as(buffer: Any, caller: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undone(graph: Any) -> Iterator[None]:
-    """Each rendering takes a number for its workspace (``WorkspaceArg.unique_name``, torch/_inductor/codegen/common.py)."""
+    """Undo, after the block, what rendering changes in the graph: each time it takes a number for
+    its workspace (``WorkspaceArg.unique_name``, torch/_inductor/codegen/common.py).
+    """
     numbers = graph.workspace_id
     graph.workspace_id = itertools.count()
     try:

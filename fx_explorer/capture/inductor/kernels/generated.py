@@ -1,8 +1,10 @@
-"""Which kernels Inductor generated, which FX nodes each call of them computes, and where in the output code it stands.
+"""Which kernels Inductor generated, which FX nodes each call of them computes, and where in the
+output code it stands.
 
-Seen while Inductor writes its code, never guessed from text: a kernel's nodes are the origins of the scheduler nodes it was
-generated for (torch/_inductor/scheduler.py), and the line of a call is found with Inductor's own ``LineContext`` marks
-(torch/_inductor/utils.py), which take no part in the text. Generated code does not change by one byte.
+Seen while Inductor writes its code, never guessed from text: a kernel's nodes are the origins of
+the scheduler nodes it was generated for (torch/_inductor/scheduler.py), and the line of a call is
+found with Inductor's own ``LineContext`` marks (torch/_inductor/utils.py), which take no part in
+the text. Generated code does not change by one byte.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ OnKernels = Callable[[LoweredKernels], None]
 
 
 class KernelRecording:
-    """What is being lowered, per thread. ``unavailable``: view → why this torch release cannot offer it."""
+    """What is being lowered, per thread. ``unavailable``: view → why this torch release cannot
+    offer it.
+    """
 
     def __init__(self, on_kernels: OnKernels) -> None:
         self.unavailable: dict[str, str] = {}
@@ -35,7 +39,7 @@ class KernelRecording:
 
     @property
     def _open(self) -> list[LoweringInProgress]:
-        """Lowerings whose code is being generated in this thread, outermost first."""
+        """Return the lowerings whose code is being generated in this thread, outermost first."""
         if not hasattr(self._local, "open"):
             self._local.open = []
         return self._local.open
@@ -46,7 +50,9 @@ class KernelRecording:
 
     @contextlib.contextmanager
     def generating(self, lowering: Any) -> Iterator[LoweringInProgress]:
-        """Code of ``lowering`` is generated inside the block; a whole graph is delivered after it, with its nested graphs."""
+        """Note that code of ``lowering`` is generated inside the block. A whole graph is delivered
+        after it, with its nested graphs.
+        """
         outer = self.current if hasattr(lowering, "parent") else None
         progress = LoweringInProgress(lowering, outer)
         self._open.append(progress)
@@ -62,7 +68,9 @@ class KernelRecording:
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """The module is written inside the block: its text is complete only afterwards (tuning code may come in front)."""
+        """Note that the module is written inside the block. Its text is complete only afterwards
+        (tuning code may come in front).
+        """
         outer = getattr(self._local, "waiting", None)
         waiting: list[LoweringInProgress] = []
         self._local.waiting = waiting
@@ -75,7 +83,9 @@ class KernelRecording:
 
     @contextlib.contextmanager
     def noting(self, what: str) -> Iterator[None]:
-        """A fault of ours while ``what`` is noted must not become one of the compile: it is delivered as a problem."""
+        """Deliver a fault of ours while ``what`` is noted as a problem, since it must not become
+        one of the compile.
+        """
         try:
             yield
         except Exception as error:  # noqa: BLE001 - shown in the session, with the graph it belongs to
@@ -98,11 +108,13 @@ class KernelRecording:
 
 @contextlib.contextmanager
 def kernel_recording(on_kernels: OnKernels) -> Iterator[KernelRecording]:
-    """Inside the block, ``on_kernels`` is told of every graph that Inductor generates code for, once its code is complete.
+    """Tell ``on_kernels`` of every graph that Inductor generates code for inside the block, once
+    its code is complete.
 
-    It is called in the compiling thread, first for the whole graph and then for each graph nested in it, also when code
-    generation raises. What it raises goes into the compile: the caller guards its own. The yielded recording says in
-    ``unavailable`` what this torch release does not let us see.
+    It is called in the compiling thread, first for the whole graph and then for each graph nested
+    in it, also when code generation raises. What it raises goes into the compile: the caller guards
+    its own. The yielded recording says in ``unavailable`` what this torch release does not let us
+    see.
     """
     recording = KernelRecording(on_kernels)
     with contextlib.ExitStack() as stack:
@@ -112,6 +124,9 @@ def kernel_recording(on_kernels: OnKernels) -> Iterator[KernelRecording]:
 
 
 def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
+    """Hook into Inductor's code generation until the stack is closed. Each hook that this torch
+    release lacks is noted in ``unavailable``.
+    """
     try:
         from torch._inductor.codegen.common import init_backend_registration
         from torch._inductor.codegen.simd import SIMDScheduling
@@ -187,7 +202,9 @@ def _compile_to_module(recording: KernelRecording, original: Callable[..., Any])
 
 
 def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
-    """``XScheduling.define_kernel(src_code, node_schedule, …) -> name``: once a call, also when the kernel exists."""
+    """Note a kernel when ``XScheduling.define_kernel(src_code, node_schedule, …) -> name`` is
+    called: once per call of the kernel, also when the kernel exists.
+    """
 
     def define_kernel(scheduling: Any, src_code: str, node_schedule: Iterable[Any], *args: Any, **kwargs: Any) -> str:
         name: str = original(scheduling, src_code, node_schedule, *args, **kwargs)
@@ -201,7 +218,9 @@ def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> 
 
 
 def _define_own_kernel(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
-    """``define_user_defined_triton_kernel(kernel, …) -> (name, …)``: before each call of a kernel of the user's."""
+    """Note a kernel of the user's when ``define_user_defined_triton_kernel(kernel, …) -> (name,
+    …)`` is called, before each call of the kernel.
+    """
 
     def define_user_defined_triton_kernel(wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(wrapper, kernel, *args, **kwargs)
@@ -239,6 +258,10 @@ def _generate_kernel_call(recording: KernelRecording, original: Callable[..., An
 
 
 def _codegen_extern_call(recording: KernelRecording, original: Callable[..., Any], mark: Any) -> Callable[..., Any]:
+    """Note a library call when Inductor writes it, unless it turns out to consist of kernel
+    calls.
+    """
+
     def codegen_extern_call(scheduler: Any, scheduler_node: Any) -> Any:
         progress = recording.current
         if progress is None:
@@ -258,7 +281,9 @@ def _codegen_extern_call(recording: KernelRecording, original: Callable[..., Any
 
 
 def _define_subgraph(original: Callable[..., Any], mark: Any) -> Callable[..., Any]:
-    """The text of a nested function is put into the outer code: a mark in front carries the lines of its calls along."""
+    """Put a mark in front of a nested function's text, which is put into the outer code. The mark
+    carries the lines of its calls along.
+    """
 
     def define_subgraph_launcher_fn(wrapper: Any, name: str, subgraph_code: Any) -> Any:
         if inner := marked_lines(getattr(subgraph_code, "line_map", ())):

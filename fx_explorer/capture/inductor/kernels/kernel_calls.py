@@ -1,4 +1,6 @@
-"""The calls of one graph as they are generated: which nodes, and (through marks among the wrapper's lines) which line."""
+"""The calls of one graph as they are generated: which nodes, and (through marks among the wrapper's
+lines) which line.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "Mul
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
 
 _CALLS_NOTHING = ("MultiOutput", "AssertScalar")
-"""Scheduled as library calls, but none: one takes a result out of another, one checks a size (torch/_inductor/ir.py)."""
+"""Scheduled as library calls, but none: one takes a result out of another, one checks a size
+(torch/_inductor/ir.py).
+"""
 
 IS_TEMPLATE = "@triton_heuristics.template("
 """In the source of a Triton kernel that was made from a template."""
@@ -51,7 +55,9 @@ class LoweringInProgress:
     problems: list[str] = field(default_factory=list)
     _calls: list[CallInProgress] = field(default_factory=list)
     _defined: dict[str, tuple[list[Any], LineNodes, str]] = field(default_factory=dict)
-    """Kernel → the scheduler nodes it was last generated for, the nodes of its lines, its source."""
+    """Kernel → the scheduler nodes it was last generated for, the nodes of its lines, its
+    source.
+    """
     _bytes: dict[str, int] = field(default_factory=dict)
     """Kernel → what a call of it moves."""
     _own: dict[str, object] = field(default_factory=dict)
@@ -64,7 +70,7 @@ class LoweringInProgress:
             self.outer.nested.append(self)
 
     def whole(self) -> Iterator[LoweringInProgress]:
-        """This graph, then those nested in it."""
+        """Yield this graph, then those nested in it."""
         yield self
         for inner in self.nested:
             yield from inner.whole()
@@ -72,7 +78,9 @@ class LoweringInProgress:
     # while code is generated
 
     def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes, source: str, code: object) -> None:
-        """``code``: Inductor's own object for the kernel, None when it gave none."""
+        """Note a kernel that is defined. ``code`` is Inductor's own object for the kernel, None
+        when it gave none.
+        """
         self._defined[kernel] = list(node_schedule), line_nodes, source
         self._bytes[kernel] = self._estimate(bytes_of_kernel, code)
 
@@ -80,7 +88,9 @@ class LoweringInProgress:
         self._own[kernel] = function
 
     def call(self, kernel: str) -> CallInProgress:
-        """A call of a generated kernel: of the one just defined, else (user-written, multi-kernel) for the current node."""
+        """Note a call of a generated kernel: of the one just defined, else (user-written,
+        multi-kernel) for the current node.
+        """
         scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (self._current_nodes(), (), "")
         nodes = self._computed_by(kernel, scheduler_nodes)
         call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
@@ -95,7 +105,9 @@ class LoweringInProgress:
         return call
 
     def _computed_by(self, kernel: str, scheduler_nodes: list[Any]) -> set[torch.fx.Node]:
-        """A generated kernel is no call of the user's, even where one of those is an origin: it made an argument of it."""
+        """Return the nodes that a kernel computes. A generated kernel computes no call of the
+        user's kernels, even where one of those is an origin: it made an argument of that call.
+        """
         if kernel in self._own:
             return calling_nodes(scheduler_nodes)
         return {node for node in origins(scheduler_nodes) if not is_own_kernel(node)}
@@ -106,7 +118,9 @@ class LoweringInProgress:
 
     @contextlib.contextmanager
     def extern(self, scheduler_node: Any) -> Iterator[list[CallInProgress]]:
-        """A library call is generated inside the block; yields the kernel calls that it turns out to consist of."""
+        """Generate a library call inside the block; yields the kernel calls that it turns out to
+        consist of.
+        """
         calls: list[CallInProgress] = []
         self._extern = scheduler_node, calls
         try:
@@ -115,7 +129,9 @@ class LoweringInProgress:
             self._extern = None
 
     def extern_call(self, scheduler_node: Any, wrapper_lines: list[Any], first: int, mark: Callable[..., Any]) -> None:
-        """Note the library call among ``wrapper_lines[first:]``, which were written for ``scheduler_node``."""
+        """Note the library call among ``wrapper_lines[first:]``, which were written for
+        ``scheduler_node``.
+        """
         ir_node = scheduler_node.node
         if type(ir_node).__name__ in _CALLS_NOTHING:
             return
@@ -133,7 +149,9 @@ class LoweringInProgress:
         wrapper_lines.insert(at, mark(call, is_end=False))
 
     def _estimate(self, estimate: Callable[[Any], int], of: Any) -> int:
-        """-1 where there is none, or where Inductor fails at it: that is said, and the kernel is kept."""
+        """Return an estimate; -1 where there is none, or where Inductor fails at it: then a problem
+        is noted, and the kernel is kept.
+        """
         if of is None or not is_for_gpu(self.lowering):
             return NOT_KNOWN
         try:
@@ -145,7 +163,9 @@ class LoweringInProgress:
     # when the code is complete
 
     def place_calls(self) -> None:
-        """Read the lines of the calls off the generated text's line map, and take our marks out of it."""
+        """Read the lines of the calls off the generated text's line map, and take our marks out of
+        it.
+        """
         code = _python_code(self.result)
         if code is None:
             return
@@ -158,6 +178,9 @@ class LoweringInProgress:
         code.line_map[:] = [entry for entry in code.line_map if not isinstance(entry[1], CodeMark)]
 
     def lowered(self) -> LoweredKernels:
+        """Return what became of this graph: its kernels with the lines of their calls, the nodes
+        without a kernel, and the storages of its outputs.
+        """
         root = self.outer or self
         while root.outer:
             root = root.outer
@@ -184,7 +207,9 @@ class LoweringInProgress:
         )
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
-        """A kernel of the user's, with the lines it was copied from; of one that was not written there is nothing to say."""
+        """Return a kernel of the user's with the lines it was copied from. One that was not written
+        stays as it is.
+        """
         is_own = kernel.name in self._own and kernel.source
         copied = copied_lines(self._own[kernel.name], kernel.source) if is_own else CopiedKernel()
         self.problems += [f"{kernel.name}: {problem}" for problem in copied.problems]
@@ -194,7 +219,9 @@ class LoweringInProgress:
 def _kernels(
     calls: Sequence[CallInProgress], positions: dict[torch.fx.Node, int], text: str, shift: int, lowering: Any
 ) -> Iterator[GeneratedKernel]:
-    """Calls of one generated kernel come together; each library call stands alone."""
+    """Yield the kernels. Calls of one generated kernel are taken together; each library call is a
+    kernel of its own.
+    """
     defined = definitions(text)
     lines = text.split("\n")
     groups: dict[object, list[CallInProgress]] = {}
@@ -231,7 +258,9 @@ def _call(
 
 
 def _line(call: CallInProgress, lines: list[str], shift: int) -> int:
-    """The line of the call among those written for it: a device guard or a stream may be fetched first."""
+    """Return the line of the call among those written for it. A device guard or a stream may be
+    fetched before it.
+    """
     if not call.first_line:
         return 0
     first, end = call.first_line + shift, max(call.end_line, call.first_line + 1) + shift
@@ -240,7 +269,9 @@ def _line(call: CallInProgress, lines: list[str], shift: int) -> int:
 
 
 def add_concatenations(operations: Iterable[Any], calls: Sequence[CallInProgress]) -> None:
-    """A concatenation has no kernel: those that compute its inputs write them into place (ConcatKernel, ir.py)."""
+    """Give the nodes of concatenations to the calls that compute their inputs. They have no kernel:
+    those calls write the inputs into place (ConcatKernel, ir.py).
+    """
     writers: dict[str, list[CallInProgress]] = {}
     for call in calls:
         for name in call.buffers:
@@ -263,6 +294,8 @@ def _is_call(line: object) -> bool:
 
 
 def _python_code(result: Any) -> Any:
-    """The wrapper's ``ValueWithLineMap``; None when there is none (code generation failed, or the FX wrapper)."""
+    """Return the wrapper's ``ValueWithLineMap``; None when there is none (code generation failed,
+    or the FX wrapper).
+    """
     code = result[0] if isinstance(result, tuple) and result else None
     return code if hasattr(code, "value") and hasattr(code, "line_map") else None

@@ -1,6 +1,8 @@
-"""Generated kernels (lowered_kernels.py) as rows: kernels, their calls, their code, and the post-grad node of each line.
+"""Generated kernels (lowered_kernels.py) as rows: kernels, their calls, their code, and the
+post-grad node of each line.
 
-A library call has no code of its own: it is the line of the output code that makes it, one Kernel row per call.
+A library call has no code of its own: it is the line of the output code that makes it, one Kernel
+row per call.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from fx_explorer.model import (
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
-    """Store everything one graph became. A graph that was never recorded (a foreign caller of Inductor) is recorded here."""
+    """Store everything that one graph became. A graph that was never recorded (a foreign caller of
+    Inductor) is recorded here.
+    """
     inside = recording.segment().subgraph
     direction = recording.here.direction if inside else _direction(lowered)
     lowered = replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
@@ -58,7 +62,9 @@ def _direction(lowered: LoweredKernels) -> Direction:
 
 
 def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) -> RecordedGraph:
-    """The rows of the graph that was lowered; the module is the very one, unless a pass put another in its place."""
+    """Return the rows of the graph that was lowered. The module is the recorded one itself, unless
+    a pass put another in its place.
+    """
     segment = recording.segment()
     for recorded in segment.post_grad.values():
         found = recorded.find(lowered.module)
@@ -109,7 +115,9 @@ class _KernelRows:
         self._add_choices(kernel_id, kernel, calls)
 
     def _copied_lines(self, artifact: int, kernel: GeneratedKernel) -> Iterator[LineSource]:
-        """Empty lines are nobody's."""
+        """Yield the lines of a kernel that were copied from the user's files. Empty lines are
+        nobody's.
+        """
         lines = kernel.source.split("\n")
         for copied in kernel.copied:
             file = self._recording.sources.file(copied.file)
@@ -118,7 +126,7 @@ class _KernelRows:
                     yield LineSource(artifact, copied.line + i, file, copied.file_line + i, "copied")
 
     def _add_source(self, kind: ArtifactKind, kernel: GeneratedKernel, source: str) -> int:
-        """A document of its own."""
+        """Add the source as a document of its own and return its id."""
         text = self._writer.text(source, like=f"{kind} {kernel.name}")
         lines = source.removesuffix("\n").count("\n") + 1
         language = kernel.language if kernel.language != "extern" else "triton"
@@ -128,6 +136,7 @@ class _KernelRows:
         return self._writer.add(artifact)
 
     def _add_kernel(self, kernel: GeneratedKernel, *, first_line: int, artifact: int) -> int:
+        """Add the row of a kernel after those before it, and return its id."""
         row = Kernel(
             id=0,
             compilation=self._recording.variant_id(),
@@ -147,8 +156,10 @@ class _KernelRows:
         return self._writer.add(row)
 
     def _add_choices(self, kernel_id: int, kernel: GeneratedKernel, calls: list[int]) -> None:
-        """What the autotuner would choose from: of a template on a virtual GPU the first is the kernel itself. Of a real GPU's
-        more is known when the recording ends (launch_rows.py)."""
+        """Add what the autotuner would choose from. For a template on a virtual GPU, the first is
+        the kernel itself. Of a real GPU's choices more is known when the recording ends
+        (launch_rows.py).
+        """
         gpu = self._recording.request.gpu
         for position, choice in enumerate(kernel.choices):
             is_kernel = bool(gpu) and position == 0 and bool(choice.source)
@@ -164,7 +175,9 @@ class _KernelRows:
             self._writer.add(row)
 
     def _link_choice(self, artifact: int, call: GeneratedCall, call_id: int, options: dict[str, object]) -> None:
-        """Timed on a GPU, each call has the choices in an order of its own."""
+        """Link a choice to its call: timed on a GPU, each call has the choices in an order of its
+        own.
+        """
         for choice in call.choices:
             if choice.options == options:
                 nodes = (choice.alone,) if choice.alone else call.nodes
@@ -189,14 +202,14 @@ class _KernelRows:
 
 
 def _choice_row(kernel_id: int, position: int, choice: TemplateChoice, gpu: str) -> KernelBuild:
-    """A library has nothing that could be built."""
+    """Make the row of a choice. A library has nothing that could be built."""
     if choice.source:
         return KernelBuild(0, kernel_id, position, choice.options, gpu, origin="template")
     return KernelBuild(0, kernel_id, position, choice.options, gpu, "built", "library", name=choice.name)
 
 
 def _as_timed(row: KernelBuild, kernel: GeneratedKernel, choice: TemplateChoice) -> KernelBuild:
-    """The row of a choice that was timed on a real GPU."""
+    """Return the row of a choice that was timed on a real GPU."""
     return replace(
         row,
         state="failed" if choice.error else "built",

@@ -1,7 +1,7 @@
 """Finding a generated kernel in the output code.
 
-It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``; with Inductor's C++ wrapper a Triton kernel is
-the same in a text of C++, and a C++ kernel stands there as it is.
+It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``; with Inductor's C++
+wrapper a Triton kernel is the same in a text of C++, and a C++ kernel stands there as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _LANGUAGES: dict[str, KernelLanguage] = {
     "xpu": "cpp",
     "triton": "triton",
 }
-"""Method of ``AsyncCompile`` (torch/_inductor/async_compile.py) that builds a kernel → the language it is written in."""
+"""Method of ``AsyncCompile`` (torch/_inductor/async_compile.py) that builds a kernel → the language
+it is written in.
+"""
 
 _DEFINITION = re.compile(r"^(?:(\w+) = |static const char\* (\w+)_source = R\"TRITON\(\n)async_compile\.(\w+)\(", re.MULTILINE)
 _QUOTES = "'''"
@@ -29,7 +31,9 @@ _PLACEHOLDER = re.compile(r"(?:Placeholder\.)?(?:KERNEL_NAME|DESCRIPTIVE_NAME)")
 """``str`` of a ``Placeholder``, torch/_inductor/utils.py."""
 
 _ESCAPED = re.compile(r"\\([\\'\"])")
-"""What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py, ``define_user_defined_triton_kernel``)."""
+"""What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py,
+``define_user_defined_triton_kernel``).
+"""
 
 
 class Definition(NamedTuple):
@@ -40,7 +44,9 @@ class Definition(NamedTuple):
 
 
 def definitions(output_code: str) -> dict[str, Definition]:
-    """Every kernel the output code defines, by name. An auto-tuning block in front repeats them: the last one counts."""
+    """Return every kernel that the output code defines, by name. An auto-tuning block in front
+    repeats them: the last one counts.
+    """
     found: dict[str, Definition] = {}
     line, counted = 1, 0
     for match in _DEFINITION.finditer(output_code):
@@ -61,12 +67,16 @@ def definitions(output_code: str) -> dict[str, Definition]:
 
 
 def _unescaped(quoted: str) -> str:
-    """The source as it is compiled: a kernel of the user's own may have backslashes, and quotes of this kind. Lines stay."""
+    """Return the source as it is compiled: a kernel of the user's own may have backslashes, and
+    quotes of this kind. Line numbers do not change.
+    """
     return _ESCAPED.sub(r"\1", quoted)
 
 
 def inlined(name: str, source: str, output_code: str) -> Definition:
-    """A kernel that is no string of its own: ``source`` is what was generated, with placeholders for its name."""
+    """Find a kernel that is no string of its own. ``source`` is what was generated, with
+    placeholders for its name.
+    """
     source = _PLACEHOLDER.sub(name, source)
     source = source.replace("#pragma CMT", "//").lstrip("\n")
     language: KernelLanguage = "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"

@@ -14,7 +14,7 @@ from fx_explorer.capture.inductor.lines.code_marks import CallInProgress
 def without_kernel(
     operations: Iterable[Any], positions: dict[torch.fx.Node, int], calls: Sequence[CallInProgress]
 ) -> dict[str, str]:
-    """Call nodes that no kernel computes → why."""
+    """Return call nodes that no kernel computes → why."""
     computed: set[torch.fx.Node] = set()
     for call in calls:
         computed |= call.nodes

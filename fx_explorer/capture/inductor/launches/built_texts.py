@@ -32,19 +32,21 @@ def texts_in(folder: Path) -> Texts:
 
 
 def file_named_in(ttir: str) -> str:
-    """Base name of the module that defines the kernel. The place of the function itself comes first, before those in it."""
+    """Return the base name of the module that defines the kernel. The place of the function itself
+    comes first, before those in it.
+    """
     found = re.search(r'^#loc\d* = loc\("([^"]*)":', ttir, re.MULTILINE)
     return Path(found[1]).name if found else ""
 
 
 def machine_code_in(folder: Path) -> str:
-    """The cubin in base64; empty when there is none."""
+    """Return the cubin in base64; empty when there is none."""
     return next((base64.b64encode(file.read_bytes()).decode() for file in folder.glob("*.cubin")), "")
 
 
 def spilled_bytes(ptx: str) -> int:
-    """Bytes that each thread spills, as ptxas says when it assembles the same code again; NOT_KNOWN
-    where it cannot be asked.
+    """Return the bytes that each thread spills, as ptxas says when it assembles the same code
+    again; NOT_KNOWN where it cannot be asked.
 
     The driver tells only the local memory of a thread, which is also used for what is no spill, as
     by ``sin``.
@@ -67,6 +69,6 @@ def spilled_bytes(ptx: str) -> int:
 
 
 def spills_told(log: str) -> int:
-    """Bytes of spills that ptxas tells in its log."""
+    """Return the bytes of spills that ptxas tells in its log."""
     found = re.search(r"(\d+) bytes spill stores", log)
     return int(found[1]) if found else NOT_KNOWN

@@ -1,10 +1,12 @@
-"""What Inductor builds for a real GPU, how its autotuner times it, and how the program launches it: noted while it runs.
+"""What Inductor builds for a real GPU, how its autotuner times it, and how the program launches it:
+noted while it runs.
 
-Hooks: ``precompile``, ``bench`` and ``run`` of ``CachingAutotuner`` (torch/_inductor/runtime/triton_heuristics.py). They are
-in this process also when kernels are compiled in others (``compile_threads``): those send back compiled results, which are
-loaded, timed and launched here. Nothing is asked of the GPU that torch does not ask anyway, and rows are written when the
-recording ends (launch_rows.py). A kernel that a CUDA graph replays, and one of the C++ wrapper, is launched without Python:
-nobody sees that.
+Hooks: ``precompile``, ``bench`` and ``run`` of ``CachingAutotuner``
+(torch/_inductor/runtime/triton_heuristics.py). They are in this process also when kernels are
+compiled in others (``compile_threads``): those send back compiled results, which are loaded, timed
+and launched here. Nothing is asked of the GPU that torch does not ask anyway, and rows are written
+when the recording ends (launch_rows.py). A kernel that a CUDA graph replays, and one of the C++
+wrapper, is launched without Python: nobody sees that.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class KernelNotes:
         return list(self._kernels.values())
 
     def built(self, autotuner: Any, wanted: list[Any]) -> None:
-        """After ``precompile``; ``wanted`` are the configurations that it was given."""
+        """Note what ``precompile`` has built; ``wanted`` are the configurations that it was
+        given.
+        """
         noted = self._noted(autotuner)
         for launcher in autotuner.launchers:
             self._note_build(noted, launcher, "smaller_block" if wanted else "heuristic", wanted)
@@ -56,14 +60,16 @@ class KernelNotes:
                 noted.builds[key] = NotedBuild(dict(key), "heuristic", NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, None)
 
     def timed(self, autotuner: Any, launcher: Any, duration_ms: float) -> None:
-        """After ``bench``; an infinite time is that of a configuration it does not try, for its spills."""
+        """Note the time that ``bench`` has measured. An infinite time is that of a configuration it
+        does not try, for its spills.
+        """
         noted = self._noted(autotuner)
         build = self._note_build(noted, launcher, "tuned", [])
         if math.isfinite(duration_ms):
             build.timing_s = duration_ms / 1000
 
     def launched(self, autotuner: Any, arguments: tuple[Any, ...]) -> None:
-        """After ``run``: the one that is called all the time."""
+        """Note a launch after ``run``, which is called all the time."""
         sizes = tuple([value for value in arguments if value.__class__ is int])
         known = self._kernels.get(id(autotuner))
         launch = known.launches.get(sizes) if known else None
@@ -109,7 +115,9 @@ class KernelNotes:
 
 @contextlib.contextmanager
 def launch_hook(recording: Recording) -> Iterator[None]:
-    """Nothing is launched while inspecting, nor on a GPU that is not there."""
+    """Note what is built, timed and launched inside the block. Nothing is launched while
+    inspecting, nor on a GPU that is not there.
+    """
     if not recording.request.build or recording.request.gpu or not (torch.version.cuda or torch.version.hip):
         yield
         return
@@ -165,7 +173,7 @@ def _run(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def options_key(config: Any) -> Options:
-    """A ``triton.Config`` as what tells it from others."""
+    """Return what tells a ``triton.Config`` from others."""
     return (*config.kwargs.items(), ("num_warps", config.num_warps), ("num_stages", config.num_stages))
 
 
@@ -174,7 +182,9 @@ def _known(number: object, factor: int = 1) -> int:
 
 
 def _cache_folder(device: int) -> Path:
-    """Asked at once: a program may have another one for each compile."""
+    """Return the folder of Triton's cache. It is asked for at once: a program may have another one
+    per compile.
+    """
     return Path(require("torch._inductor.runtime.cache_dir_utils", "triton_cache_dir")(device))
 
 
@@ -183,7 +193,7 @@ def _is_from_cache(autotuner: Any) -> bool:
 
 
 def _text_of(file: str | None) -> str:
-    """Empty for a file that is gone: then its kernel cannot be found."""
+    """Return the text of a file; empty for a file that is gone: then its kernel cannot be found."""
     try:
         return Path(file or "").read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,6 @@
-"""What is noted of a kernel on a real GPU: how it was built, timed and launched (kernel_launches.py)."""
+"""What is noted of a kernel on a real GPU: how it was built, timed and launched
+(kernel_launches.py).
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,15 @@ class NotedLaunch:
 
 @dataclass
 class NotedKernel:
-    """What one autotuner did. It keeps the autotuner alive, as the module that torch loaded it from does anyway."""
+    """What one autotuner did. It keeps the autotuner alive, as the module that torch loaded it from
+    does anyway.
+    """
 
     autotuner: Any
     source: str
-    """Text of the file it was loaded from; of a template, that torch tells no file of, the text of the function."""
+    """Text of the file it was loaded from; of a template, that torch tells no file of, the text of
+    the function.
+    """
     compilation: str
     is_backward: bool
     picked: Options = ()

@@ -1,7 +1,8 @@
-"""What was noted of launches (kernel_launches.py) as rows: KernelBuild, KernelLaunch, and the texts below the Triton source.
+"""What was noted of launches (kernel_launches.py) as rows: KernelBuild, KernelLaunch, and the texts
+below the Triton source.
 
-An autotuner knows the file it was loaded from, and a Kernel its source: equal texts belong together. Where compilations share a
-source, the one that torch says it was loaded for is taken.
+An autotuner knows the file it was loaded from, and a Kernel its source: equal texts belong
+together. Where compilations share a source, the one that torch says it was loaded for is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from fx_explorer.session.levels import add_level
 
 def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     """Add rows for the kernels that the program launched. The others are candidates of a choice
-    that was lost, and have rows already."""
+    that was lost, and have rows already.
+    """
     with SessionReader(recording.writer.path) as reader:
         found = _KernelFinder(reader)
     launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]
@@ -47,7 +49,7 @@ class _TunedCandidate:
     source: str
 
     def is_like(self, options: dict[str, object]) -> bool:
-        """Whether what both say of their configuration agrees."""
+        """Return whether what both say of their configuration agrees."""
         shared = self.row.options.keys() & options.keys()
         return {"num_warps", "num_stages"} < shared and all(str(self.row.options[one]) == str(options[one]) for one in shared)
 
@@ -57,8 +59,9 @@ def _choice(reader: SessionReader, row: KernelBuild) -> _TunedCandidate:
 
 
 def _bare(source: str) -> str:
-    """The source without spaces at line ends: Triton keeps a function's text with them taken off
-    the lines that are empty."""
+    """Return the source without spaces at line ends: Triton keeps a function's text without the
+    spaces on its empty lines.
+    """
     return "\n".join(line.rstrip() for line in source.strip().splitlines())
 
 
@@ -106,8 +109,10 @@ class _LaunchRows:
                 self._writer.add(KernelLaunch(0, kernel.id, build_id, launch.grid, launch.count, launch.arguments))
 
     def add_lost(self, noted: NotedKernel) -> None:
-        """A candidate that was only timed: its resources and texts. It may be one of several equal operations. Warps and stages
-        are told apart too: they are not in the text of a template's function."""
+        """Add the resources and texts of a candidate that was only timed. It may be one of several
+        equal operations. Warps and stages are told apart too: they are not in the text of a
+        template's function.
+        """
         source = _bare(noted.source)
         for build in noted.builds.values():
             options = {**_written(noted), **build.options}
@@ -125,8 +130,9 @@ class _LaunchRows:
     def _add_launched(
         self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_TunedCandidate], position: int
     ) -> int:
-        """Add a row in place of the candidate that it was timed as, where there is one: that was
-        without what is fused into it."""
+        """Add a row in place of the candidate that it was timed as, where there is one: the
+        candidate was timed without what is fused into it.
+        """
         row = replace(self._build(noted, kernel, noted.builds[key]), is_picked=key == noted.picked, position=position)
         choice = next((one for one in timed if one.is_like(row.options)), None)
         if choice is None:
@@ -137,7 +143,7 @@ class _LaunchRows:
         return choice.row.id
 
     def _build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild) -> KernelBuild:
-        """The row of a build, without an id and a position."""
+        """Return the row of a build, without an id and a position."""
         texts = texts_in(build.folder) if build.folder else {}
         row = KernelBuild(
             id=0,
@@ -161,7 +167,7 @@ class _LaunchRows:
 
 
 def _of_choice(row: KernelBuild, choice: KernelBuild) -> KernelBuild:
-    """What was built, in the place of what was timed."""
+    """Return the row of what was built, in the place of what was timed."""
     return replace(
         row,
         id=choice.id,
@@ -183,13 +189,16 @@ LEFT_OUT = "Inductor left this configuration out: it could not be compiled or lo
 
 
 def _written(noted: NotedKernel) -> dict[str, object]:
-    """A template has its block sizes in its source, not in its configuration."""
+    """Return the options that Inductor wrote into the source: a template has its block sizes there,
+    not in its configuration.
+    """
     return dict(noted.autotuner.inductor_meta.get("config_args") or {})
 
 
 def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuild:
-    """Fill in the resources as the driver told torch, but for spills: without local memory there
-    are none, else ptxas has to say."""
+    """Fill in the resources as the driver told torch. Spills it does not tell: without local memory
+    there are none, else ptxas has to say.
+    """
     warps = build.options["num_warps"]
     warp_size = torch.cuda.get_device_properties(0).warp_size
     return replace(

@@ -1,9 +1,11 @@
 """Which FX node each line of a generated kernel computes, seen while Inductor writes the line.
 
-A node's name travels with the code Inductor makes for it: the function that computes one element of the node's value carries it
-(``Loops.inner_fn``, torch/_inductor/ir.py), the small FX graph traced from that function keeps it per operation (``LoopBody``,
-torch/_inductor/loop_body.py), and when C++ or Triton is emitted from that graph the written line remembers it
-(``IndentedBuffer``, torch/_inductor/utils.py). The text stays what it was: a remembering line is a ``str`` of equal value.
+A node's name travels with the code Inductor makes for it: the function that computes one element of
+the node's value carries it (``Loops.inner_fn``, torch/_inductor/ir.py), the small FX graph traced
+from that function keeps it per operation (``LoopBody``, torch/_inductor/loop_body.py), and when C++
+or Triton is emitted from that graph the written line remembers it (``IndentedBuffer``,
+torch/_inductor/utils.py). The text stays what it was: a remembering line is a ``str`` of equal
+value.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ _state = _State()
 
 @contextlib.contextmanager
 def line_recording() -> Iterator[dict[str, str]]:
-    """Inside the block ``lines_of`` knows the kernels generated in this thread. Yields view → why it is not available."""
+    """Let ``lines_of`` know the kernels that are generated in this thread inside the block. Yields
+    view → why it is not available.
+    """
     missing: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         _install(stack, missing)
@@ -48,17 +52,19 @@ def line_recording() -> Iterator[dict[str, str]]:
 
 
 def lines_of(src_code: str) -> LineNodes:
-    """(line, node) for kernel text just generated in this thread. Line 1 is the first that is not blank, as in output code."""
+    """Return (line, node) for kernel text just generated in this thread. Line 1 is the first that
+    is not blank, as in output code.
+    """
     return _rendered().lines_of(src_code)
 
 
 def node_of_operation(operation: torch.fx.Node) -> str | None:
-    """Name of the post-grad node that an operation of a loop body was traced for."""
+    """Return the name of the post-grad node that an operation of a loop body was traced for."""
     return operation.meta.get(_KEY)
 
 
 def node_of_buffer(buffer: Any) -> str | None:
-    """Name of the post-grad node whose value an Inductor buffer holds."""
+    """Return the name of the post-grad node whose value an Inductor buffer holds."""
     name = getattr(getattr(getattr(buffer, "data", None), "inner_fn", None), _KEY, None)
     if name or not hasattr(buffer, "get_origin_node"):
         return name
@@ -73,6 +79,9 @@ def _rendered() -> RenderedTexts:
 
 
 def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
+    """Hook into Inductor where a node's name travels with its code, until the stack is closed. What
+    this torch release lacks is noted in ``missing``.
+    """
     try:
         from torch._inductor import ir
         from torch._inductor.codegen.common import CSE
@@ -119,7 +128,9 @@ def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tagged(function: Any, name: str) -> Any:
-    """``function``, known to compute ``name`` while it runs. One that is taken over from another node keeps that node."""
+    """Return ``function``, known to compute ``name`` while it runs. A function that is taken over
+    from another node keeps that node.
+    """
     if hasattr(function, _KEY) or not callable(function):
         return function
 
@@ -175,6 +186,8 @@ def _run_as(node: torch.fx.Node) -> Iterator[None]:
 
 
 def _writeline(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make each line that is written for a node remember that node."""
+
     def writeline(buffer: Any, line: Any) -> None:
         original(buffer, line)
         nodes = getattr(line, "nodes", None)
@@ -207,7 +220,9 @@ def _deferred_getitem(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _generate(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``CSE.generate`` returns the variable of an equal expression when there is one: that line then computes both nodes."""
+    """Note both nodes of a line when ``CSE.generate`` returns the variable of an equal expression:
+    that line then computes both.
+    """
 
     def generate(cse: Any, *args: Any, **kwargs: Any) -> Any:
         _state.written = None
@@ -235,7 +250,7 @@ def _getvalue(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _node_name(running: torch.fx.Node) -> str | None:
-    """Post-grad node that a loop body's node was made for."""
+    """Return the post-grad node that a loop body's node was made for."""
     name = running.meta.get(_KEY)
     if name is None:
         name = _neighbour_name(running) or _scheduled_name()
@@ -245,14 +260,16 @@ def _node_name(running: torch.fx.Node) -> str | None:
 
 
 def _neighbour_name(running: torch.fx.Node) -> str | None:
-    """Conversions that Inductor puts into a finished loop body belong to what they convert."""
+    """Return the node of what a conversion converts. Inductor puts conversions into a finished loop
+    body, where they have none of their own.
+    """
     if running.target != "to_dtype":
         return None
     return next((near.meta[_KEY] for near in (*running.all_input_nodes, *running.users) if _KEY in near.meta), None)
 
 
 def _scheduled_name() -> str | None:
-    """The node whose value is being stored: storing is not part of its element function."""
+    """Return the node whose value is being stored: storing is not part of its element function."""
     from torch._inductor.virtualized import V
 
     return node_of_buffer(getattr(getattr(V.kernel, "current_node", None), "node", None))

@@ -1,4 +1,6 @@
-"""A call while its graph's code is generated, and the marks among the wrapper's lines by which its line is found."""
+"""A call while its graph's code is generated, and the marks among the wrapper's lines by which its
+line is found.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class CallInProgress:
 
 @dataclass(frozen=True)
 class CodeMark:
-    """What we put into a ``LineContext``: a call begins (or has ended) here, or a nested function's text begins here."""
+    """What we put into a ``LineContext``: a call begins (or has ended) here, or a nested function's
+    text begins here.
+    """
 
     call: CallInProgress | None
     is_end: bool
@@ -50,7 +54,9 @@ class CodeMark:
 
 
 def marked_lines(line_map: Iterable[tuple[int, object]]) -> list[tuple[int, CodeMark]]:
-    """Our marks among the contexts of a generated text, with those of the texts put into it brought to its line numbers."""
+    """Return our marks among the contexts of a generated text, with those of the texts put into it
+    brought to its line numbers.
+    """
     found: list[tuple[int, CodeMark]] = []
     for line, context in line_map:
         if isinstance(context, CodeMark):

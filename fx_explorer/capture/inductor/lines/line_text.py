@@ -9,11 +9,15 @@ LineNodes = tuple[tuple[int, str], ...]
 """(line from 1, node name), by line."""
 
 _KEPT = 64
-"""A kernel is defined soon after its text is made; a combination of kernels makes all its texts first."""
+"""A kernel is defined soon after its text is made; a combination of kernels makes all its texts
+first.
+"""
 
 
 class TaggedLine(str):
-    """A line of code. ``nodes`` is shared by its copies: a node found later to be computed by it is known to all."""
+    """A line of code. ``nodes`` is shared by its copies: a node found later to be computed by it is
+    known to all.
+    """
 
     __slots__ = ("nodes",)
 
@@ -45,7 +49,9 @@ class RenderedTexts:
         self._texts: dict[str, list[tuple[int, list[str]]]] = {}
 
     def render(self, buffer: Any) -> str:
-        """``buffer.getvalue()``. Inductor's own line map tells where each tagged line went, if it was written at all."""
+        """Render ``buffer.getvalue()``. Inductor's own line map tells where each tagged line went,
+        if it was written at all.
+        """
         lines = buffer._lines
         buffer._lines = list(_with_tags(lines))
         try:
@@ -60,7 +66,9 @@ class RenderedTexts:
         return text
 
     def lines_of(self, text: str) -> LineNodes:
-        """The nodes of the lines of ``text``, counted from its first line that is not blank."""
+        """Return the nodes of the lines of ``text``, counted from its first line that is not
+        blank.
+        """
         leading = text[: len(text) - len(text.lstrip())].count("\n")
         found: dict[tuple[int, str], None] = {}
         for line, nodes in self._texts.get(text) or self._embedded(text):
@@ -68,7 +76,9 @@ class RenderedTexts:
         return tuple(sorted(found))
 
     def _embedded(self, text: str) -> Iterator[tuple[int, list[str]]]:
-        """A template puts the text of a buffer, indented, into its own: find it there line by line."""
+        """Yield each tagged line of a buffer whose text a template has put, indented, into its own:
+        it is found there line by line.
+        """
         lines = [line.strip() for line in text.split("\n")]
         for part, tagged in self._texts.items():
             block = [line.strip() for line in part.strip().split("\n")]
@@ -105,7 +115,7 @@ def _tagged_lines(line_map: list[tuple[int, Any]]) -> list[tuple[int, list[str]]
 
 
 def _find(lines: list[str], block: list[str]) -> int | None:
-    """Where ``block`` stands in ``lines``."""
+    """Return where ``block`` begins in ``lines``; None when it is not there."""
     if not block[0]:
         return None
     starts = (i for i, line in enumerate(lines) if line == block[0])

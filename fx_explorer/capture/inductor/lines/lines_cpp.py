@@ -1,6 +1,8 @@
-"""Places where Inductor's C++ code generation writes a line late, or anew, and would forget which node it is for.
+"""Places where Inductor's C++ code generation writes a line late, or anew, and would forget which
+node it is for.
 
-All of them in torch/_inductor/codegen/cpp.py. Each is optional: without it a few lines of reductions have no node.
+All of them in torch/_inductor/codegen/cpp.py. Each is optional: without it a few lines of
+reductions have no node.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ Hook = tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]
 
 
 def hooks(running: Callable[[], Any], run_as: Callable[[Any], Any]) -> list[Hook]:
-    """``running()`` is the loop body node whose code is being written; ``run_as(node)`` a context that makes it so again."""
+    """List the hooks. ``running()`` is the loop body node whose code is being written;
+    ``run_as(node)`` is a context that makes it so again.
+    """
     from torch._inductor.codegen import cpp
 
     return [
@@ -32,7 +36,9 @@ def hooks(running: Callable[[], Any], run_as: Callable[[Any], Any]) -> list[Hook
 def _reduction_prefix(
     original: Callable[..., Any], running: Callable[[], Any], run_as: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    """``float tmp_acc0 = 0;`` is made by a function that is called once the loop around the reduction is known."""
+    """Remember the node of a line such as ``float tmp_acc0 = 0;``, which is made by a function that
+    is called once the loop around the reduction is known.
+    """
     from torch._inductor.utils import IndentedBuffer
 
     def gen_reduction_prefix(*args: Any, **kwargs: Any) -> Any:
@@ -56,7 +62,9 @@ def _reduction_prefix(
 
 
 def _move_code(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The lines of the tail of a vectorised loop are rewritten with another variable, one for one, inside ``for (…) { }``."""
+    """Keep the nodes of lines in the tail of a vectorised loop, which are rewritten with another
+    variable, one for one, inside ``for (…) { }``.
+    """
 
     def move_code_under_inner_loop(code: Any, *args: Any, **kwargs: Any) -> Any:
         moved = original(code, *args, **kwargs)

@@ -1,1 +1,3 @@
-"""The recorder: everything torch.compile does, turned into rows of a session. Standard library and torch only."""
+"""The recorder: everything torch.compile does, turned into rows of a session. Standard library and
+torch only.
+"""

@@ -1,4 +1,6 @@
-"""torch's caches of compiled graphs: off while a capture records, and as the program has them where it must have them."""
+"""torch's caches of compiled graphs: off while a capture records, and as the program has them where
+it must have them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _as_before: list[list[tuple[Any, dict[str, Any]]]] = []
 
 @contextlib.contextmanager
 def caches_off() -> Iterator[None]:
-    """Inside the block everything is lowered: of a graph that comes from a cache there would be nothing to see."""
+    """Turn torch's caches off inside the block, so that everything is lowered: of a graph that
+    comes from a cache there would be nothing to see.
+    """
     off = (inductor_config, CACHES_OFF), (functorch_config, _AUTOGRAD_CACHE_OFF)
     before = [(config, {name: getattr(config, name) for name in values}) for config, values in off]
     with contextlib.ExitStack() as stack:
@@ -35,7 +39,9 @@ def caches_off() -> Iterator[None]:
 
 @contextlib.contextmanager
 def caches_as_before() -> Iterator[None]:
-    """Inside the block, within ``caches_off``, the caches are as the program had them before anything was recorded."""
+    """Put the caches back inside the block, within ``caches_off``, as the program had them before
+    anything was recorded.
+    """
     with contextlib.ExitStack() as stack:
         for config, values in _as_before[0] if _as_before else ():
             stack.enter_context(configured(config, values))
@@ -43,6 +49,8 @@ def caches_as_before() -> Iterator[None]:
 
 
 def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:
-    """Inside the block what is compiled is cached, and no entry that is older is used. Kernels that are built already are."""
+    """Cache what is compiled inside the block, but use no entry that is older. Kernels that are
+    built already are used.
+    """
     found: contextlib.AbstractContextManager[None] = torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex)
     return found

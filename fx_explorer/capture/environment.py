@@ -58,7 +58,8 @@ GPU_PROPERTIES = (
     "gcnArchName",
 )
 """Attributes of ``torch.cuda.get_device_properties()``; rates are in kHz. No release has all of
-them."""
+them.
+"""
 
 
 def _gpu_properties() -> dict[str, object]:
@@ -67,7 +68,7 @@ def _gpu_properties() -> dict[str, object]:
 
 
 def changed_settings() -> str:
-    """JSON of every entry of torch's compiler configs that is not at its default."""
+    """Return JSON of every entry of torch's compiler configs that is not at its default."""
     modules = {
         "torch._dynamo.config": torch._dynamo.config,
         "torch._functorch.config": torch._functorch.config,
@@ -77,5 +78,7 @@ def changed_settings() -> str:
 
 
 def _changed(module: Any) -> dict[str, Any]:
-    """Entries of a config module (torch/utils/_config_module.py) whose value differs from the declared default."""
+    """Return the entries of a config module (torch/utils/_config_module.py) whose value differs
+    from the declared default.
+    """
     return {name: getattr(module, name) for name in sorted(module._config) if not module._is_default(name)}

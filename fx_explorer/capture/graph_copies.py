@@ -1,4 +1,5 @@
-"""Copies of graphs that torch goes on to change: what stands at a gate can be taken up again, and edited, any number of times.
+"""Copies of graphs that torch goes on to change: what stands at a gate can be taken up again, and
+edited, any number of times.
 
 ``copy.deepcopy`` would copy parameters and fake tensors too, and fails on Dynamo's graphs.
 """
@@ -25,9 +26,11 @@ _OWN_TO_A_MODULE = (
 
 
 def snapshot(module: GraphModule) -> GraphModule:
-    """The graph as it is now, with the same names and meta; nested graphs of higher-order ops are copied with it.
+    """Return the graph as it is now, with the same names and meta; nested graphs of higher-order
+    ops are copied with it.
 
-    Parameters, buffers and the values in ``node.meta`` are shared, so mutation and gradients reach the user's own.
+    Parameters, buffers and the values in ``node.meta`` are shared, so mutation and gradients reach
+    the user's own.
     """
     return _snapshot(module, {})
 
@@ -44,7 +47,9 @@ def _snapshot(module: GraphModule, done: dict[int, GraphModule]) -> GraphModule:
 
 
 def snapshot_graph(graph: Graph) -> Graph:
-    """The nodes alone; ``_dynamo_source`` of a placeholder ties it to a parameter (torch/_functorch, ``frontend_utils.py``)."""
+    """Return the nodes alone; ``_dynamo_source`` of a placeholder ties it to a parameter
+    (torch/_functorch, ``frontend_utils.py``).
+    """
     copied = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
     found: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -59,7 +64,9 @@ def snapshot_graph(graph: Graph) -> Graph:
 
 
 def copy_attributes(module: GraphModule, copied: GraphModule) -> None:
-    """All that the constructor does not: ``meta``, ``compile_subgraph_reason``, ``_param_name_to_source``, unused constants."""
+    """Copy all that the constructor does not: ``meta``, ``compile_subgraph_reason``,
+    ``_param_name_to_source``, unused constants.
+    """
     copied.meta = {**module.meta, **copied.meta}
     for name, value in vars(module).items():
         if name not in _OWN_TO_A_MODULE:
@@ -70,12 +77,14 @@ def copy_attributes(module: GraphModule, copied: GraphModule) -> None:
 
 
 def _nested(module: GraphModule) -> Iterable[str]:
-    """Names of the graphs inside this one."""
+    """Return the names of the graphs inside this one."""
     return [name for name, child in module.named_children() if isinstance(child, GraphModule)]
 
 
 def become(module: GraphModule, other: GraphModule) -> None:
-    """Give ``module`` the graph of ``other``, whose own stays untouched: whoever holds ``module`` sees the new graph."""
+    """Give ``module`` the graph of ``other``, whose own stays untouched: whoever holds ``module``
+    sees the new graph.
+    """
     source = snapshot(other)
     module.graph = source.graph
     for kind in ("_parameters", "_buffers", "_modules"):

@@ -1,9 +1,11 @@
-"""Seeing what Inductor generates without building it: no C++ compiler runs, no Triton kernel is compiled, nothing is tuned.
+"""Seeing what Inductor generates without building it: no C++ compiler runs, no Triton kernel is
+compiled, nothing is tuned.
 
-Inductor does all its work up to the output code, forward and backward in one go; then the Dynamo graph itself runs, by
-PyTorch's own operators and autograd, in place of the compiled function. So the program behaves as it does without
-torch.compile, and the generated code is that of a real compile, byte for byte (tests/capture/test_inspecting.py).
-Backends other than inductor are left alone.
+Inductor does all its work up to the output code, forward and backward in one go; then the Dynamo
+graph itself runs, by PyTorch's own operators and autograd, in place of the compiled function. So
+the program behaves as it does without torch.compile, and the generated code is that of a real
+compile, byte for byte (tests/capture/test_inspecting.py). Backends other than inductor are left
+alone.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _BUILDERS = (
     *("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas"),
     *("nv_universal_gemm", "multi_kernel", "size_hint_multi_kernel"),
 )
-"""Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into something to call."""
+"""Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into
+something to call.
+"""
 
 
 _AT_ONCE = "force_non_lazy_backward_lowering"
@@ -44,9 +48,11 @@ class NotBuilt:
 
 @contextlib.contextmanager
 def inspecting() -> Iterator[dict[str, str]]:
-    """Inside the block, ``torch.compile`` with the inductor backend generates all its code and builds none of it.
+    """Let ``torch.compile`` with the inductor backend generate all its code inside the block, and
+    build none of it.
 
-    Yields view → why: what a real compile would have decided by measuring, or what this torch release does not let us skip.
+    Yields view → why: what a real compile would have decided by measuring, or what this torch
+    release does not let us skip.
     """
     notes: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
@@ -71,7 +77,9 @@ def _inspect(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Inside the block, within ``inspecting``, torch.compile builds and returns what it compiles, as if without it."""
+    """Let torch.compile build and return what it compiles inside the block, within ``inspecting``,
+    as if without it.
+    """
     lifted = list(_in_force)
     for stack, _ in reversed(lifted):
         stack.close()
@@ -84,7 +92,9 @@ def building() -> Iterator[None]:
 
 
 def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """``compile_fx`` (torch/_inductor/compile_fx.py) is looked up at call time: replacing the name is enough."""
+    """Let compiled segments run eagerly. ``compile_fx`` (torch/_inductor/compile_fx.py) is looked
+    up at call time: replacing the name is enough.
+    """
     from torch._inductor import compile_fx as module
     from torch._inductor.virtualized import V
 
@@ -113,7 +123,9 @@ _inside = threading.local()
 
 @contextlib.contextmanager
 def lowering_for_real() -> Iterator[None]:
-    """Inside the block ``compile_fx`` returns what Inductor made: whoever calls it sees to it that nothing of that is run."""
+    """Let ``compile_fx`` return what Inductor made inside the block. Whoever calls it sees to it
+    that nothing of that is run.
+    """
     before = getattr(_inside, "is_nested", False)
     _inside.is_nested = True
     try:
@@ -123,15 +135,19 @@ def lowering_for_real() -> Iterator[None]:
 
 
 def runnable_copy(module: torch.fx.GraphModule) -> Callable[..., Any]:
-    """A function that computes what ``module`` computes now, whatever Inductor does to it later (it takes ownership).
+    """Return a function that computes what ``module`` computes now, whatever Inductor does to it
+    later (it takes ownership).
 
-    Tensors and parameters are shared, so that mutation and gradients reach the user's own; only the graph is copied.
+    Tensors and parameters are shared, so that mutation and gradients reach the user's own; only the
+    graph is copied.
     """
     return _runnable_module(module).forward
 
 
 def _runnable_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A nested compile region becomes a plain call: the op itself has no eager backward (invoke_subgraph.py, ``backward``)."""
+    """Return a module in which a nested compile region is a plain call: the op itself has no eager
+    backward (invoke_subgraph.py, ``backward``).
+    """
     copied = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     regions = [node for node in copied.graph.nodes if is_region_call(node)]
     for node in regions:
@@ -148,7 +164,9 @@ def call_region(subgraph: Callable[..., Any], identifier: str, *operands: Any) -
 
 
 def backward_at_once() -> contextlib.AbstractContextManager[object]:
-    """The backward is lowered with the forward, not when it runs, where this torch release can do that."""
+    """Lower the backward with the forward, not when it runs, where this torch release can do
+    that.
+    """
     from torch._functorch import config
 
     has_option = hasattr(config, _AT_ONCE)
@@ -178,7 +196,9 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
 
 
 def _replace(stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Put ``replacement`` in the place of a method, be it a class method or inherited, if the class has it at all."""
+    """Put ``replacement`` in the place of a method, be it a class method or inherited, if the class
+    has it at all.
+    """
     if not hasattr(owner, name):
         return
     if name in vars(owner):
@@ -189,7 +209,9 @@ def _replace(stack: contextlib.ExitStack, owner: Any, name: str, replacement: Ca
 
 
 def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """Which vector instructions the code uses is read off the CPU, without the test program Inductor compiles for each."""
+    """Let Inductor do without a compiler: which vector instructions the code uses is read off the
+    CPU, without the test program that Inductor compiles for each.
+    """
     from torch._inductor import cpp_builder, cpu_vec_isa
 
     if hasattr(cpu_vec_isa.VecISA, "check_build"):
@@ -219,7 +241,8 @@ def _forget(function: Any, stack: contextlib.ExitStack) -> None:
 
 def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     """Keep ``max-autotune`` from timing every candidate kernel on the device: here the first one
-    stands for all."""
+    stands for all.
+    """
     from torch._inductor import config, select_algorithm
 
     measuring = options_there(config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion")
@@ -238,7 +261,9 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
             filters.remove(first_only)
 
     def make(original: Callable[[], Any]) -> Callable[[], Any]:
-        """Making the cache takes 0.4 s, in which Triton hashes itself: that is left to whoever has something to choose from."""
+        """Making the cache takes 0.4 s, in which Triton hashes itself: that is left to whoever has
+        something to choose from.
+        """
 
         def get_algorithm_selector_cache() -> Any:
             cache = original()

@@ -1,4 +1,6 @@
-"""``fx_explorer.record``: the recorder in the user's own process: a notebook, a training script, one rank under torchrun."""
+"""``fx_explorer.record``: the recorder in the user's own process: a notebook, a training script,
+one rank under torchrun.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
 
 
 def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
-    """A session that says what is asked for and when. Raises FileExistsError when something is there, and SessionWriteError."""
+    """Return a session that says what is asked for and when. Raises FileExistsError when something
+    is there, and SessionWriteError.
+    """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # follows no link, not even a dangling one
     except FileExistsError:

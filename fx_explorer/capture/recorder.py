@@ -1,7 +1,8 @@
-"""Everything torch.compile does, recorded in one run: turns the hooks of each stage on, and off again.
+"""Everything torch.compile does, recorded in one run: turns the hooks of each stage on, and off
+again.
 
-What it observes it does not change: generated code is the same with and without it. By default the capture *inspects* (see
-inspecting.py): every artefact is produced, nothing is built.
+What it observes it does not change: generated code is the same with and without it. By default the
+capture *inspects* (see inspecting.py): every artefact is produced, nothing is built.
 """
 
 from __future__ import annotations
@@ -55,17 +56,20 @@ HOOKS: dict[str, tuple[str, str]] = {
     "how kernels are launched": ("inductor.launches.kernel_launches", "launch_hook"),
     "what the autotuner chose from": ("inductor.autotuning.tuned_choices", "choices_hook"),
 }
-"""What is seen through each hook, and where it is: (module of this package, function that makes the context manager)."""
+"""What is seen through each hook, and where it is: (module of this package, function that makes the
+context manager).
+"""
 
 
 @contextlib.contextmanager
 def recording(
     writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None
 ) -> Iterator[Recording]:
-    """Record every compilation in the block into ``writer``'s session. With ``gates`` the user can step: see stepper.py.
+    """Record every compilation in the block into ``writer``'s session. With ``gates`` the user can
+    step: see stepper.py.
 
-    torch's compile caches are off meanwhile, unless ``request.use_caches``: a cached graph is never lowered, so there would be
-    nothing to see of it.
+    torch's compile caches are off meanwhile, unless ``request.use_caches``: a cached graph is never
+    lowered, so there would be nothing to see of it.
     """
     state = begin(writer, request, notify, gates)
     with observing(state):
@@ -75,7 +79,7 @@ def recording(
 
 
 def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None) -> Recording:
-    """A recording that observes nothing yet."""
+    """Return a recording that observes nothing yet."""
     state = Recording(writer, request, notify)
     if gates:
         # Graphs are deferred where that makes no difference to the program: it runs eagerly while inspecting.
@@ -85,7 +89,9 @@ def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates:
 
 @contextlib.contextmanager
 def observing(state: Recording) -> Iterator[None]:
-    """Inside the block torch tells ``state`` what it does. May be entered again for what is compiled later."""
+    """Let torch tell ``state`` what it does inside the block. The block may be entered again for
+    what is compiled later.
+    """
     writer, request = state.writer, state.request
     writer.set_meta("environment", environment(request))
     before = _counters()
@@ -117,7 +123,9 @@ def _stepped(state: Recording, stepper: Stepper) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _noted_inspecting(state: Recording) -> Iterator[None]:
-    """Inspect, and say in the session what a build would have shown more; some of it is known only at the end."""
+    """Inspect, and say in the session what a build would have shown more; some of it is known only
+    at the end.
+    """
     with inspecting() as notes:
         yield
     for what, reason in notes.items():
@@ -125,7 +133,9 @@ def _noted_inspecting(state: Recording) -> Iterator[None]:
 
 
 def _install(stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]) -> None:
-    """Turn a hook on. In a torch release that lacks what it hooks into, its view stays empty and the session says why."""
+    """Turn a hook on. In a torch release that lacks what it hooks into, its view stays empty and
+    the session says why.
+    """
     module, name = hook
     try:
         stack.enter_context(getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state))
@@ -134,7 +144,7 @@ def _install(stack: contextlib.ExitStack, state: Recording, view: str, hook: tup
 
 
 def compile_arguments(request: CaptureRequest) -> dict[str, Any]:
-    """Keyword arguments for ``torch.compile``."""
+    """Return the keyword arguments for ``torch.compile``."""
     arguments: dict[str, Any] = {"backend": request.backend, "dynamic": request.dynamic}
     if request.mode:
         arguments["mode"] = request.mode
@@ -148,7 +158,7 @@ def _counters() -> dict[str, dict[str, int]]:
 
 
 def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
-    """What torch counted meanwhile (torch/_dynamo/utils.py, ``counters``)."""
+    """Add what torch counted meanwhile (torch/_dynamo/utils.py, ``counters``)."""
     for group, counts in _counters().items():
         if counts:
             state.counters.setdefault(group, Counter()).update(Counter(counts) - Counter(before.get(group, {})))

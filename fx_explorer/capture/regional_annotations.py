@@ -1,8 +1,10 @@
-"""Annotated regions as torch reads them: keeping apart what ``regional_inductor`` would merge, each with its own configs.
+"""Annotated regions as torch reads them: keeping apart what ``regional_inductor`` would merge, each
+with its own configs.
 
-To torch (torch/fx/passes/regional_inductor.py, ``_RegionScooper``) all nodes annotated with a string, or with configs and no
-name, are one region where they touch. And a region is compiled with the first configs in its graph, whose inputs carry the
-annotation of whatever made them: the neighbour's (``_compile_submod``).
+To torch (torch/fx/passes/regional_inductor.py, ``_RegionScooper``) all nodes annotated with a
+string, or with configs and no name, are one region where they touch. And a region is compiled with
+the first configs in its graph, whose inputs carry the annotation of whatever made them: the
+neighbour's (``_compile_submod``).
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ _SUBGRAPH = "__marked_inductor_submod"
 
 @dataclass(frozen=True)
 class _SeparateRegion:
-    """Stands as ``inductor_region`` while torch cuts regions out: those are one whose ``key`` is equal."""
+    """Stands as ``inductor_region`` while torch cuts regions out: those are one whose ``key`` is
+    equal.
+    """
 
     key: str
     as_written: object = field(compare=False)
 
 
 def annotated_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    """Nodes marked for compilation, in the graph and in the graphs inside it."""
+    """Yield the nodes marked for compilation, in the graph and in the graphs inside it."""
     for module in gm.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.nodes:
@@ -43,7 +47,9 @@ def annotated_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 
 def region_name(node: torch.fx.Node) -> str | None:
-    """The region a node is in; empty for one without a name; None when it is in none, as are inputs and outputs.
+    """Return the region a node is in; empty for one without a name; None when it is in none, as are
+    inputs and outputs. An input carries the annotation of whatever made it, be it in another
+    region.
 
     An input carries the annotation of whatever made it, be it in another region.
     """
@@ -58,11 +64,12 @@ def region_name(node: torch.fx.Node) -> str | None:
 
 @contextlib.contextmanager
 def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
-    """Inside the block ``regional_inductor`` keeps regions of ``gm`` with different names or configs apart, and compiles each
-    with its own configs. Yields how many nodes are marked.
+    """Keep regions of ``gm`` with different names or configs apart for ``regional_inductor`` inside
+    the block, and let it compile each with its own configs. Yields how many nodes are marked.
 
-    The metadata of ``gm`` itself is changed; in the graphs that are cut out of it stands what the user wrote. Raises UsageError
-    for regions that wait for each other: torch cuts each out as if it were the only one.
+    The metadata of ``gm`` itself is changed; in the graphs that are cut out of it stands what the
+    user wrote. Raises UsageError for regions that wait for each other: torch cuts each out as if it
+    were the only one.
     """
     count, labels = 0, {}
     for node in annotated_nodes(gm):
@@ -92,13 +99,15 @@ def _label(written: object) -> str:
 
 
 def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
-    """``inductor_configs`` of the first node of a region that has some, inputs included: torch goes by that."""
+    """Return ``inductor_configs`` of the first node of a region that has some, inputs included:
+    torch goes by that.
+    """
     values = ((node.meta.get("custom") or {}).get(KEY) for node in gm.graph.nodes)
     return next((dict(v["inductor_configs"]) for v in values if isinstance(v, dict) and "inductor_configs" in v), None)
 
 
 def written_value(value: object) -> object:
-    """The annotation as the user wrote it, also inside ``kept_apart``."""
+    """Return the annotation as the user wrote it, also inside ``kept_apart``."""
     region = value.get("inductor_region") if isinstance(value, dict) else None
     return region.as_written if isinstance(region, _SeparateRegion) else value
 

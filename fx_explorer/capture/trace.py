@@ -1,7 +1,8 @@
 """torch's structured trace, listened to in the process: what TORCH_TRACE would write to a log.
 
-From here come compilations and how they ended, graph breaks, recompiles, the guard tree, symbols and times; graphs and kernels
-come from live objects (other files). Records that are of no use here are never evaluated (trace_calls.py).
+From here come compilations and how they ended, graph breaks, recompiles, the guard tree, symbols
+and times; graphs and kernels come from live objects (other files). Records that are of no use here
+are never evaluated (trace_calls.py).
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class _Records:
     # compilations
 
     def _start(self, name: str, content: dict[str, Any], _: object) -> None:
+        """Note that Dynamo begins with a frame: which function it is, and who calls it."""
         recording = self._recording
         self._waited_before.setdefault(name, recording.waited_s)
         known = recording.of(name).row if name else None
@@ -123,6 +125,9 @@ class _Records:
         )
 
     def _end(self, name: str, content: dict[str, Any], _: object) -> None:
+        """Note how the compilation of a frame ended: its status, its error, its restarts and how
+        long it took.
+        """
         self._metrics(name, content, None)
         recording = self._recording
         if recording.boundary.is_outside:  # another variant, of a frame that Dynamo is through with
@@ -157,7 +162,9 @@ class _Records:
         self.spans.flush()
 
     def _add_failure(self, name: str, content: dict[str, Any]) -> str:
-        """Store what stopped the compilation, a backend's own exception where there was one; returns it in one line."""
+        """Store what stopped the compilation, a backend's own exception where there was one;
+        returns it in one line.
+        """
         recording = self._recording
         raised = recording.take_error(name)
         if raised:
@@ -207,7 +214,9 @@ class _Records:
         return add
 
     def _output_code(self, name: str, _: object, payload: Callable[[], str]) -> None:
-        """Code out of torch's cache shows up nowhere else: no graph was lowered for it."""
+        """Add the code that torch's cache gave: it shows up nowhere else, because no graph was
+        lowered for it.
+        """
         self._output_codes.append((name, payload()))
         self._recording.saw("output_code")
 
@@ -227,7 +236,9 @@ class _Records:
 
 
 def _of_the_user(recording: Recording, where: Frame) -> Frame:
-    """What the user gave to torch.compile, where Dynamo sees torch's function around it."""
+    """Return the frame of what the user gave to torch.compile, where Dynamo sees torch's function
+    around it.
+    """
     if not is_wrapper(where.file, where.function):
         return where
     given = recording.given.of(being_compiled())
@@ -235,7 +246,7 @@ def _of_the_user(recording: Recording, where: Frame) -> Frame:
 
 
 def _frames(stack: Any) -> tuple[Frame, ...]:
-    """Frames of a structured stack; file names are numbers into torch's intern table."""
+    """Return the frames of a structured stack; file names are numbers into torch's intern table."""
     names = {number: text for text, number in INTERN_TABLE.items()}
     return tuple(
         Frame(str(names.get(entry["filename"], entry["filename"])), entry["line"], entry["name"], entry.get("loc") or "")
@@ -244,7 +255,9 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
 
 
 def _is_zero(value: object) -> bool:
-    """A count or a time of nothing: of torch's hundred figures a compilation has some twenty."""
+    """Return whether a figure is a count or a time of nothing: of torch's hundred figures a
+    compilation has some twenty.
+    """
     return type(value) in (int, float) and not value
 
 

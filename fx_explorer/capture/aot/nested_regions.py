@@ -1,9 +1,10 @@
-"""Nested compile regions (``torch.compiler.nested_compile_region``): each is partitioned on its own, before the graph that
-calls it, and compiled once however often it is called.
+"""Nested compile regions (``torch.compiler.nested_compile_region``): each is partitioned on its
+own, before the graph that calls it, and compiled once however often it is called.
 
-Hooks: ``run_joint_graph_passes_on_hops`` and ``_get_partition_fn`` (torch/_functorch/_aot_autograd/graph_compile.py). The joint
-graph of a region is recorded when torch partitions it; whose it is becomes known when the graph around it is partitioned, which
-by then calls what torch made of the region.
+Hooks: ``run_joint_graph_passes_on_hops`` and ``_get_partition_fn``
+(torch/_functorch/_aot_autograd/graph_compile.py). The joint graph of a region is recorded when
+torch partitions it; whose it is becomes known when the graph around it is partitioned, which by
+then calls what torch made of the region.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def _own_partitioner(recording: Recording, original: Callable[..., Any]) -> Call
 
 
 def partition_region(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
-    """Forward and backward of one region, whose joint graph is kept for the graph around it."""
+    """Return the forward and backward of one region, and keep its joint graph for the graph around
+    it.
+    """
     segment, recorded = recording.segment(), None
     if segment.joint is None and not segment.aot:  # else known from the variant that this one set out from
         with recording.noting("the joint graph of a region", "joint"):

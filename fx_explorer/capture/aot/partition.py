@@ -1,7 +1,9 @@
-"""AOTAutograd: the joint graph, the forward and backward graphs, and what the forward saves for the backward.
+"""AOTAutograd: the joint graph, the forward and backward graphs, and what the forward saves for the
+backward.
 
-Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes through. Its compilers and
-its partition function arrive as keyword arguments, so wrapping those arguments shows each graph at the moment torch has it.
+Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes
+through. Its compilers and its partition function arrive as keyword arguments, so wrapping those
+arguments shows each graph at the moment torch has it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,10 @@ _COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "ba
 
 
 def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record AOTAutograd's graphs: each compiler that it is given, and the partitioner, record what
+    they are handed.
+    """
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def aot_module_simplified(module: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +61,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
 
 def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, direction: Direction) -> Any:
-    """``compiler``, recording the graph it is given. A serializable compiler stays one: torch's caches ask for the type."""
+    """Return ``compiler``, recording the graph it is given. A serializable compiler stays one:
+    torch's caches ask for the type.
+    """
     inner = getattr(compiler, "compiler_fn", None)
     compile_graph = inner if inner is not None else compiler
 
@@ -87,14 +95,15 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
 
 
 def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exception) -> bool:
-    """Whether a backward fails that torch compiles when it runs: while inspecting it is lowered with the forward, which the
-    program needs all the same, and never runs."""
+    """Return whether a backward failed that torch would compile only when it runs. While inspecting
+    it is lowered with the forward, which the program needs all the same, and never runs.
+    """
     is_inspected = direction == "backward" and not recording.request.build and not recording.boundary.is_outside
     return is_inspected and not isinstance(error, RestartAnalysis)
 
 
 def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
-    """The compiled function. That of a region of its own is a part of the one around it."""
+    """Return the compiled function. That of a region of its own is a part of the one around it."""
     return lower() if recording.here.is_nested else recording.boundary.lowered(direction, module, lower)
 
 
@@ -112,13 +121,19 @@ def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.Grap
 
 
 def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
-    """It is only passed through: what was compiled is the part of the outer graph, in that graph's direction."""
+    """Add the graph of a region, which is only passed through: what was compiled is the part of the
+    outer graph, in that graph's direction.
+    """
     traced = traced_region(segment, module)
     if traced is not None:
         segment.aot[recording.here.direction] = traced
 
 
 def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``partition``, recording the joint graph, the two that it is cut into, and what is
+    saved between them.
+    """
+
     @functools.wraps(partition)
     def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         if recording.here.is_in_regions:
@@ -143,7 +158,9 @@ Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 
 def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
-    """Forward and backward."""
+    """Return the forward and backward graphs, and stop at the gate before the joint graph is
+    cut.
+    """
     if recording.here.direction:
         return partition()
 

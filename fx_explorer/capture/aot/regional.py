@@ -1,9 +1,11 @@
-"""Regional compilation: ``--backend regional_inductor``, and what becomes of each region that Inductor compiles on its own.
+"""Regional compilation: ``--backend regional_inductor``, and what becomes of each region that
+Inductor compiles on its own.
 
-``torch.fx.passes.regional_inductor`` cuts the annotated nodes out of AOTAutograd's forward and backward graphs and gives each
-region to ``torch._inductor.standalone_compile``; everything else stays eager. Hook: that function, which is looked up at call
-time. A region is traced once more on the way into Inductor, always as if for inference; its graphs are recorded with the
-direction of the graph it was cut from.
+``torch.fx.passes.regional_inductor`` cuts the annotated nodes out of AOTAutograd's forward and
+backward graphs and gives each region to ``torch._inductor.standalone_compile``; everything else
+stays eager. Hook: that function, which is looked up at call time. A region is traced once more on
+the way into Inductor, always as if for inference; its graphs are recorded with the direction of the
+graph it was cut from.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from fx_explorer.model import Link, RegionLowering
 
 @contextlib.contextmanager
 def regional_backend(recording: Recording) -> Iterator[None]:
-    """Inside the block torch knows a backend ``regional_inductor``, and each region that Inductor compiles is recorded."""
+    """Let torch know a backend ``regional_inductor`` inside the block, and record each region that
+    Inductor compiles.
+    """
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(torch._inductor, "standalone_compile", functools.partial(_recording_region, recording)))
         if REGIONAL not in registry.list_backends(exclude_tags=()):
@@ -47,7 +51,9 @@ def regional_backend(recording: Recording) -> Iterator[None]:
 
 
 def _backend_for(recording: Recording) -> Callable[..., Any]:
-    """A function, of which its module tells that it is no backend of the program's (stepping/deferring.py)."""
+    """Return the backend as a function, whose module tells that it is no backend of the program's
+    (stepping/deferring.py).
+    """
 
     def regional_inductor(module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
         return _backend(recording, module, inputs, **arguments)
@@ -56,7 +62,9 @@ def _backend_for(recording: Recording) -> Callable[..., Any]:
 
 
 def _backend(recording: Recording, module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
-    """While inspecting, the Dynamo graph itself runs in place of the compiled function, as with the inductor backend."""
+    """Compile the Dynamo graph. While inspecting, the graph itself runs in place of the compiled
+    function, as with the inductor backend.
+    """
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -73,13 +81,15 @@ def _backend(recording: Recording, module: torch.fx.GraphModule, inputs: Any, **
 
 
 def _configs(arguments: dict[str, Any]) -> dict[str, Any]:
-    """``mode`` and ``options`` of torch.compile, which hold for every region; its own configs go before them."""
+    """Return ``mode`` and ``options`` of torch.compile, which hold for every region; the region's
+    own configs go before them.
+    """
     mode = arguments.get("mode")
     return {**(torch._inductor.list_mode_options(mode) if mode else {}), **(arguments.get("options") or {})}
 
 
 def _names(module: torch.fx.GraphModule) -> list[str]:
-    """Names of the regions in ``module``, in order."""
+    """Return the names of the regions in ``module``, in order."""
     return list(dict.fromkeys(name for node in module.graph.nodes if (name := region_name(node)) is not None))
 
 
@@ -120,7 +130,9 @@ def _recording_region(recording: Recording, original: Callable[..., Any]) -> Cal
 
 
 def _run_eagerly(compiled: Any, eager: Callable[..., Any] | None) -> Any:
-    """While inspecting nothing is built: a program that calls what Inductor made, not through torch.compile, runs ``eager``."""
+    """Let ``eager`` run when a program calls what Inductor made, not through torch.compile: while
+    inspecting nothing is built.
+    """
     name = next((name for name in ("inner_fn", "_compiled_fn") if hasattr(compiled, name)), "")
     if eager is not None and name:
         setattr(compiled, name, functools.partial(_as_a_list, eager))
@@ -134,7 +146,7 @@ def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
 
 
 def _made_or_reused(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
-    """What Inductor makes of the region, or has made of it before."""
+    """Return what Inductor makes of the region, or has made of it before."""
     row = _row(recording, module, subgraph)
 
     def again() -> None:
@@ -154,10 +166,10 @@ def _made(recording: Recording, module: torch.fx.GraphModule, row: RegionLowerin
 
 
 def _subgraph_name(module: object) -> str:
-    """torch's name for the region that is being compiled; empty when ``module`` is none.
+    """Return torch's name for the region that is being compiled; empty when ``module`` is none.
 
-    ``_get_regional_inductor_subgraph_name`` (torch/fx/traceback.py) says it; releases without that function have the name only
-    in the variables of the caller, ``_compile_submod``.
+    ``_get_regional_inductor_subgraph_name`` (torch/fx/traceback.py) says it; releases without that
+    function have the name only in the variables of the caller, ``_compile_submod``.
     """
     if not isinstance(module, torch.fx.GraphModule) or not _names(module):
         return ""
@@ -171,7 +183,9 @@ def _subgraph_name(module: object) -> str:
 
 
 def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> Segment:
-    """What the graphs of one region are linked through: its nodes stand for the rows of the graph it was cut from."""
+    """Return what the graphs of one region are linked through: its nodes stand for the rows of the
+    graph it was cut from.
+    """
     direction = recording.here.direction
     outer = recording.segment().aot.get(direction)
     by_name = outer.by_name if outer else {}
@@ -181,7 +195,9 @@ def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) 
 
 
 def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGraph | None:
-    """The graph AOTAutograd traced of a region, each node standing for the row of the outer graph that it came from."""
+    """Return the graph AOTAutograd traced of a region, each node standing for the row of the outer
+    graph that it came from.
+    """
     cut_out = segment.dynamo
     if cut_out is None:
         return None
@@ -197,7 +213,8 @@ def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGra
 
 def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
     """Say of the links in a region how the step over the traced graph is known, of which there are
-    no rows."""
+    no rows.
+    """
     for link in links:
         yield replace(link, how=segment.traced_how.get(link.parent, link.how))
 
@@ -210,7 +227,7 @@ def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> R
 
 @contextlib.contextmanager
 def _recorded(recording: Recording, row: RegionLowering) -> Iterator[None]:
-    """One row when the block is done, whether it went through or raised."""
+    """Record one row when the block is done, whether it went through or raised."""
     began, subgraph = time.perf_counter(), row.subgraph
     try:
         yield

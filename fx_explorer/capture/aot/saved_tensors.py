@@ -1,7 +1,8 @@
 """What the forward saves for the backward: which values, in which storages, of how many bytes.
 
-AOTAutograd's partition says which values; a view keeps all of the storage that it looks into, which may be that of an input.
-When Inductor has lowered the forward, the storages are those of its outputs: it may save a copy of an input with other strides.
+AOTAutograd's partition says which values; a view keeps all of the storage that it looks into, which
+may be that of an input. When Inductor has lowered the forward, the storages are those of its
+outputs: it may save a copy of an input with other strides.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ from fx_explorer.model.rows.observation import SavedKind
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """``first``: the first node of the forward graph whose value lies in it, an input where it is one's."""
+    """``first``: the first node of the forward graph whose value lies in it, an input where it is
+    one's.
+    """
 
     first: torch.fx.Node
     size_bytes: int
 
 
 def add_saved_tensors(recording: Recording, segment: Segment) -> None:
-    """The partitioner gives a saved value's backward placeholder the name of the forward node it is."""
+    """Add a row per saved value. The partitioner gives a saved value's backward placeholder the
+    name of the forward node it is.
+    """
     forward, backward = segment.aot["forward"], segment.aot["backward"]
     output = next(node for node in forward.ids if node.op == "output")
     returned: Sequence[Any] = output.args[0]
@@ -46,7 +51,7 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
 
 
 def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequence[StoredOutput]) -> None:
-    """Now that the forward was lowered, and ``outputs`` are what it returns."""
+    """Correct the rows now that the forward was lowered; ``outputs`` are what it returns."""
     forward = segment.aot["forward"]
     inputs = {node.name: node for node in forward.ids if node.op == "placeholder"}
     storages = dict(_storages(forward))
@@ -68,6 +73,7 @@ def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequen
 
 
 def _row(recording: Recording, segment: Segment, node: torch.fx.Node, storages: dict[torch.fx.Node, _Storage]) -> SavedTensor:
+    """Make the row of a saved value: a number, or a tensor with its shape, size and storage."""
     value = node_value(node)
     variant = recording.variant_id()
     if not isinstance(value, torch.Tensor):
@@ -92,12 +98,16 @@ def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTenso
 
 
 def _storages(graph: RecordedGraph) -> Iterator[tuple[torch.fx.Node, _Storage]]:
-    """The storage of each node as the fake tensors have it that AOTAutograd traced with: their
-    views share a storage as real ones do."""
+    """Yield the storage of each node as the fake tensors have it that AOTAutograd traced with: their
+    views share a storage as real ones do.
+    """
     return _storages_of(graph.module)
 
 
 def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, _Storage]]:
+    """Yield the storage of each node that has a tensor. A result of a nested region shares the
+    storage that the region's call gives it.
+    """
     known: dict[object, _Storage] = {}
     found: dict[torch.fx.Node, _Storage] = {}
     for node in module.graph.nodes:
@@ -139,7 +149,8 @@ def _result_of_region(module: torch.fx.GraphModule, node: torch.fx.Node) -> torc
 
 def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
     """Say what an input of the forward graph is. AOTAutograd tells which input of the traced graph
-    it is, and that one tells whose."""
+    it is, and that one tells whose.
+    """
     inputs = segment.traced.inputs if segment.traced else ()
     index = getattr(node.meta.get("desc"), "idx", None)
     if index is None or index >= len(inputs):
@@ -151,13 +162,15 @@ def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
 
 
 def _name_of(source: Any) -> str:
-    """``L['self']._buffers['scale']``: a method up to torch 2.12, a property since."""
+    """Return the name of a source, ``L['self']._buffers['scale']``: it is a method up to torch
+    2.12, a property since.
+    """
     name = getattr(source, "name", "")
     return str(name() if callable(name) else name)
 
 
 def known_bytes(size: Any) -> int:
-    """A size that may be symbolic, by its hint; -1 when it has none."""
+    """Return a size that may be symbolic, by its hint; -1 when it has none."""
     if isinstance(size, torch.SymInt):
         hint = size.node.hint
         return -1 if hint is None else int(hint)

@@ -1,8 +1,10 @@
-"""Which storage each output of a lowered graph lies in, as Inductor's IR has it when its code is generated.
+"""Which storage each output of a lowered graph lies in, as Inductor's IR has it when its code is
+generated.
 
-What AOTAutograd saves is an output of the forward graph. Whether that is a view of an input, a buffer of its own or a copy with
-other strides is decided while the graph is lowered (``GraphLowering``, torch/_inductor/graph.py), and a small view keeps all of
-the storage that it looks into.
+What AOTAutograd saves is an output of the forward graph. Whether that is a view of an input, a
+buffer of its own or a copy with other strides is decided while the graph is lowered
+(``GraphLowering``, torch/_inductor/graph.py), and a small view keeps all of the storage that it
+looks into.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ class StoredOutput:
     storage: str
     size_bytes: int = -1
     """Size of the whole storage; -1 for an input, whose storage is the caller's, and where a size
-    has no hint."""
+    has no hint.
+    """
     is_input: bool = False
 
 
@@ -50,7 +53,9 @@ def _of_buffer(buffer: Any, lowering: Any) -> StoredOutput:
 
 
 def _of_region(buffer: Any, call: Any, lowering: Any) -> StoredOutput:
-    """The result of a nested compile region may be one of its operands, or a view of one."""
+    """Return where the result of a nested compile region is stored. It may be one of the region's
+    operands, or a view of one.
+    """
     inner = call.subgraph.graph
     found = _stored(inner.graph_outputs[buffer.indices[0][1]], inner)
     if found.is_input:

@@ -1,7 +1,9 @@
-"""What AOTAutograd traces: whoever steps through the stages need not have it traced again for what comes after.
+"""Remembers what AOTAutograd traced, so that whoever steps through the stages need not have it
+traced again for what comes after.
 
-Hooks: ``run_functionalized_fw_and_collect_metadata`` (torch/_functorch/aot_autograd.py) and ``aot_dispatch_autograd_graph`` and
-``aot_dispatch_base_graph`` (torch/_functorch/_aot_autograd/graph_compile.py).
+Hooks:
+``run_functionalized_fw_and_collect_metadata`` (torch/_functorch/aot_autograd.py) and ``aot_dispatch_autograd_graph`` and ``aot_dispatch_base_graph``
+(torch/_functorch/_aot_autograd/graph_compile.py).
 """
 
 from __future__ import annotations
@@ -49,6 +51,10 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
 
 
 def _traced_graph(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Trace the joint graph, or recall it from when it was traced before, with the metadata as
+    tracing left it.
+    """
+
     @functools.wraps(original)
     def trace_or_recall(*args: Any, fw_metadata: Any, **kwargs: Any) -> Any:
         if recording.here.direction:
@@ -76,7 +82,9 @@ def _copied(traced: Traced) -> Traced:
 
 
 def _own_copy(value: Any) -> Any:
-    """Containers anew, tensors the same: later stages append to the lists, and set attributes of the metadata."""
+    """Copy containers and keep tensors the same: later stages append to the lists, and set
+    attributes of the metadata.
+    """
     if isinstance(value, list):
         return [_own_copy(item) for item in value]
     if isinstance(value, tuple) and type(value) is tuple:

@@ -1,7 +1,9 @@
-"""A recorded graph, asked which of its nodes a node of a later graph came from: by what torch noted in ``node.meta``.
+"""A recorded graph, asked which of its nodes a node of a later graph came from: by what torch noted
+in ``node.meta``.
 
-Names of nodes are only looked up in the very graph that torch says they are from, or where the node there is shown to be the
-same one by more than its name. What evidence goes before what other is decided in ``links.py``.
+Names of nodes are only looked up in the very graph that torch says they are from, or where the node
+there is shown to be the same one by more than its name. What evidence goes before what other is
+decided in ``links.py``.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from fx_explorer.capture.recording.segments import RecordedGraph
 Rows = tuple[int, ...]
 
 MOST_OF_A_LINE = 64
-"""Rows that a node is linked to by its line alone. A link to each turn of a loop says little, and as many as the loop has turns
-for as many nodes are the square of the graph: 250,000 links for a training step of 14,000 nodes."""
+"""Rows that a node is linked to by its line alone. A link to each turn of a loop says little, and
+as many as the loop has turns for as many nodes are the square of the graph: 250,000 links for a
+training step of 14,000 nodes.
+"""
 
 
 class EarlierGraph:
@@ -36,17 +40,19 @@ class EarlierGraph:
 
     @cached_property
     def _by_number(self) -> dict[int, RecordedGraph]:
-        """torch tells graphs apart by ``id(graph)`` (``NodeSource``, torch/fx/traceback.py)."""
+        """Return the graphs by ``id(graph)``, by which torch tells them apart (``NodeSource``,
+        torch/fx/traceback.py).
+        """
         return {id(one.module.graph): one for one in self._whole}
 
     @cached_property
     def nodes(self) -> dict[int, torch.fx.Node]:
-        """Nodes of the graph by the id of their row."""
+        """Return the nodes of the graph by the id of their row."""
         return {row: node for one in self._whole for node, row in one.ids.items()}
 
     @cached_property
     def holders(self) -> dict[int, RecordedGraph]:
-        """The graph of each row."""
+        """Return the graph of each row."""
         return {row: one for one in self._whole for row in one.ids.values()}
 
     @cached_property
@@ -63,16 +69,17 @@ class EarlierGraph:
 
     @cached_property
     def _by_line(self) -> dict[str, list[int]]:
-        """Calls, by the whole user stack; the rows of each ascend."""
+        """Return the rows of calls, ascending, by the whole user stack."""
         return {line: sorted(rows) for line, rows in self._grouped(_line).items()}
 
     def is_on_line(self, row: int, line: str) -> bool:
-        """Whether the call in this row has this whole user stack."""
+        """Return whether the call in this row has this whole user stack."""
         return bool(line) and _line(self.nodes[row]) == line
 
     def on_line(self, line: str, near: Iterable[int]) -> Rows:
-        """The calls that have this whole user stack. A line in a loop has as many as the loop has turns; at most
-        ``MOST_OF_A_LINE`` are returned, those nearest to the last of the rows ``near``, or else the first of all."""
+        """Return the calls that have this whole user stack. A line in a loop has as many as the loop has turns; at most
+        ``MOST_OF_A_LINE`` are returned, those nearest to the last of the rows ``near``, or else the first of all.
+        """
         rows = self._by_line.get(line, [])
         if len(rows) <= MOST_OF_A_LINE:
             return tuple(rows)
@@ -89,7 +96,7 @@ class EarlierGraph:
         return self._grouped(lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None)
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
-        """Rows by what ``key`` says of their nodes; those without are left out."""
+        """Return the rows by what ``key`` says of their nodes; those without are left out."""
         found: dict[Any, list[int]] = defaultdict(list)
         for one in self._whole:
             for node, row in one.ids.items():
@@ -109,8 +116,10 @@ class EarlierGraph:
         return ()
 
     def traced_from(self, node: torch.fx.Node) -> Rows:
-        """The same where torch traced a copy of this graph, which has another number: the operation must be the same, and there
-        must be one such node only. Tracing makes other operations, so what it made on the way is not taken for ours."""
+        """Return the rows that ``node`` came from where torch traced a copy of this graph, which
+        has another number. The operation must be the same, and there must be one such node only.
+        Tracing makes other operations, so what it made on the way is not taken for ours.
+        """
         for source in _sources(node):
             same = [row for row in self._by_name.get(source.name, ()) if str(self.nodes[row].target) == source.target]
             if len(same) == 1:
@@ -134,7 +143,8 @@ class EarlierGraph:
 
     def copied_as(self, node: torch.fx.Node) -> Rows:
         """Find rows by the node's name in the graph it was copied from, which must have the same
-        operation or the very same value there."""
+        operation or the very same value there.
+        """
         row = self.graph.by_name.get(node.name)
         if row is None or node.op == "output":
             return ()
@@ -142,21 +152,26 @@ class EarlierGraph:
 
     def inlined_as(self, node: torch.fx.Node) -> Rows:
         """Find rows by the very same value, which only one operation has made: a graph was put in
-        the place of its call."""
+        the place of its call.
+        """
         key = _value_key(node)
         found = self._by_value.get(key, []) if key else []
         return tuple(found) if len(found) == 1 else ()
 
     def calls_of_own_kernel(self, node: torch.fx.Node) -> Rows:
-        """Each call of a Triton kernel that Dynamo traced has a number (``KernelSideTable``, torch/_higher_order_ops/
-        triton_kernel_wrap.py). The pass that makes it write in place keeps that, and of the meta only what many nodes share."""
+        """Return the rows of the calls of a user's Triton kernel. Each call that Dynamo traced has
+        a number (``KernelSideTable``, torch/_higher_order_ops/triton_kernel_wrap.py). The pass that
+        makes it write in place keeps that number, and of the meta only what many nodes share.
+        """
         return tuple(self._by_kernel_call.get(node.kwargs["constant_args_idx"], ()))
 
 
 def nested_pairs(
     later: RecordedGraph, parents: Mapping[torch.fx.Node, Rows], earlier: EarlierGraph
 ) -> Iterator[tuple[RecordedGraph, RecordedGraph]]:
-    """(later, earlier) graph of each call of nested graphs that is known to come from a call of nested graphs."""
+    """Yield (later, earlier) graph of each call of nested graphs that is known to come from a call
+    of nested graphs.
+    """
     done: set[str] = set()
     for node, rows in parents.items():
         names = subgraph_names(node)
@@ -173,8 +188,10 @@ def nested_pairs(
 
 
 def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
-    """Copying a node shares what stands in its meta. Where the value was computed anew, the operation is what can be compared,
-    and where a pass has changed that (``view`` to ``reshape``), what it is applied to."""
+    """Return whether a node is a copy of another. Copying a node shares what is in its meta. Where
+    the value was computed anew, the operations are compared, and where a pass has changed the
+    operation (``view`` to ``reshape``), what it is applied to.
+    """
     value = node_value(node)
     if value is not None and value is node_value(other):
         return True
@@ -189,13 +206,17 @@ def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
 
 
 def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
-    """Identity of the value that a call made. An operation in place may give the value it was given: the target tells apart."""
+    """Return the identity of the value that a call made. An operation in place may give the value
+    it was given: the target tells the two apart.
+    """
     value = node_value(node) if node.op in CALLS else None
     return (id(value), str(node.target)) if isinstance(value, torch.Tensor) else None
 
 
 def _line(node: torch.fx.Node) -> str | None:
-    """The whole user stack of a call; None for inputs and the output, and where torch noted none."""
+    """Return the whole user stack of a call; None for inputs and the output, and where torch noted
+    none.
+    """
     return node.meta.get("stack_trace") if node.op in CALLS else None
 
 
@@ -204,7 +225,7 @@ def _call_names(stack: Iterable[tuple[str, object]]) -> tuple[str, ...]:
 
 
 def _sources(node: torch.fx.Node) -> Iterator[Any]:
-    """``NodeSource`` along ``from_node``: most recent graph first."""
+    """Yield ``NodeSource`` along ``from_node``, the most recent graph first."""
     pending: list[Any] = list(reversed(node.meta.get("from_node") or []))
     while pending:
         source = pending.pop()

@@ -1,9 +1,11 @@
 """Which node of an earlier stage a node came from, and how that is known: strongest evidence first.
 
-Within one graph that passes edit, a node keeps its identity; a partitioner copies nodes, with their meta. Where torch traces
-anew (Dynamo → AOTAutograd), ``node.meta`` carries the way back: ``from_node`` (torch/fx/traceback.py), ``source_fn_stack`` and
-``fwd_source_fn_stack`` (torch/_dynamo/output_graph.py, torch/_functorch/_aot_autograd/utils.py), autograd's ``seq_nr`` (which
-ties a backward node to its forward), and last the user's line. A name alone says nothing: each graph has its own ``add``.
+Within one graph that passes edit, a node keeps its identity; a partitioner copies nodes, with their
+meta. Where torch traces anew (Dynamo → AOTAutograd), ``node.meta`` carries the way back:
+``from_node`` (torch/fx/traceback.py), ``source_fn_stack`` and ``fwd_source_fn_stack``
+(torch/_dynamo/output_graph.py, torch/_functorch/_aot_autograd/utils.py), autograd's ``seq_nr``
+(which ties a backward node to its forward), and last the user's line. A name alone says nothing:
+each graph has its own ``add``.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def _same_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
 
 
 def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
-    """A node that a pass put in the place of others keeps (some of) their meta."""
+    """Return the rows of a node that a pass put in the place of others: it keeps (some of) their
+    meta.
+    """
     if is_own_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
     made_from = earlier.made_from(node)
@@ -97,7 +101,9 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
 
 
 def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...]:
-    """The calls that a pattern matched; those that are a pass's own work again, by what they stand for."""
+    """Return the calls that a pattern matched. For calls that are a pass's own work, return what
+    they stand for.
+    """
     found: list[int] = []
     for old in replaced_by(node):
         if old.op in CALLS:
@@ -106,7 +112,7 @@ def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...
 
 
 def _input(node: torch.fx.Node, inputs: list[int]) -> Found:
-    """AOTAutograd says which input of the graph that it traced an input is."""
+    """Return which input of the traced graph an input is, as AOTAutograd says."""
     description = node.meta.get("desc")
     while type(description).__name__ == "SubclassGetAttrAOTInput":  # one of the tensors in a tensor subclass
         description = getattr(description, "base", None)
@@ -122,6 +128,9 @@ def _trace_back(
     homes: set[int],
     certain: Mapping[torch.fx.Node, tuple[int, ...]],
 ) -> Found:
+    """Return the rows that a traced node came from, with the strongest evidence that its meta has:
+    the node itself, its kernel's call, the function called, its number, and last the user's line.
+    """
     if node.op == "output":
         return (), "name"
     made_from = earlier.made_from(node) or earlier.traced_from(node)
@@ -147,6 +156,7 @@ def _trace_back(
 
 
 def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:
-    """The rows in graphs that other nodes of this one came from: a region's line is also where the
-    region was inlined."""
+    """Return the rows in graphs that other nodes of this one came from: a region's line is also
+    where the region was inlined.
+    """
     return tuple(row for row in rows if not homes or earlier.holders[row].graph.id in homes)

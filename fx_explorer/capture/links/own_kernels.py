@@ -1,9 +1,11 @@
-"""The user's own Triton kernels: which lines of a kernel's source were copied from which lines of the user's files.
+"""The user's own Triton kernels: which lines of a kernel's source were copied from which lines of
+the user's files.
 
-Inductor writes the text of the kernel, and of every ``@triton.jit`` function it names, into its output code
-(``user_defined_triton_kernel_transitive_closure_source_code``, torch/_inductor/codegen/wrapper.py). Where those functions are
-written is what Triton itself noted of them (``JITFunction``, triton/runtime/jit.py). Lines are linked when all lines of a
-function are equal there and here, and not at all otherwise.
+Inductor writes the text of the kernel, and of every ``@triton.jit`` function it names, into its
+output code (``user_defined_triton_kernel_transitive_closure_source_code``,
+torch/_inductor/codegen/wrapper.py). Where those functions are written is what Triton itself noted
+of them (``JITFunction``, triton/runtime/jit.py). Lines are linked when all lines of a function are
+equal there and here, and not at all otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _NAME = re.compile(r"^def \w+")
 
 @dataclass(frozen=True, slots=True)
 class CopiedLines:
-    """``count`` lines from ``line`` on of a kernel's source are those of ``file`` from ``file_line`` on; all from 1."""
+    """``count`` lines from ``line`` on of a kernel's source are those of ``file`` from
+    ``file_line`` on; all from 1.
+    """
 
     line: int
     file: str
@@ -39,7 +43,9 @@ class CopiedKernel:
 
 
 def is_own_kernel(node: torch.fx.Node) -> bool:
-    """Whether a node calls a kernel of the user's (torch/_higher_order_ops/triton_kernel_wrap.py)."""
+    """Return whether a node calls a kernel of the user's
+    (torch/_higher_order_ops/triton_kernel_wrap.py).
+    """
     return "triton_kernel_wrapper" in str(node.target)
 
 
@@ -59,7 +65,9 @@ def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
 
 
 def copied_lines(kernel: object, source: str) -> CopiedKernel:
-    """``kernel``: what ``@triton.jit`` made of the user's function; ``source``: what Inductor made of it."""
+    """Return which lines of a kernel were copied. ``kernel`` is what ``@triton.jit`` made of the
+    user's function; ``source`` is what Inductor made of it.
+    """
     lines = source.split("\n")
     found, problems = [], []
     for function in _functions(kernel):
@@ -76,7 +84,9 @@ _WHY = {False: "is not in the generated kernel as it stands there", True: "is mo
 
 
 def _functions(kernel: object) -> Iterator[Any]:
-    """The kernel and what is copied with it: all that a function's code names and that Triton knows the text of."""
+    """Yield the kernel and what is copied with it: all that a function's code names and that Triton
+    knows the text of.
+    """
     pending, seen = [kernel], {id(kernel)}
     while pending:
         function: Any = pending.pop()
@@ -107,7 +117,9 @@ class _KernelSource:
         return _KernelSource(function.fn.__name__, file, first + begins, body)
 
     def places_in(self, lines: list[str]) -> list[int]:
-        """Where in ``lines`` (from 0) the function stands; under another name only if it does not under its own."""
+        """Return where in ``lines`` (from 0) the function is; under another name only if it is not
+        there under its own.
+        """
         head, *rest = self.body
         starts = [i for i, line in enumerate(lines) if _NAME.match(line) and lines[i + 1 : i + len(self.body)] == rest]
         named = [i for i in starts if lines[i] == head]

@@ -1,7 +1,9 @@
-"""What a pattern pass of Inductor's put in the place of which nodes, where the new nodes do not tell.
+"""What a pattern pass of Inductor's put in the place of which nodes, where the new nodes do not
+tell.
 
-Hook: ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In 2.11 a new node that has a value
-gets nothing of the meta of those it stands for, such as an ``addmm`` made of ``mm`` and ``add``; later releases hand it on.
+Hook: ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In 2.11 a
+new node that has a value gets nothing of the meta of those it stands for, such as an ``addmm`` made
+of ``mm`` and ``add``; later releases hand it on.
 """
 
 from __future__ import annotations
@@ -68,6 +70,8 @@ def _nodes_made_in(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
 
 
 def replaced_by(node: torch.fx.Node) -> tuple[torch.fx.Node, ...]:
-    """The nodes that ``node`` was put in the place of; empty where nothing is known of it, or its meta tells."""
+    """Return the nodes that ``node`` was put in the place of; empty where nothing is known of it,
+    or its meta tells.
+    """
     replaced: tuple[torch.fx.Node, ...] = getattr(node, _REPLACED, ())
     return replaced

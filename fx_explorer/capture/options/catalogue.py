@@ -1,7 +1,8 @@
-"""The options of the compiler: what there is, of which type, with which value, in torch's own words.
+"""The options of the compiler: what there is, of which type, with which value, in torch's own
+words.
 
-The words come from the comments in the config modules' own source (setting_help.py). What torch.compile takes comes from its
-docstring.
+The words come from the comments in the config modules' own source (setting_help.py). What
+torch.compile takes comes from its docstring.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 
 
 def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
-    """The value of every option now, by full name, and of what ``request`` gives to torch.compile. Some 2 ms.
+    """Return the value of every option now, by full name, and of what ``request`` gives to
+    torch.compile. It takes some 2 ms. Ask before the recorder turns torch's caches off, which is
+    none of the user's doing.
 
     To be asked before the recorder turns torch's caches off, which is none of the user's doing.
     """
@@ -41,9 +44,12 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
 
 
 def list_settings(values: Mapping[str, object] | None = None, only: Collection[str] | None = None) -> list[Setting]:
-    """Every option, with the value it has in ``values`` (by full name), else now. ``only``: no others.
+    """List every option, with the value it has in ``values`` (by full name), else now; ``only``
+    limits the list to these. The first call reads the sources of the config modules, and has torch
+    load its backends if no compile has yet (0.2 s).
 
-    The first call reads the sources of the config modules, and has torch load its backends if no compile has yet (0.2 s).
+    The first call reads the sources of the config modules, and has torch load its backends if no
+    compile has yet (0.2 s).
     """
     now = {**in_force(), **(values or {})}
     configs = [(group, name) for group in MODULES for name in names(group)]
@@ -54,7 +60,9 @@ def list_settings(values: Mapping[str, object] | None = None, only: Collection[s
 def add_catalogue(
     writer: SessionWriter, values: Mapping[str, object] | None = None, only: Collection[str] | None = None
 ) -> None:
-    """Write the catalogue, once for each session. ``values``: in force when the capture began; ``only``: no others."""
+    """Write the catalogue, once for each session. ``values``: in force when the capture began;
+    ``only``: no others.
+    """
     if writer not in _written:
         _written.add(writer)
         writer.add_all(list_settings(values, only))
@@ -77,7 +85,9 @@ def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Se
 
 
 def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
-    """The plain part of the declared type, and the default's own: torch does not hold the two together."""
+    """Return the plain part of the declared type, together with the default's own type where the
+    default does not fit: torch does not hold the two together.
+    """
     declared = _annotation(entry.value_type)
     if entry.value_type in (type(None), object, list, tuple, dict):
         # Taken from the default, as the entry (or the class it is inherited from) has no annotation at run time.
@@ -102,8 +112,9 @@ def _help(entry: Any, source: SettingHelp) -> str:
 
 
 def as_json(value: object) -> str:
-    """The value as JSON. What is no plain data is named, not printed: a printed object may be
-    anything."""
+    """Return the value as JSON. What is no plain data is named, not printed: a printed object may
+    be anything.
+    """
     if is_plain(value):
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
     members = sorted(map(_name, value)) if isinstance(value, set | frozenset | list | tuple) else _name(value)
@@ -131,7 +142,7 @@ _ARGUMENT_TYPES = {
 
 
 def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
-    """The arguments that the release has, and the stance."""
+    """Return the arguments that the release has, and the stance."""
     defaults = compile_parameters()
     choices = {
         "mode": tuple(map(json.dumps, (None, *torch._inductor.list_mode_options()))),
@@ -157,13 +168,15 @@ def _stance_setting(values: Mapping[str, object]) -> Setting:
 
 
 def _stance_help() -> str:
-    """The help of stances: from “The stance to set the compiler to” to the next argument."""
+    """Return the help of stances: from “The stance to set the compiler to” to the next argument."""
     found = re.search(r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL)
     return "\n".join(line.strip() for line in found[2].splitlines()).strip() if found else ""
 
 
 def _argument_help(name: str) -> str:
-    """What torch.compile's docstring says of an argument: from ``name (type): …`` to the next one at the same depth."""
+    """Return what torch.compile's docstring says of an argument: from ``name (type): …`` to the
+    next one at the same depth.
+    """
     found = re.search(rf"^( +){name} \((?:.*?)\): *(.*\n(?:\1 +.*\n|\s*\n)*)", torch.compile.__doc__ or "", re.MULTILINE)
     lines = found[2].splitlines() if found else []
     return "\n".join(line.strip() for line in lines).strip()

@@ -1,4 +1,4 @@
-"""The backend as a function, for settings that replace the one the program asked for."""
+"""The backend as a function, for settings that replace the backend that the program asked for."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ Compiler = Callable[..., Any]
 
 
 def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compiler:
-    """The compiler that ``torch.compile(backend=…, mode=…)`` would make; ``asked_for`` when neither
-    is set."""
+    """Return the compiler that ``torch.compile(backend=…, mode=…)`` would make; ``asked_for`` when
+    neither is set.
+    """
     if not {"compile.backend", "compile.mode"} & settings.keys():
         return asked_for
     backend, mode = str(settings.get("compile.backend") or "inductor"), settings.get("compile.mode") or None

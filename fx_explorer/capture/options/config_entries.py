@@ -37,7 +37,7 @@ def names(group: SettingGroup) -> Iterator[str]:
 
 
 def entry(group: SettingGroup, name: str) -> Any:
-    """The entry as torch has it: ``value_type``, ``alias``, ``deprecated``."""
+    """Return the entry as torch has it: ``value_type``, ``alias``, ``deprecated``."""
     return MODULES[group]._config[name]
 
 
@@ -47,13 +47,14 @@ def default_of(group: SettingGroup, name: str) -> object:
 
 
 def documented(group: SettingGroup, name: str) -> SettingHelp:
-    """What the source of its module says of it."""
+    """Return what the source of its module says of it."""
     return entries_of(MODULES[group].__name__).get(name, SettingHelp())
 
 
 def value_of(group: SettingGroup, name: str) -> object:
-    """The value in force now, on this thread. The warning that torch gives once for a deprecated
-    entry is left to the user."""
+    """Return the value in force now, on this thread. The warning that torch gives once for a
+    deprecated entry is left to the user.
+    """
     module, name = _resolved(group, name)
     resolved = module._config[name]
     was_warned, resolved._deprecation_warned = getattr(resolved, "_deprecation_warned", False), True
@@ -66,25 +67,31 @@ def value_of(group: SettingGroup, name: str) -> object:
 
 
 def value_set_by_user(group: SettingGroup, name: str) -> bool:
-    """Whether something has set it since torch was imported: not the environment, which torch reads as it is imported."""
+    """Return whether something has set it since torch was imported. The environment does not count,
+    because torch reads it as it is imported.
+    """
     module, name = _resolved(group, name)
     return override_of(module._config[name]) is not require("torch.utils._config_module", "_UNSET_SENTINEL")
 
 
 def variable_of(group: SettingGroup, name: str) -> str:
-    """The environment variable that is set and that torch reads for this entry; empty: none."""
+    """Return the environment variable that is set and that torch reads for this entry; empty when
+    there is none.
+    """
     return next((variable for variable in documented(group, name).variables if variable in os.environ), "")
 
 
 def set_entry(group: SettingGroup, name: str, value: object) -> Restore:
-    """Set one as torch does for itself, so that what is put back is “not set by the user” where it was."""
+    """Set one as torch does for itself, so that what is put back is “not set by the user” where it
+    was.
+    """
     module, name = _resolved(group, name)
     restore: Restore = module._make_closure_patcher(**{name: value})()
     return restore
 
 
 def _resolved(group: SettingGroup, name: str) -> tuple[Any, str]:
-    """The module and name an alias stands for; an entry that is none stands for itself."""
+    """Return the module and name an alias stands for; an entry that is none stands for itself."""
     module = MODULES[group]
     while alias := getattr(module._config[name], "alias", None):
         module_name, name = alias.rsplit(".", 1)

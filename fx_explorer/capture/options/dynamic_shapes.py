@@ -1,7 +1,9 @@
-"""Another ``dynamic`` argument of torch.compile, given while the program runs: it holds whenever Dynamo captures a frame.
+"""Another ``dynamic`` argument of torch.compile, given while the program runs: it holds whenever
+Dynamo captures a frame.
 
-torch.compile sets two options for it as the compiled function is entered (torch/_dynamo/eval_frame.py,
-``make_set_enable_dynamic``), so what was set before would be lost. Hook: ``convert_frame._compile``, which captures one frame.
+torch.compile sets two options for it as the compiled function is entered
+(torch/_dynamo/eval_frame.py, ``make_set_enable_dynamic``), so what was set before would be lost.
+Hook: ``convert_frame._compile``, which captures one frame.
 """
 
 from __future__ import annotations
@@ -39,18 +41,22 @@ class DynamicShapes:
         """Puts the options back when the frame that is being captured is through."""
 
     def want(self, dynamic: object) -> None:
-        """The argument for frames captured from now on."""
+        """Set the argument for frames captured from now on."""
         values = {True: (False, self._automatic["automatic_dynamic_shapes"]), False: (True, False)}
         self._wanted = dict(zip(_OPTIONS, values[dynamic], strict=True)) if isinstance(dynamic, bool) else self._automatic
 
     def hold(self) -> None:
-        """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin anew."""
+        """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin
+        anew.
+        """
         if self._wanted:
             self._frame.enter_context(config.patch(self._wanted))
 
     @contextlib.contextmanager
     def in_frames(self) -> Iterator[None]:
-        """What is wanted holds in each frame, and no longer."""
+        """Let what is wanted hold in each frame that is captured inside the block, and no
+        longer.
+        """
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -66,7 +72,7 @@ class DynamicShapes:
 
 
 def check_anew(gate: Gate, changes: Changes) -> None:
-    """Raises UsageError for what cannot be changed together with what is dynamic."""
+    """Raise UsageError for what cannot be changed together with what is dynamic."""
     if gate != "dynamo":
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
     if changes.marks or changes.passes:

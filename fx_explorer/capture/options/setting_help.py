@@ -1,7 +1,8 @@
-"""What the source of a config module says of its entries: the comments above and beside them, and types torch does not keep.
+"""What the source of a config module says of its entries: the comments above and beside them, and
+types torch does not keep.
 
-Nothing is run: the file is read and parsed once. Lines between two statements are comments or empty, so only the lines of a
-statement itself need a tokenizer.
+Nothing is run: the file is read and parsed once. Lines between two statements are comments or
+empty, so only the lines of a statement itself need a tokenizer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class SettingHelp:
 
 @cache
 def entries_of(module_name: str) -> dict[str, SettingHelp]:
-    """The entries of a config module by name (``triton.cudagraphs``); empty when its source is not at hand."""
+    """Return the entries of a config module by name (``triton.cudagraphs``); empty when its source
+    is not at hand.
+    """
     spec = importlib.util.find_spec(module_name)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         return {}
@@ -57,7 +60,9 @@ class _ConfigSource:
         return self._in_body(self._body, "", {})
 
     def _in_body(self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, SettingHelp]) -> dict[str, SettingHelp]:
-        """Entries of a block. A name assigned more than once keeps the first words and the first annotation."""
+        """Return the entries of a block. A name assigned more than once keeps the first words and
+        the first annotation.
+        """
         found = dict(before)
         for position, statement in enumerate(body):
             if isinstance(statement, ast.ClassDef):
@@ -73,7 +78,9 @@ class _ConfigSource:
         return found
 
     def _in_class(self, statement: ast.ClassDef, outer: dict[str, SettingHelp]) -> dict[str, SettingHelp]:
-        """``class triton:`` gives ``triton.…``, with what it inherits from a class of the same module."""
+        """Return the entries ``triton.…`` of a ``class triton:``, with what it inherits from a
+        class of the same module.
+        """
         found: dict[str, SettingHelp] = {}
         for base in statement.bases:
             prefix = f"{base.id}." if isinstance(base, ast.Name) else "?"
@@ -88,7 +95,7 @@ class _ConfigSource:
         return SettingHelp(help or outer_help, annotation, _guess(value), _variables(value))
 
     def _above(self, statement: ast.stmt) -> str:
-        """The comment lines that end right above ``statement``."""
+        """Return the comment lines that end right above ``statement``."""
         first = statement.lineno - 1
         start = first
         while start and self._lines[start - 1].lstrip().startswith("#"):
@@ -109,14 +116,14 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _prose(comments: Sequence[str]) -> str:
-    """Comments without their ``#``, without what is meant for tools, and without rulers."""
+    """Return comments without their ``#``, without what is meant for tools, and without rulers."""
     bodies = [comment.strip().lstrip("#") for comment in comments]
     bodies = [_MARKER.sub("", body.removeprefix(" ")) for body in bodies if not _PRAGMA.match(body)]
     return "\n".join(body.rstrip() for body in bodies if not _RULER.match(body)).strip()
 
 
 def _docstring(statement: ast.stmt | None) -> str:
-    """A string that stands alone after an assignment describes it."""
+    """Return the string that stands alone after an assignment and describes it."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return value.value.strip() if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
@@ -139,13 +146,17 @@ def _blocks(statement: ast.If | ast.Try | ast.With) -> Iterator[Sequence[ast.stm
 
 
 def _variables(value: ast.expr | None) -> tuple[str, ...]:
-    """Texts that look like one, wherever they stand: ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``."""
+    """Return the texts that look like an environment variable, wherever they are:
+    ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``.
+    """
     texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)] if value else []
     return tuple(text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text))
 
 
 def _guess(value: ast.expr | None) -> str:
-    """The type of what ``value`` may come to: an environment variable that may be missing, either side of a condition."""
+    """Return the type of what ``value`` may come to: an environment variable that may be missing,
+    either side of a condition.
+    """
     kinds = set(_kinds(value)) if value else set()
     return " | ".join(sorted(kinds, key=lambda kind: kind == "None")) if kinds - {"None"} else "Any"
 

@@ -15,12 +15,12 @@ from fx_explorer.model.setting_values import one_of, problem_of
 
 
 def check(settings: Mapping[str, object]) -> None:
-    """Raises UsageError for entries that do not exist or have another type."""
+    """Raise UsageError for entries that do not exist or have another type."""
     apply(settings)()
 
 
 def check_at_gate(settings: Mapping[str, object]) -> None:
-    """Raises UsageError for what only a whole capture can have."""
+    """Raise UsageError for what only a whole capture can have."""
     whole = [name for name in settings if name in WHOLE_CAPTURE]
     if whole:
         raise UsageError(
@@ -30,10 +30,12 @@ def check_at_gate(settings: Mapping[str, object]) -> None:
 
 
 def apply(settings: Mapping[str, object]) -> Restore:
-    """Check all of ``settings`` (by full name), set those of the config modules, and return what puts back what was before.
+    """Check all of ``settings`` (by full name), set those of the config modules, and return what
+    puts back what was before.
 
-    Entries of ``compile.*`` and the stance are checked only: they are the caller's business. torch keeps options for each
-    thread: call this, and what it returns, on the thread that compiles. Raises UsageError, and then nothing was changed.
+    Entries of ``compile.*`` and the stance are checked only: they are the caller's business. torch
+    keeps options for each thread: call this, and what it returns, on the thread that compiles.
+    Raises UsageError, and then nothing was changed.
     """
     known = {setting.full_name: setting for setting in list_settings()} if settings else {}
     problems = [_problem(known, name, value) for name, value in settings.items()]

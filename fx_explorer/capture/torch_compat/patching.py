@@ -9,9 +9,11 @@ from typing import Any
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """``owner.name`` is ``make(original)`` inside the block.
+    """Replace ``owner.name`` with ``make(original)`` inside the block. On leaving, the original
+    comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place.
 
-    On leaving, the original comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place.
+    On leaving, the original comes back, unless someone else has wrapped ours meanwhile: then theirs
+    is left in place.
     """
     original = getattr(owner, name)
     replacement = make(original)
@@ -25,10 +27,11 @@ def patched(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
 
 @contextlib.contextmanager
 def configured(config: Any, values: dict[str, Any]) -> Iterator[None]:
-    """The options of a config module of torch's have these values inside the block, on every thread.
+    """Give the options of a config module of torch's these values inside the block, on every
+    thread.
 
-    An option that is set holds on the thread that sets it (a ``ContextVar``, torch/utils/_config_module.py). The others get
-    what the environment says, or else the default.
+    An option that is set holds on the thread that sets it (a ``ContextVar``,
+    torch/utils/_config_module.py). The others get what the environment says, or else the default.
     """
     entries = {name: config._config[name] for name in values}
     before = {name: entry.env_value_default for name, entry in entries.items()}

@@ -1,7 +1,9 @@
-"""Work that torch does while it compiles and that nobody sees here: left out, so that a capture costs less than it adds.
+"""Leaves out work that torch does while it compiles and that nobody sees here, so that a capture
+costs less than it adds.
 
-None of it has any effect on what is generated. Shares of a 12-layer Llama training step, torch 2.13, main process, CPU time:
-garbage collection 11 %, tables built again per operation 2 %, names of functions for a log 2 %.
+None of it has any effect on what is generated. Shares of a 12-layer Llama training step, torch
+2.13, main process, CPU time: garbage collection 11 %, tables built again per operation 2 %, names
+of functions for a log 2 %.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from typing import Any
 from fx_explorer.capture.torch_compat.patching import patched
 
 _COMPILING_THRESHOLDS = (50_000, 20, 1_000)
-"""Compiling makes millions of objects that stay alive until its end: looking through them again and again finds nothing."""
+"""Compiling makes millions of objects that stay alive until its end: looking through them again and
+again finds nothing.
+"""
 
 
 @contextlib.contextmanager
 def shortcuts() -> Iterator[None]:
-    """Compile without the work described above. A name that this torch release lacks is simply not shortened."""
+    """Compile without the work that is left out here. A name that this torch release lacks is
+    simply not shortened.
+    """
     with contextlib.ExitStack() as stack:
         _collect_garbage_rarely(stack)
         _build_tables_once(stack)
@@ -29,7 +35,9 @@ def shortcuts() -> Iterator[None]:
 
 
 def _collect_garbage_rarely(stack: contextlib.ExitStack) -> None:
-    """Only while Dynamo or Inductor compiles: the user's own program keeps the thresholds it has."""
+    """Collect garbage rarely while Dynamo or Inductor compiles. The user's own program keeps the
+    thresholds it has.
+    """
     try:
         from torch._dynamo.callback import callback_handler
     except ImportError:
@@ -57,7 +65,9 @@ def _discard(callbacks: list[Any], callback: object) -> None:
 
 
 def _build_tables_once(stack: contextlib.ExitStack) -> None:
-    """``DtypePropagationOpsHandler`` is a singleton that fills its table of rules each time it is asked for."""
+    """Keep the table of rules of ``DtypePropagationOpsHandler``, a singleton that fills it each
+    time it is asked for.
+    """
     try:
         from torch._inductor import dtype_propagation, utils
         from torch._inductor.codegen import common
@@ -80,7 +90,9 @@ def _build_tables_once(stack: contextlib.ExitStack) -> None:
 
 
 def _name_no_functions(stack: contextlib.ExitStack) -> None:
-    """Dynamo parses each source file it meets for the header of a debug log (``get_line_of_code_header``)."""
+    """Spare Dynamo naming functions: it parses each source file it meets for the header of a debug
+    log (``get_line_of_code_header``).
+    """
     from torch._dynamo import symbolic_convert
 
     if not hasattr(symbolic_convert, "get_funcname"):

@@ -1,10 +1,11 @@
 """Hears what torch says to its structured trace, without switching that trace on.
 
-``trace_structured`` (torch/_logging/_internal.py) evaluates a record, texts of graphs and of the program's objects included,
-only where its logger has a handler. A handler of ours would make it do so inside the compiler, where whatever raises becomes a
-graph break. So there is none: ``trace_structured`` is heard asking its logger for handlers, and we evaluate the few records
-that we read. torch goes on with the handlers of the user's (TORCH_TRACE), if there are any. That the program configures its
-logging makes no difference either.
+``trace_structured`` (torch/_logging/_internal.py) evaluates a record, texts of graphs and of the
+program's objects included, only where its logger has a handler. A handler of ours would make it do
+so inside the compiler, where whatever raises becomes a graph break. So there is none:
+``trace_structured`` is heard asking its logger for handlers, and we evaluate the few records that
+we read. torch goes on with the handlers of the user's (TORCH_TRACE), if there are any. That the
+program configures its logging makes no difference either.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ ARTIFACT = "artifact"
 
 @dataclass(frozen=True, slots=True)
 class TraceCall:
-    """One call of ``trace_structured``. Nothing of the record is evaluated before it is asked for, and that may raise."""
+    """One call of ``trace_structured``. Nothing of the record is evaluated before it is asked for,
+    and that may raise.
+    """
 
     name: str
     content: Callable[[], Any]
@@ -42,13 +45,13 @@ class TraceCall:
 
     @property
     def attempt(self) -> int:
-        """Which attempt of Dynamo's at the frame the record is about, from 0."""
+        """Return which attempt of Dynamo's at the frame the record is about, from 0."""
         trace_id = CompileContext.current_trace_id()
         return trace_id.attempt if trace_id else 0
 
     @property
     def kind(self) -> str:
-        """The name; of an artifact ``artifact:NAME``."""
+        """Return the kind of record: its name; for an artifact ``artifact:NAME``."""
         return f"{ARTIFACT}:{self.content()['name']}" if self.name == ARTIFACT else self.name
 
 
@@ -59,7 +62,9 @@ _listeners: list[Hear] = []
 
 @contextlib.contextmanager
 def heard_trace_calls(hear: Hear) -> Iterator[None]:
-    """``hear`` is called for everything that torch says to its structured trace in the block, on the thread that says it.
+    """Call ``hear`` for everything that torch says to its structured trace in the block, on the
+    thread that says it. Raises AttributeError in a torch release whose ``trace_structured`` does
+    not ask its logger.
 
     Raises AttributeError in a torch release whose ``trace_structured`` does not ask its logger.
     """
@@ -77,7 +82,9 @@ def heard_trace_calls(hear: Hear) -> Iterator[None]:
 
 
 def _asked(logger_class: type[logging.Logger]) -> type[logging.Logger]:
-    """The same class, but for who reads ``handlers``: ``trace_structured`` is heard; all get those that are there."""
+    """Return the same class, except for what reading ``handlers`` answers: ``trace_structured``
+    gets a handler that hears it; everyone gets those that are there.
+    """
     asking = _internal.trace_structured.__code__
 
     def handlers(logger: logging.Logger) -> Any:

@@ -1,6 +1,8 @@
-"""What torch's releases do differently, and private names that may go: the one place that asks which of them are there.
+"""What torch's releases do differently, and private names that may go: the one place that asks
+which of them are there.
 
-Everything else says what it needs and gets it, or a ``MissingInTorch`` that names the release. Known: 2.11 to 2.15.
+Everything else says what it needs and gets it, or a ``MissingInTorch`` that names the release.
+Known: 2.11 to 2.15.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class MissingInTorch(Exception):
 
 
 def require(module: str, name: str) -> Any:
-    """``module.name`` of the installed torch; raises MissingInTorch where it has none."""
+    """Return ``module.name`` of the installed torch; raises MissingInTorch where it has none."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
@@ -38,7 +40,7 @@ def has(module: str, name: str) -> bool:
 
 
 def dataclass_of(module: str, name: str, **values: object) -> Any:
-    """A dataclass of torch's with those of ``values`` that this release has fields for."""
+    """Return a dataclass of torch's with those of ``values`` that this release has fields for."""
     wanted = require(module, name)
     known = {field.name for field in dataclasses.fields(wanted)}
     return wanted(**{key: value for key, value in values.items() if key in known})
@@ -46,7 +48,8 @@ def dataclass_of(module: str, name: str, **values: object) -> Any:
 
 def options_there(config: Any, *names: str) -> list[str]:
     """Return those of ``names`` that are options of this release. A deprecated one is left out: to
-    read or set it warns the user."""
+    read or set it warns the user.
+    """
     entries = {name: config._config.get(name) for name in names}
     return [name for name, entry in entries.items() if entry is not None and not getattr(entry, "deprecated", False)]
 
@@ -55,8 +58,9 @@ def options_there(config: Any, *names: str) -> list[str]:
 
 
 def marks_one_size() -> bool:
-    """Whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``). 2.11 knows whole tensors only, and
-    takes such an entry for the name of another one."""
+    """Return whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``). 2.11 knows whole tensors only, and
+    takes such an entry for the name of another one.
+    """
     return "dim" in inspect.signature(require("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
 
 
@@ -64,8 +68,9 @@ def marks_one_size() -> bool:
 
 
 def prints_subclasses_it_compiles() -> bool:
-    """Whether AOTAutograd turns what it knows of a graph into text for a log that nobody reads, fake tensors of the program's
-    classes included: what a ``__repr__`` raises ends the compilation. 2.11 does, 2.13 leaves it to the log."""
+    """Return whether AOTAutograd turns what it knows of a graph into text for a log that nobody reads, fake tensors of the program's
+    classes included: what a ``__repr__`` raises ends the compilation. 2.11 does, 2.13 leaves it to the log.
+    """
     return "str" in require("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
 
 
@@ -74,10 +79,13 @@ def prints_subclasses_it_compiles() -> bool:
 
 @contextlib.contextmanager
 def every_guard_checked() -> Iterator[None]:
-    """Guards that are built inside the block look at each tensor in each call.
+    """Let guards that are built inside the block look at each tensor in each call.
 
-    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were: a weight that requires
-    gradients from now on is computed with as one that does not.
+    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
+    a weight that requires gradients from now on is computed with as one that does not.
+
+    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
+    a weight that requires gradients from now on is computed with as one that does not.
     """
     config = importlib.import_module("torch._dynamo.config")
     names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
@@ -90,9 +98,10 @@ def every_guard_checked() -> Iterator[None]:
 
 
 def runtime_env(traced: Any) -> Any:
-    """What Dynamo's bytecode needs around it, of torch's ``GraphCaptureOutput``.
+    """Return what Dynamo's bytecode needs around it, of torch's ``GraphCaptureOutput``.
 
-    2.11 looks for builtins that the bytecode names (``type``) among the globals only; later releases put them there themselves.
+    2.11 looks for builtins that the bytecode names (``type``) among the globals only; later
+    releases put them there themselves.
     """
     env = traced.get_runtime_env()
     for name in env.external_refs:
@@ -102,7 +111,9 @@ def runtime_env(traced: Any) -> Any:
 
 
 def device_type_of(graph: torch.fx.Graph) -> str:
-    """The kind of device that a saved function needs: up to 2.14 that of the first tensor, in 2.15 one of all in the graph."""
+    """Return the kind of device that a saved function needs: up to 2.14 that of the first tensor,
+    in 2.15 one of all in the graph.
+    """
     module = "torch._dynamo.graph_utils"
     if has(module, "_graph_device_type"):
         return str(require(module, "_graph_device_type")(graph))
@@ -111,9 +122,10 @@ def device_type_of(graph: torch.fx.Graph) -> str:
 
 
 def guards_of_file(function: Any) -> tuple[Any, Any]:
-    """``(guard manager, GlobalStateGuard in it)`` of torch's ``AOTCompiledFunction``.
+    """Return ``(guard manager, GlobalStateGuard in it)`` of torch's ``AOTCompiledFunction``.
 
-    They are built once more: the manager that torch has built does not give away the state it compares with.
+    They are built once more: the manager that torch has built does not give away the state it
+    compares with.
     """
     package, artifacts = "torch._dynamo.package", function._artifacts
     state = require(package, "load_guards_state")(artifacts.guards_state)
@@ -127,9 +139,14 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def regions_told_apart() -> Iterator[None]:
-    """Inside the block ``regional_inductor`` cuts nodes out by their ``inductor_region``, as it does by itself from 2.12 on.
+    """Let ``regional_inductor`` cut nodes out by their ``inductor_region`` inside the block, as it
+    does by itself from 2.12 on.
 
-    2.11 takes all annotated nodes for one region: it gives them to ``_partition_by_supported_nodes``, which 2.12 does not have.
+    2.11 takes all annotated nodes for one region: it gives them to
+    ``_partition_by_supported_nodes``, which 2.12 does not have.
+
+    2.11 takes all annotated nodes for one region: it gives them to
+    ``_partition_by_supported_nodes``, which 2.12 does not have.
     """
     module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_partition_by_supported_nodes"
     with patched(module, name, lambda _: _cut_by_region) if hasattr(module, name) else contextlib.nullcontext():
@@ -137,7 +154,7 @@ def regions_told_apart() -> Iterator[None]:
 
 
 def _cut_by_region(gm: torch.fx.GraphModule, support: Any, prefix: str) -> torch.fx.GraphModule:
-    """What ``_RegionScooper.scoop_regions`` of 2.12 does."""
+    """Do what ``_RegionScooper.scoop_regions`` of 2.12 does."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
@@ -149,7 +166,9 @@ def _cut_by_region(gm: torch.fx.GraphModule, support: Any, prefix: str) -> torch
 
 
 def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
-    """Make for each region an ``OperatorSupport`` that knows its nodes, in the order of the graph."""
+    """Make for each region an ``OperatorSupport`` that knows its nodes, in the order of the
+    graph.
+    """
     from torch.fx.passes.operator_support import create_op_support
 
     regions: dict[object, set[torch.fx.Node]] = {}
@@ -169,7 +188,9 @@ def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
 
 
 def stances() -> tuple[str, ...]:
-    """The stances that ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring says so."""
+    """Return the stances that ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring
+    says so.
+    """
     module = "torch._dynamo.eval_frame"
     if has(module, "StanceStr"):
         return tuple(map(str, get_args(require(module, "StanceStr"))))
@@ -177,13 +198,17 @@ def stances() -> tuple[str, ...]:
 
 
 def override_of(entry: Any) -> object:
-    """What was set of a config entry since torch was imported: 2.11 holds the value, later releases a context variable."""
+    """Return what was set of a config entry since torch was imported: 2.11 holds the value, later
+    releases a context variable.
+    """
     override = entry.user_override
     return override.get() if isinstance(override, contextvars.ContextVar) else override
 
 
 def compile_parameters() -> dict[str, object]:
-    """Keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default backend, 2.13 writes None for it."""
+    """Return the keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default
+    backend, 2.13 writes None for it.
+    """
     named = inspect.signature(torch.compile).parameters.items()
     defaults = {name: parameter.default for name, parameter in named if parameter.kind is parameter.KEYWORD_ONLY}
     if defaults.get("backend") is None and has("torch._dynamo.backends.registry", "get_default_backend"):
@@ -199,7 +224,9 @@ _TRITON_OF_TORCH = {"2.11": "3.6", "2.13": "3.7", "2.15": "3.9"}
 
 
 def fitting_triton() -> str:
-    """The triton that goes with this torch, ``3.7`` or ``3.7.1``; empty where that is not known."""
+    """Return the triton that goes with this torch, ``3.7`` or ``3.7.1``; empty where that is not
+    known.
+    """
     for requirement in metadata.requires("torch") or ():
         if pinned := re.match(r"triton==([\d.]+\d)", requirement):
             return pinned[1]
@@ -210,8 +237,9 @@ def fitting_triton() -> str:
 
 
 def size_hint_of(sizes: Any, size: Any) -> int | None:
-    """The value of a size that Inductor counts with, without a guard on it; None where only the data tells. Up to 2.12 it is
-    asked for as ``size_hint``."""
+    """Return the value of a size that Inductor counts with, without a guard on it; None where only the data tells. Up to 2.12 it is
+    asked for as ``size_hint``.
+    """
     ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
     hint = int(ask(size, fallback=-1))
     return None if hint < 0 else hint

@@ -1,4 +1,5 @@
-"""Limits of what a program can put into a session: whatever it names, prints or raises, the session stays small and opens.
+"""Limits of what a program can put into a session: whatever it names, prints or raises, the session
+stays small and opens.
 
 What is longer keeps its beginning and its end, and says how much is left out between them.
 """
@@ -15,7 +16,7 @@ MAX_TRACEBACK = 400_000
 
 
 def shortened(text: str, most: int) -> str:
-    """``text`` with at most about ``most`` characters."""
+    """Return ``text`` with at most about ``most`` characters."""
     cut = len(text) - most
     if cut <= 0:
         return text
@@ -24,7 +25,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def bounded(value: object) -> object:
-    """A value for JSON with every text in it shortened, the keys of dictionaries too."""
+    """Return a value for JSON with every text in it shortened, the keys of dictionaries too."""
     if isinstance(value, str):
         return shortened(value, MAX_FIELD)
     if isinstance(value, dict):

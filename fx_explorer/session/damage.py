@@ -1,4 +1,6 @@
-"""What is wrong with a session file, looked for when something could not be read: every page and every row of it, once."""
+"""What is wrong with a session file, looked for when something could not be read: every page and
+every row of it, once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ ROWS_AT_ONCE = 10_000
 
 
 def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
-    """What to say instead of ``error``, which was raised while something of the session was shown.
+    """Return what to say instead of ``error``, which was raised while something of the session was
+    shown.
 
     None when nothing is wrong with a session that this user captured: then the fault is ours.
     """
@@ -30,7 +33,7 @@ def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
 
 
 def _damage(reader: SessionReader) -> Iterator[str]:
-    """Raises NotASessionError for a row that cannot be."""
+    """Yield what is damaged. Raises NotASessionError for a row that cannot be."""
     for (line,) in reader.query("PRAGMA quick_check(20)"):
         # SQLite before 3.42 finds NULLs that are not there in tables WITHOUT ROWID whose key is in another order.
         if line != "ok" and not str(line).startswith("NULL value in"):

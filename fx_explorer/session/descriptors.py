@@ -1,8 +1,9 @@
 """Descriptors of ours in a process that also runs the user's program.
 
-A daemon closes every descriptor that it does not know, and the next file it opens gets the lowest number that is free: what we
-then write to that number goes into the user's file. So ours have numbers above those that programs sweep, and before each use
-they are held against the file that they were opened for.
+A daemon closes every descriptor that it does not know, and the next file it opens gets the lowest
+number that is free: what we then write to that number goes into the user's file. So ours have
+numbers above those that programs sweep, and before each use they are held against the file that
+they were opened for.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HIGHEST = 4096
-"""Where ours begin when a process may open more than this: to fill the numbers below takes 2 ms. Programs sweep up to 256 or
-1,024 mostly, or up to their limit, above which ours are when it can be raised for a moment."""
+"""Where ours begin when a process may open more than this: to fill the numbers below takes 2 ms.
+Programs sweep up to 256 or 1,024 mostly, or up to their limit, above which ours are when it can be
+raised for a moment.
+"""
 
 ROOM = 64
 """Numbers kept for what is ours."""
@@ -45,7 +48,9 @@ class Descriptor:
 
     @property
     def is_ours(self) -> bool:
-        """False once the program has closed it, whatever has the number now. Costs half a microsecond."""
+        """Return whether the number is still ours; false once the program has closed it, whatever
+        has the number now. Costs half a microsecond.
+        """
         try:
             status = _fstat(self.number)
         except OSError:
@@ -54,7 +59,7 @@ class Descriptor:
 
 
 def moved_up(number: int) -> Descriptor:
-    """The same open file under a high number, which programs that are started do not inherit."""
+    """Move an open file to a high number, which programs that are started do not inherit."""
     with _limit_raised() as base:
         try:
             high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, base)
@@ -67,7 +72,8 @@ def moved_up(number: int) -> Descriptor:
 
 @contextlib.contextmanager
 def high_numbers() -> Iterator[None]:
-    """Whatever is opened in the block, in this thread or another, has a high number: the lower ones are taken meanwhile.
+    """Give whatever is opened in the block, in this thread or another, a high number: the lower
+    ones are taken meanwhile. This is for libraries that open files themselves, as SQLite does.
 
     For libraries that open files themselves, as SQLite does.
     """
@@ -98,7 +104,7 @@ def opened_since(before: frozenset[int], files: Iterable[Path]) -> tuple[Descrip
 
 
 def open_numbers() -> frozenset[int]:
-    """All that are open in this process; none where the system does not tell."""
+    """Return all numbers that are open in this process; none where the system does not tell."""
     try:
         listed = [int(name) for name in os.listdir("/dev/fd") if name.isdigit()]
     except OSError:
@@ -107,7 +113,9 @@ def open_numbers() -> frozenset[int]:
 
 
 def _is_open(number: int) -> bool:
-    """The directory that was listed is not, any more, and the next file gets its number."""
+    """Return whether a listed number is open. The directory that was listed is not, any more, and
+    the next file gets its number.
+    """
     try:
         os.fstat(number)
     except OSError:
@@ -116,13 +124,17 @@ def _is_open(number: int) -> bool:
 
 
 def never_freed(library_object: object) -> None:
-    """Keep an object to the end of the process, and beyond Python's: a SQLite connection that is freed writes and closes."""
+    """Keep an object to the end of the process, and beyond Python's: a SQLite connection that is
+    freed writes and closes.
+    """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library_object))
 
 
 @contextlib.contextmanager
 def _limit_raised() -> Iterator[int]:
-    """The number from which ours may begin. Above the limit that the program sees, where the system lets us go there."""
+    """Yield the number from which ours may begin. It is above the limit that the program sees,
+    where the system lets us go there.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > HIGHEST:
         yield HIGHEST
@@ -139,7 +151,7 @@ def _limit_raised() -> Iterator[int]:
 
 
 def _filled(base: int) -> list[int]:
-    """Numbers that stand for nothing, so that none below ``base`` is free."""
+    """Return numbers that stand for nothing, opened so that none below ``base`` is free."""
     taken: list[int] = []
     with contextlib.suppress(OSError):
         taken.append(os.open(os.devnull, os.O_RDONLY))

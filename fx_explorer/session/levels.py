@@ -1,4 +1,6 @@
-"""Texts below a kernel's source (TTIR … SASS) on their way into a session, whoever has made them."""
+"""Texts below a kernel's source (TTIR … SASS) on their way into a session, whoever has made
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from fx_explorer.session.writer import SessionWriter
 
 
 def add_level(writer: SessionWriter, kernel: Kernel, level: Level, text: str) -> int:
-    """Id of the Artifact."""
+    """Store the text of a level below a kernel's source and return the id of its Artifact."""
     return writer.add(
         Artifact(
             id=0,

@@ -1,8 +1,10 @@
-"""Whether this user captured a session on this machine: a mark that a stranger can neither make nor carry to another session.
+"""Whether this user captured a session on this machine: a mark that a stranger can neither make nor
+carry to another session.
 
-The mark is an HMAC, with a secret of the user's own that never leaves their state directory, of everything in the session that
-could come to run: how it was captured, the source files, the kernels' sources, the machine code. So it holds for a copy of
-the session, and for one to which builds were added; it does not hold once a kernel or the request was changed.
+The mark is an HMAC, with a secret of the user's own that never leaves their state directory, of
+everything in the session that could come to run: how it was captured, the source files, the
+kernels' sources, the machine code. So it holds for a copy of the session, and for one to which
+builds were added; it does not hold once a kernel or the request was changed.
 """
 
 from __future__ import annotations
@@ -30,11 +32,15 @@ _WHAT_CAN_RUN = (
     "SELECT 'choice', name, source FROM kernel_build WHERE source",
     "SELECT 'machine code', name, machine_code FROM kernel_build WHERE machine_code",
 )
-"""(what it is, its name, id of its text). Kernels are loaded and measured, source files are tried with edits."""
+"""(what it is, its name, id of its text). Kernels are loaded and measured, source files are tried
+with edits.
+"""
 
 
 def mark_as_captured_here(session: Path, writer: SessionWriter, environ: Mapping[str, str] = os.environ) -> bool:
-    """Write the mark. False where there is no place for a secret: the session is then asked about as a stranger's is."""
+    """Write the mark. False where there is no place for a secret: the session is then asked about
+    as a stranger's is.
+    """
     secret = _secret(environ, make=True)
     if secret is None:
         return False
@@ -45,7 +51,10 @@ def mark_as_captured_here(session: Path, writer: SessionWriter, environ: Mapping
 
 
 def is_captured_here(reader: SessionReader, environ: Mapping[str, str] = os.environ) -> bool:
-    """Reads every text that the mark is about: some 20 ms, so it is asked when something is about to run, not at opening."""
+    """Return whether this user captured the session on this machine. It reads every text that the
+    mark is about, which takes some 20 ms, so it is asked when something is about to run, not at
+    opening.
+    """
     secret = _secret(environ, make=False)
     try:
         mark = reader.meta(MARK)
@@ -68,20 +77,24 @@ def _mark(reader: SessionReader, secret: bytes) -> str:
 
 
 def _add(found: hmac.HMAC, *parts: str) -> None:
-    """Each with its length in front, so that none can be taken for two."""
+    """Add each part with its length in front, so that none can be taken for two."""
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
         found.update(len(raw).to_bytes(8, "big") + raw)
 
 
 def secret_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """``$XDG_STATE_HOME/fx-explorer/secret``, by default under ``~/.local/state``. A relative place is no place."""
+    """Return ``$XDG_STATE_HOME/fx-explorer/secret``, by default under ``~/.local/state``. A
+    relative path is ignored.
+    """
     base = Path(environ.get("XDG_STATE_HOME") or "")
     return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "fx-explorer" / "secret"
 
 
 def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
-    """None where it cannot be kept, or where others could have written or read it."""
+    """Return the secret; None where it cannot be kept, or where others could have written or read
+    it.
+    """
     path = secret_path(environ)
     if make and not path.exists():
         with contextlib.suppress(OSError):
@@ -98,7 +111,9 @@ def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
 
 
 def _make_secret(path: Path) -> None:
-    """Whole or not at all, and only once: two captures that end together have one secret."""
+    """Make the secret whole or not at all, and only once: two captures that end together have one
+    secret.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = path.with_name(f".secret.{os.urandom(8).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

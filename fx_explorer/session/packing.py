@@ -1,7 +1,8 @@
-"""How texts are packed. Those of one kind (the output code of 2,000 versions of a function) differ in a few characters.
+"""How texts are packed. Those of one kind (the output code of 2,000 versions of a function) differ
+in a few characters.
 
-Such a text is packed with an earlier one as zlib's dictionary, its base. A base has none itself, so that reading a text never
-needs more than one other.
+Such a text is packed with an earlier one as zlib's dictionary, its base. A base has none itself, so
+that reading a text never needs more than one other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MOST_BASES = 64
 """Two megabytes of the user's process at most."""
 
 WORTH_IT = 0.5
-"""A text that takes more than this share of what it takes alone is not like its base, and becomes the next one."""
+"""A text that takes more than this share of what it takes alone is not like its base, and becomes
+the next one.
+"""
 
 
 class Packed(NamedTuple):
@@ -45,7 +48,7 @@ class AlikeTexts:
         return Packed(alone, 0)
 
     def stored(self, text_id: int, raw: bytes, like: str, packed: Packed) -> None:
-        """What was packed has this id now."""
+        """Note which id the text that was packed has now."""
         if like and not packed.base and len(raw) <= LARGEST_ALIKE:
             self._bases[like] = (text_id, raw)
         if like in self._bases:

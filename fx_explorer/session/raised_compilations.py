@@ -1,5 +1,7 @@
-"""Compilations that ended in an exception of the compiler's: the program got it, whatever it did with it, or torch was told to
-go on without (``suppress_errors``). A function that Dynamo leaves to Python is none of them."""
+"""Compilations that ended in an exception of the compiler's: the program got it, whatever it did
+with it, or torch was told to go on without (``suppress_errors``). A function that Dynamo leaves to
+Python is none of them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ from fx_explorer.model import Compilation, Fallback, GraphBreak, Metric
 from fx_explorer.session.reader import SessionReader
 
 _MAY_BE_LEFT = ("Unsupported", "UserError")
-"""What Dynamo makes a graph break or a fallback of, and an exception with ``fullgraph=True`` (torch's convert_frame.py)."""
+"""What Dynamo makes a graph break or a fallback of, and an exception with ``fullgraph=True``
+(torch's convert_frame.py).
+"""
 
 
 def raised_compilations(reader: SessionReader) -> list[Compilation]:
     """List the compilations that ended in an exception of the compiler's, in the order they were
-    compiled. A break or fallback leaves a row of its own; an exception does not."""
+    compiled. A break or fallback leaves a row of its own; an exception does not.
+    """
     failed = [one for one in reader.rows(Compilation) if one.status in ("failed", "skipped")]
     if not failed:
         return []

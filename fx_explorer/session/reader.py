@@ -1,4 +1,5 @@
-"""The one way out of a session file: rows by page, texts by id, links by place. Works while the file is being written.
+"""The one way out of a session file: rows by page, texts by id, links by place. Works while the
+file is being written.
 
 A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table.
 """
@@ -36,11 +37,14 @@ class NoRowError(KeyError):
 
 
 class SessionReader:
-    """Reads the session at ``path``. For use in one thread at a time; open a second reader for another thread."""
+    """Reads the session at ``path``. For use in one thread at a time; open a second reader for
+    another thread.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        """Raises SessionError when there is no such file, NotASessionError when it is something else or damaged, and
-        NewerSessionError when a newer fx-explorer wrote it."""
+        """Open the session. Raises SessionError when there is no such file, NotASessionError when
+        it is something else or damaged, and NewerSessionError when a newer fx-explorer wrote it.
+        """
         self.path = Path(path)
         self._last_node: int = 0
         self._checked_meta: dict[str, object] = {}
@@ -65,7 +69,9 @@ class SessionReader:
             )
 
     def _fill_in_what_is_new(self) -> None:
-        """An older file lacks tables and columns of today: views of this connection alone give them their default values."""
+        """Give tables and columns that an older file lacks their default values, by views of this
+        connection alone.
+        """
         if self.meta("schema_version") == schema.SCHEMA_VERSION:
             return
         if "base" not in {row[1] for row in self._query("PRAGMA main.table_info(text)")}:
@@ -83,24 +89,28 @@ class SessionReader:
     # meta and texts
 
     def meta(self, key: str, default: object = None) -> Any:
-        """Raises NotASessionError for a value that cannot stand under this key."""
+        """Return the value under a key; ``default`` when there is none. Raises NotASessionError for
+        a value that cannot stand under this key.
+        """
         found = self._query("SELECT value FROM meta WHERE key=?", (key,))
         return self._checked(lambda: self._known_meta(key, found[0][0])) if found else default
 
     def _known_meta(self, key: str, stored: object) -> object:
-        """The request is asked for several times per kernel: what was checked once is decoded only."""
+        """Decode a value. The request is asked for several times per kernel: a value that was
+        checked once is decoded only.
+        """
         if self._checked_meta.get(key) != stored:
             check_meta(key, from_json(stored))
             self._checked_meta[key] = stored
         return from_json(stored)
 
     def stored_meta(self, key: str) -> str:
-        """The value as it stands in the file, not decoded; empty when it is not there."""
+        """Return the value as it stands in the file, not decoded; empty when it is not there."""
         found = self._query("SELECT value FROM meta WHERE key=?", (key,))
         return str(found[0][0]) if found else ""
 
     def request(self) -> model.CaptureRequest | None:
-        """What the session was captured with; None for one that no worker captured."""
+        """Return what the session was captured with; None for one that no worker captured."""
         asked = self.meta("request")
         try:
             return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
@@ -108,14 +118,14 @@ class SessionReader:
             raise NotASessionError(f"{self.path} was captured with a request that cannot be read: {reason(error)}") from error
 
     def is_of_a_script(self) -> bool:
-        """Whether the file was run as ``__main__``; false while that is not known."""
+        """Return whether the file was run as ``__main__``; false while that is not known."""
         return bool((self.meta("target") or {}).get("kind") == "script")
 
     def all_meta(self) -> dict[str, Any]:
         return {str(key): self.meta(str(key)) for (key,) in self._query("SELECT key FROM meta")}
 
     def _text(self, text_id: int) -> str:
-        """The text with this id; empty for 0."""
+        """Return the text with this id; empty for 0."""
         if not text_id:
             return ""
         found = self._query("SELECT body, base FROM text WHERE id=?", (text_id,))
@@ -129,13 +139,15 @@ class SessionReader:
         return inflated(found[0][0]) if found else ""
 
     def data_version(self) -> int:
-        """Changes whenever another process has committed something."""
+        """Return a number that changes whenever another process has committed something."""
         return int(self._query("PRAGMA data_version")[0][0])
 
     # rows
 
     def rows(self, row_type: type[RowT], *, offset: int = 0, limit: int = -1, **equals: object) -> list[RowT]:
-        """Rows whose fields equal the keyword arguments, in the order they were written."""
+        """Return the rows whose fields equal the keyword arguments, in the order they were
+        written.
+        """
         where, values = _where(equals)
         table = schema.TABLES[row_type]
         order = " ORDER BY id" if schema.has_id(row_type) else ""
@@ -143,18 +155,22 @@ class SessionReader:
         return self._decoded(row_type, found)
 
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
-        """A row whose texts that many rows have alike are there, instead of their numbers."""
+        """Return a row whose texts that many rows have alike are there, instead of their
+        numbers.
+        """
         return tuple(self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row))
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
-        """The row with this id. Raises NoRowError, a KeyError, when there is none."""
+        """Return the row with this id. Raises NoRowError, a KeyError, when there is none."""
         found = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not found:
             raise NoRowError(f"there is no {schema.TABLES[row_type]} {row_id}, which something else in it names")
         return self._decoded(row_type, found)[0]
 
     def by_ids(self, row_type: type[RowT], ids: Iterable[int]) -> list[RowT]:
-        """Rows with these ids, in the order of the ids in the file; unknown ids are left out."""
+        """Return the rows with these ids, in the order of the ids in the file; unknown ids are left
+        out.
+        """
         table = schema.TABLES[row_type]
         return self._decoded(row_type, self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids))
 
@@ -163,7 +179,9 @@ class SessionReader:
         return int(self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0])
 
     def nodes(self, graph: model.Graph, start: int = 0, stop: int | None = None) -> list[model.Node]:
-        """Nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page costs the same anywhere in it."""
+        """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page costs
+        the same anywhere in it.
+        """
         stop = graph.node_count if stop is None else min(stop, graph.node_count)
         found = self._query(
             "SELECT * FROM node WHERE id >= ? AND id < ? ORDER BY id",
@@ -174,39 +192,43 @@ class SessionReader:
     # links
 
     def parents(self, nodes: Iterable[int]) -> list[model.Link]:
-        """Links from these nodes to earlier stages."""
+        """Return the links from these nodes to earlier stages."""
         return self._links("child", nodes)
 
     def children(self, nodes: Iterable[int]) -> list[model.Link]:
-        """Links from these nodes to later stages."""
+        """Return the links from these nodes to later stages."""
         return self._links("parent", nodes)
 
     def _links(self, end: str, nodes: Iterable[int]) -> list[model.Link]:
         return self._decoded(model.Link, self._query_in(f"SELECT * FROM link WHERE {end} IN (?)", nodes))
 
     def producers(self, node: int) -> list[int]:
-        """Ids of the nodes that ``node`` takes as arguments."""
+        """Return the ids of the nodes that ``node`` takes as arguments."""
         return [row[0] for row in self._query("SELECT producer FROM edge WHERE consumer=? ORDER BY producer", (node,))]
 
     def users(self, node: int) -> list[int]:
-        """Ids of the nodes that take ``node`` as an argument."""
+        """Return the ids of the nodes that take ``node`` as an argument."""
         return [row[0] for row in self._query("SELECT consumer FROM edge WHERE producer=? ORDER BY consumer", (node,))]
 
     def lines_of_nodes(self, nodes: Iterable[int]) -> list[model.LineNode]:
-        """Lines of artifacts (kernels, IR) that compute these nodes."""
+        """Return the lines of artifacts (kernels, IR) that compute these nodes."""
         return self._decoded(model.LineNode, self._query_in("SELECT * FROM line_node WHERE node IN (?)", nodes))
 
     def nodes_of_line(self, artifact: int, line: int) -> list[model.LineNode]:
-        """Nodes that line ``line`` of an artifact computes; line 0: the artifact as a whole."""
+        """Return the nodes that line ``line`` of an artifact computes; line 0: the artifact as a
+        whole.
+        """
         return self.rows(model.LineNode, artifact=artifact, line=line)
 
     def sources_of_line(self, artifact: int, line: int) -> list[model.LineSource]:
-        """Which lines of source this line of an artifact belongs to."""
+        """Return which lines of source this line of an artifact belongs to."""
         question = "SELECT * FROM line_source WHERE artifact=? AND line<=? AND line+lines>?"
         return self._decoded(model.LineSource, self._query(question, (artifact, line, line)))
 
     def sources_of_lines(self, artifact: int) -> list[model.LineSource]:
-        """Which line of source each line of an artifact belongs to; every row is of one line."""
+        """Return which line of source each line of an artifact belongs to; every row is of one
+        line.
+        """
         rows = self.rows(model.LineSource, artifact=artifact)
         if sum(row.lines for row in rows) > MOST_LINES:
             raise NotASessionError(
@@ -215,7 +237,9 @@ class SessionReader:
         return [replace(row, line=row.line + i, lines=1) for row in rows for i in range(row.lines)]
 
     def nodes_at_source(self, file: int, line: int, *, innermost: bool = False) -> list[int]:
-        """Ids of nodes whose user stack passes through this line; ``innermost``: whose last frame is this line."""
+        """Return the ids of nodes whose user stack passes through this line; ``innermost``: whose last
+        frame is this line.
+        """
         condition = " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
         found = self._query(
             "SELECT node.id FROM stack_line JOIN node ON node.stack=stack_line.stack"
@@ -228,7 +252,9 @@ class SessionReader:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything read inside comes from one moment, however much is being written meanwhile."""
+        """Read everything inside the block from one moment, however much is being written
+        meanwhile.
+        """
         self._query("BEGIN")
         try:
             yield
@@ -237,7 +263,9 @@ class SessionReader:
                 self._db.rollback()  # nothing was written
 
     def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Any other question, in SQL; the tables are those of session/schema.py. Cannot change the file."""
+        """Answer any other question, in SQL; the tables are those of session/schema.py. It cannot
+        change the file.
+        """
         return self._query(sql, values)
 
     def _query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -259,7 +287,9 @@ class SessionReader:
         return found
 
     def _check_nodes(self, graphs: Iterable[model.Graph]) -> None:
-        """A graph has as many rows of nodes as it says: who counts to them comes to an end."""
+        """Check that a graph has as many rows of nodes as it says: who counts to them comes to an
+        end.
+        """
         last = max((graph.first_node + graph.node_count for graph in graphs), default=0) - 1
         if last > self._last_node:
             self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])
@@ -283,7 +313,9 @@ class SessionReader:
         self._db.close()
 
     def reopen(self) -> None:
-        """Go on after ``close``: the file may have been completed meanwhile. Raises as the constructor does."""
+        """Go on after ``close``: the file may have been completed meanwhile. Raises as the
+        constructor does.
+        """
         self._db = opened(self.path)
         self._limit = CpuLimit(self._db)
         try:

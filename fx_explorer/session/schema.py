@@ -2,8 +2,9 @@
 
 A field that is a tuple or dict is JSON text.
 
-The tables are derived from the dataclasses, so the two cannot drift. Beside them stand ``meta`` (key → JSON) and ``text``
-(compressed, stored once however often it occurs). No pickle: opening a stranger's session can run nothing.
+The tables are derived from the dataclasses, so the two cannot drift. Beside them stand ``meta``
+(key → JSON) and ``text`` (compressed, stored once however often it occurs). No pickle: opening a
+stranger's session can run nothing.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ CREATE TABLE text (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INT
 CREATE TABLE stack_line (file INTEGER NOT NULL, line INTEGER NOT NULL, stack INTEGER NOT NULL,
                          PRIMARY KEY (file, line, stack)) WITHOUT ROWID;
 """
-"""``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by line. ``base`` is the text
-that another one was packed with (``session/packing.py``), 0 for none."""
+"""``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by
+line. ``base`` is the text that another one was packed with (``session/packing.py``), 0 for none.
+"""
 
 INDEX_SQL = """
 CREATE INDEX graph_compilation ON graph(compilation);
@@ -145,7 +147,7 @@ def _column(field: dataclasses.Field[object]) -> SchemaColumn:
 
 
 def default_sql(column: SchemaColumn) -> str:
-    """The default of a field as SQL; NULL when it has none."""
+    """Return the default of a field as SQL; NULL when it has none."""
     if column.default is None:
         return "NULL"
     if isinstance(column.default, int | float):
@@ -180,7 +182,9 @@ def insert_sql(row_type: type) -> str:
 
 @cache
 def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
-    """A function that turns one row into its SQL values; an ``id`` of 0 becomes NULL, so that SQLite assigns one."""
+    """Return a function that turns one row into its SQL values; an ``id`` of 0 becomes NULL, so
+    that SQLite assigns one.
+    """
     plan = [(c.name, c.is_json, c.name == "id") for c in columns(row_type)]
 
     def encode(row: Any) -> tuple[object, ...]:
@@ -200,13 +204,17 @@ def encoder(row_type: type) -> Callable[[Any], tuple[object, ...]]:
 
 @cache
 def repeated_columns(row_type: type[Any]) -> dict[int, int]:
-    """Position → length of the texts that many rows have alike: what is longer is a number there, of a row of ``text``."""
+    """Return position → length of the texts that many rows have alike: a longer text is a number
+    there, of a row of ``text``.
+    """
     fields = enumerate(dataclasses.fields(row_type))
     return {i: KEPT_IN_ROW[str(field.type)] for i, field in fields if str(field.type) in KEPT_IN_ROW}
 
 
 KEPT_IN_ROW = {"RepeatedText": 40, "RepeatedName": 12}
-"""Characters: a row of ``text`` takes 100 bytes, worth it for what several rows have, or for a name that hundreds have."""
+"""Characters: a row of ``text`` takes 100 bytes, worth it for what several rows have, or for a name
+that hundreds have.
+"""
 
 
 def storable(text: str) -> str:
@@ -215,7 +223,9 @@ def storable(text: str) -> str:
 
 
 def decoder(row_type: type[RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
-    """A function that turns SQL values back into rows. It raises ValueError for values that cannot be those of one."""
+    """Return a function that turns SQL values back into rows. It raises ValueError for values that
+    cannot be those of one.
+    """
     if row_type not in _DECODERS:
         _DECODERS[row_type] = rows_maker(row_type)
     return _DECODERS[row_type]
@@ -229,6 +239,6 @@ def _to_json(value: object) -> str:
 
 
 def _to_short_json(value: object) -> str:
-    """The same, with every text in it shortened where the whole is long."""
+    """Return the value as JSON, with every text in it shortened where the whole is long."""
     whole = _to_json(value)
     return whole if len(whole) <= MAX_FIELD else _to_json(bounded(value))

@@ -1,4 +1,6 @@
-"""Texts that were read a moment ago, as many as fit into a bound of characters: some are 100 bytes, some 40 MB."""
+"""Texts that were read a moment ago, as many as fit into a bound of characters: some are 100 bytes,
+some 40 MB.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The one way into a session file. Safe to kill at any moment: every artefact is one transaction.
 
-A worker and the client beside it may write the same file (program output comes through the client): SQLite's WAL and a busy
-timeout take care of it. A writer may be used from several threads.
+A worker and the client beside it may write the same file (program output comes through the client):
+SQLite's WAL and a busy timeout take care of it. A writer may be used from several threads.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 class SessionWriter:
     """Appends rows to the session at ``path``, creating it when it is missing or empty.
 
-    Raises SessionWriteError when the file cannot be written (read-only directory, full disk), when the program has closed the
-    descriptors that it is written through, and in a process that was forked.
+    Raises SessionWriteError when the file cannot be written (read-only directory, full disk), when
+    the program has closed the descriptors that it is written through, and in a process that was
+    forked.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -88,7 +89,9 @@ class SessionWriter:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing: what is added inside appears to readers together. May be nested."""
+        """Commit all that is added inside the block, or nothing: readers see it together. May be
+        nested.
+        """
         self._check_process()  # before the lock, which a thread may have held when the process was forked
         with self._lock, self._explained("write"):
             if self._depth == 0:
@@ -120,13 +123,17 @@ class SessionWriter:
             raise SessionWriteError(f"{DESCRIPTORS_CLOSED} Nothing was written to what the program has opened since.")
 
     def _is_intact(self) -> bool:
-        """Whether SQLite still writes into the session, and not into a file that got the number of a closed descriptor."""
+        """Return whether SQLite still writes into the session, and not into a file that got the
+        number of a closed descriptor.
+        """
         if self._is_abandoned or getpid() != self._owner or not all(one.is_ours for one in self._descriptors):
             self._abandon()
         return not self._is_abandoned
 
     def _abandon(self) -> None:
-        """Never touch the connection again: to roll back, to close or to free it is to write to its descriptors."""
+        """Never touch the connection again: to roll back, to close or to free it is to write to its
+        descriptors.
+        """
         if not self._is_abandoned:
             self._is_abandoned = True
             never_freed(self._db)
@@ -174,7 +181,9 @@ class SessionWriter:
             self._db.execute(f"UPDATE {table} SET {names} WHERE id=?", (*values, values[0]))
 
     def _encoder(self, row_type: type) -> Callable[[schema.SessionRow], tuple[object, ...]]:
-        """Rows as they stand in the file: of a long text that many rows have, the number of the text."""
+        """Return a function that encodes rows as they are in the file: of a long text that many
+        rows have, the number of the text.
+        """
         encode, repeated = schema.encoder(row_type), schema.repeated_columns(row_type)
         if not repeated:
             return encode
@@ -207,8 +216,8 @@ class SessionWriter:
     def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:
         """Append a graph with its nodes; ``edges`` are (producer, consumer) positions in ``nodes``.
 
-        Returns the graph with its ids: node ``i`` got id ``first_node + i``. ``graph``, ``position`` and ``id`` of the nodes
-        are filled in here.
+        Returns the graph with its ids: node ``i`` got id ``first_node + i``. ``graph``,
+        ``position`` and ``id`` of the nodes are filled in here.
         """
         with self.transaction():
             first = int(self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM node").fetchone()[0])
@@ -219,7 +228,9 @@ class SessionWriter:
         return placed
 
     def add_stack(self, stack: model.Stack, files: dict[str, int]) -> int:
-        """Append a stack and make it findable by line; ``files`` maps a frame's path to its SourceFile."""
+        """Append a stack and make it findable by line; ``files`` maps a frame's path to its
+        SourceFile.
+        """
         with self.transaction():
             stack_id = self.add(stack)
             lines = {(files[f.file], f.line, stack_id) for f in stack.frames if files.get(f.file)}
@@ -228,7 +239,8 @@ class SessionWriter:
 
     def text(self, body: str, *, like: str = "") -> int:
         """Store a text and return its id; an equal text stored before is not stored again, and of one that is ``like`` another
-        (the same document of another version of a function) only what differs takes room."""
+        (the same document of another version of a function) only what differs takes room.
+        """
         raw = shortened(body, MAX_TEXT).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         with self.transaction():
@@ -242,7 +254,7 @@ class SessionWriter:
             return text_id
 
     def count(self, row_type: type) -> int:
-        """How many rows of this type there are."""
+        """Return how many rows of this type there are."""
         with self.transaction():
             return int(self._db.execute(f"SELECT count(*) FROM {schema.TABLES[row_type]}").fetchone()[0])
 
@@ -257,7 +269,8 @@ class SessionWriter:
 
     def finish(self) -> None:
         """Close it, and make the session one plain file. What was abandoned is left as it is: SQLite shares its descriptors
-        among all connections of a process."""
+        among all connections of a process.
+        """
         self.close()
         if not self._is_abandoned:
             finish_session(self.path)
@@ -270,7 +283,9 @@ class SessionWriter:
 
 
 def _bounded_meta(key: str, value: object) -> object:
-    """The request is the user's own, and a capture is repeated from it: it is kept as it is."""
+    """Return a value of ``meta`` with its texts shortened. The request is the user's own, and a
+    capture is repeated from it: it is kept as it is.
+    """
     return value if key == "request" else bounded(value)
 
 
@@ -283,7 +298,8 @@ os.register_at_fork(after_in_child=_abandon_in_child)
 
 
 def finish_session(path: str | Path) -> None:
-    """Make a session one plain file: fold in what a killed writer left in the WAL, and leave WAL mode.
+    """Make a session one plain file: fold in what a killed writer left in the WAL, and leave WAL
+    mode.
 
     After this the file can be moved, and read from a read-only directory or a network file system.
     """

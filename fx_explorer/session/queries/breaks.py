@@ -10,10 +10,12 @@ _DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
 
 
 def break_count(reader: SessionReader) -> int:
-    """How many distinct breaks there are: by the user's line and the cause, however often each was hit."""
+    """Return how many distinct breaks there are: by the user's line and the cause, however often
+    each was hit.
+    """
     return number(reader, f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)")
 
 
 def chains_of_breaks(reader: SessionReader) -> list[int]:
-    """The ids of the distinct Stacks of what was being compiled at a break."""
+    """Return the ids of the distinct Stacks of what was being compiled at a break."""
     return column(reader, "SELECT DISTINCT chain FROM graph_break WHERE chain")

@@ -7,41 +7,47 @@ from fx_explorer.session.reader import SessionReader
 
 
 def compilation_names(reader: SessionReader) -> dict[int, str]:
-    """The name of every compilation and variant, by its id."""
+    """Return the name of every compilation and variant, by its id."""
     return dict(reader.query("SELECT id, name FROM compilation"))
 
 
 def compilation_count(reader: SessionReader) -> int:
-    """How many compilations there are. Each counts once, however many variants set out from its gates."""
+    """Return how many compilations there are. Each counts once, however many variants set out from
+    its gates.
+    """
     return number(reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND branch_of = ''")
 
 
 def recompile_count(reader: SessionReader) -> int:
-    """How many compilations were made because a guard had failed."""
+    """Return how many compilations were made because a guard had failed."""
     return number(reader, "SELECT count(DISTINCT compilation) FROM recompile")
 
 
 def first_compilation(reader: SessionReader) -> int:
-    """The id of the first that made a graph, or of the first at all when none did; 0 when there is none."""
+    """Return the id of the first that made a graph, or of the first at all when none did; 0 when
+    there is none.
+    """
     found = column(reader, "SELECT compilation FROM graph WHERE node_count ORDER BY compilation LIMIT 1")
     found = found or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
     return int(found[0]) if found else 0
 
 
 def other_variants(reader: SessionReader) -> set[int]:
-    """The ids of the variants that set out from another one."""
+    """Return the ids of the variants that set out from another one."""
     return set(column(reader, "SELECT id FROM compilation WHERE branch_of != ''"))
 
 
 def origins_of_variants(reader: SessionReader) -> dict[int, int]:
-    """The id of the variant that another one set out from, by the id of that other one."""
+    """Return the id of the variant that another one set out from, by the id of that other one."""
     return dict(reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.branch_of AND o.id < c.id"))
 
 
 def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
-    """Seconds spent compiling: the outermost spans, or what torch says of the frame where spans are missing.
+    """Return the seconds spent compiling: the outermost spans, or what torch says of the frame where
+    spans are missing.
 
-    A backward that is compiled when it is first needed has outermost spans of its own, outside the frame's duration.
+    A backward that is compiled when it is first needed has outermost spans of its own, outside the
+    frame's duration.
     """
     condition, values = (" WHERE branch_of=''", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
     spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"

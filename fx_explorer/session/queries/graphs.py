@@ -13,38 +13,38 @@ from fx_explorer.session.reader import SessionReader
 
 
 def compilations_of_graphs(reader: SessionReader) -> dict[int, int]:
-    """The id of the compilation that made each graph, by the id of the graph."""
+    """Return the id of the compilation that made each graph, by the id of the graph."""
     return dict(reader.query("SELECT id, compilation FROM graph"))
 
 
 def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
-    """The ids of each graph that was edited and of the graph that came of it."""
+    """Return the ids of each graph that was edited and of the graph that came of it."""
     return reader.query("SELECT before, after FROM intervention WHERE before AND after")
 
 
 def stages_reached(reader: SessionReader) -> set[model.Stage]:
-    """The stages that left a graph or an artifact behind."""
+    """Return the stages that left a graph or an artifact behind."""
     return set(column(reader, "SELECT stage FROM graph UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"))
 
 
 def post_grad_directions(reader: SessionReader) -> set[model.Direction]:
-    """The directions that have a post-grad graph."""
+    """Return the directions that have a post-grad graph."""
     return set(column(reader, "SELECT DISTINCT direction FROM graph WHERE stage='post_grad'"))
 
 
 def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) -> int:
-    """How many of ``graphs`` (None: of all) Dynamo handed to the backend."""
+    """Return how many of ``graphs`` (None: of all) Dynamo handed to the backend."""
     wanted = f"stage = 'dynamo' AND parent = 0 AND {IS_COUNTED} AND {among(graphs, 'id')}"
     return number(reader, f"SELECT count(*) FROM graph WHERE {wanted}")
 
 
 def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
-    """How many call nodes those of ``graphs`` (None: of all) have that Dynamo made."""
+    """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made."""
     return _operations(reader, f"stage='dynamo' AND parent=0 AND {among(graphs, 'id')}")
 
 
 def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) -> int:
-    """How many call nodes the post-grad graphs among ``graphs`` (None: among all) have."""
+    """Return how many call nodes the post-grad graphs among ``graphs`` (None: among all) have."""
     return _operations(reader, f"stage='post_grad' AND {among(graphs, 'id')}")
 
 
@@ -54,13 +54,17 @@ def _operations(reader: SessionReader, condition: str) -> int:
 
 
 def partition_sizes(reader: SessionReader, graphs: Collection[int] | None) -> dict[model.Direction, int]:
-    """How many nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by direction."""
+    """Return how many nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by
+    direction.
+    """
     partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')}"
     return dict(reader.query(f"SELECT direction, sum(node_count) FROM graph WHERE {partitioned} GROUP BY direction"))
 
 
 def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
-    """What each graph calls and how often, the most frequent first, by the id of the graph."""
+    """Return what each graph calls and how often, the most frequent first, by the id of the
+    graph.
+    """
     found = reader.query(
         "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, target ORDER BY 1, 3 DESC, 2"
     )
@@ -71,13 +75,13 @@ def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
 
 
 def target_counts(reader: SessionReader, graph: int) -> dict[str, int]:
-    """How often one graph calls each target, the most frequent first."""
+    """Return how often one graph calls each target, the most frequent first."""
     counts = f"SELECT target, count(*) FROM node WHERE graph=? AND {IS_CALL} GROUP BY target ORDER BY 2 DESC, 1"
     return dict(reader.query(counts, (graph,)))
 
 
 def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
-    """How many nodes of the graph around it call a nested graph."""
+    """Return how many nodes of the graph around it call a nested graph."""
     called = "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE node.graph=? AND called.value=?"
     return number(reader, called, graph.parent, graph.name.rpartition(".")[2])
 
@@ -89,7 +93,9 @@ def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Sta
 
 
 def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[int]:
-    """Return the nodes that belong to a forward (or inference) graph that kernels were made from."""
+    """Return the nodes that belong to a forward (or inference) graph that kernels were made
+    from.
+    """
     lowered = "stage = 'post_grad' AND direction != 'backward'"
     return _within(nodes, reader.query(f"SELECT first_node, first_node + node_count FROM graph WHERE {lowered}"))
 

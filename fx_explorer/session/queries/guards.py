@@ -7,26 +7,31 @@ from fx_explorer.session.reader import SessionReader
 
 
 def check_count(reader: SessionReader, compilation: int | None = None) -> int:
-    """How many checks torch runs for compiled code: the leaves of its guard trees, each once. A guard that Dynamo asked for may
-    have several, or none of its own; where the tree is not known (a session of old), the guards are counted."""
+    """Return how many checks torch runs for compiled code: the leaves of its guard trees, each once. A guard that Dynamo asked for may
+    have several, or none of its own; where the tree is not known (a session of old), the guards are counted.
+    """
     condition, values = _of(compilation)
     checks = "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check" + condition + ")"
     return number(reader, checks, *values) or number(reader, f"SELECT count(*) FROM guard{condition}", *values)
 
 
 def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> dict[str, int]:
-    """How many guards of each kind there are, the most frequent first; of one compilation, or of all."""
+    """Return how many guards of each kind there are, the most frequent first; of one compilation,
+    or of all.
+    """
     condition, values = _of(compilation)
     return dict(reader.query(f"SELECT kind, count(*) FROM guard{condition} GROUP BY kind ORDER BY 2 DESC, 1", values))
 
 
 def guard_kinds_of(reader: SessionReader, compilation: int) -> dict[int, str]:
-    """The kind of each guard of a compilation, by the id of the guard."""
+    """Return the kind of each guard of a compilation, by the id of the guard."""
     return dict(reader.query("SELECT id, kind FROM guard WHERE compilation=?", (compilation,)))
 
 
 def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, str | None]]:
-    """The tensors that a compilation checks: torch's name for each, and what it was then (``f32[4, 64]``)."""
+    """Return the tensors that a compilation checks: torch's name for each, and what it was then
+    (``f32[4, 64]``).
+    """
     return reader.query("SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'", (compilation,))
 
 

@@ -1,4 +1,6 @@
-"""Kernels and their configurations: how many there are, what they compute, and which one a text belongs to."""
+"""Kernels and their configurations: how many there are, what they compute, and which one a text
+belongs to.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +15,39 @@ _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
 
 
 def kernel_count(reader: SessionReader, kernels: Collection[int] | None) -> int:
-    """How many of ``kernels`` (None: of all) are generated functions or library calls."""
+    """Return how many of ``kernels`` (None: of all) are generated functions or library calls."""
     return number(reader, f"SELECT count(*) FROM kernel WHERE {_IS_KERNEL} AND {IS_COUNTED} AND {among(kernels, 'id')}")
 
 
 def kernels_by_compilation(reader: SessionReader) -> dict[int, int]:
-    """How many generated functions and library calls a compilation has, by its id."""
+    """Return how many generated functions and library calls a compilation has, by its id."""
     return dict(reader.query(f"SELECT compilation, count(*) FROM kernel WHERE {_IS_KERNEL} GROUP BY compilation"))
 
 
 def kernel_names(reader: SessionReader) -> dict[int, str]:
-    """The name of every kernel, by its id."""
+    """Return the name of every kernel, by its id."""
     return dict(reader.query("SELECT id, name FROM kernel"))
 
 
 def kernel_languages(reader: SessionReader) -> set[str]:
-    """The languages that kernels are written in; ``extern`` for library calls."""
+    """Return the languages that kernels are written in; ``extern`` for library calls."""
     return set(column(reader, "SELECT DISTINCT language FROM kernel"))
 
 
 def kernel_line_counts(reader: SessionReader) -> dict[int, int]:
-    """How many lines the code of a kernel has, by the id of the artifact."""
+    """Return how many lines the code of a kernel has, by the id of the artifact."""
     return dict(reader.query("SELECT id, line_count FROM artifact WHERE kind='kernel'"))
 
 
 def call_counts(reader: SessionReader) -> dict[int, int]:
-    """How often the output code calls a kernel, by the id of the kernel."""
+    """Return how often the output code calls a kernel, by the id of the kernel."""
     return dict(reader.query("SELECT kernel, count(*) FROM kernel_call GROUP BY kernel"))
 
 
 def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
-    """The ids of the nodes that each kernel (of one compilation, or of all) computes, sorted, by the id of the kernel."""
+    """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
+    sorted, by the id of the kernel.
+    """
     condition, values = ("", []) if compilation is None else (" AND kernel.compilation=?", [compilation])
     found = reader.query(
         "SELECT DISTINCT kernel.id, line_node.node FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
@@ -60,21 +64,23 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
 
 
 def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
-    """The name of every node that a line of an artifact computes, by its id."""
+    """Return the name of every node that a line of an artifact computes, by its id."""
     return dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))
 
 
 def fused_operations(reader: SessionReader, direction: model.Direction, kernels: Collection[int] | None) -> int:
-    """How many distinct nodes the generated kernels of a direction compute, of those among ``kernels`` (None: of all).
+    """Return how many distinct nodes the generated kernels of a direction compute, of those among
+    ``kernels`` (None: of all).
 
-    One direction at a time: SQLite would sort the rows of all lines to group them, which is half of the time.
+    One direction at a time: SQLite would sort the rows of all lines to group them, which is half of
+    the time.
     """
     wanted = f"SELECT artifact FROM kernel WHERE artifact AND direction=? AND {among(kernels, 'kernel.id')}"
     return number(reader, f"SELECT count(DISTINCT node) FROM line_node WHERE artifact IN ({wanted})", direction)
 
 
 def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel]:
-    """The kernels (library calls too) that compute any of these nodes directly."""
+    """Return the kernels (library calls too) that compute any of these nodes directly."""
     wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS JOIN kernel"
     found = column(
         reader,
@@ -87,7 +93,9 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
 
 
 def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str]:
-    """The distinct names of the kernels that compute any of these nodes, for each move of the cursor."""
+    """Return the distinct names of the kernels that compute any of these nodes, for each move of
+    the cursor.
+    """
     return column(
         reader,
         "SELECT DISTINCT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
@@ -98,14 +106,14 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
 
 
 def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild | None:
-    """The configuration that a text is a level of; None when it is a level of none."""
+    """Return the configuration that a text is a level of; None when it is a level of none."""
     builds = "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level WHERE level.value=?"
     found = column(reader, builds, artifact)
     return reader.get(model.KernelBuild, found[0]) if found else None
 
 
 def build_with_source(reader: SessionReader, compilation: int, artifact: int) -> model.KernelBuild | None:
-    """The configuration that has a text as a source of its own; None when none has."""
+    """Return the configuration that has a text as a source of its own; None when none has."""
     found = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
         "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, '$.triton')=?",

@@ -1,4 +1,6 @@
-"""Lines of kernels and of output code: which nodes they compute, and where the output code holds and calls a kernel."""
+"""Lines of kernels and of output code: which nodes they compute, and where the output code holds
+and calls a kernel.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from fx_explorer.session.reader import SessionReader
 
 
 def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, set[tuple[int, int]]]:
-    """Every line that computes one of the nodes, and the call it does so in (0: in all), by the id of the artifact."""
+    """Return every line that computes one of the nodes, and the call it does so in (0: in all), by
+    the id of the artifact.
+    """
     found: dict[int, set[tuple[int, int]]] = {}
     rows = reader.query(
         "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
@@ -23,12 +27,14 @@ def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, se
 
 
 def lines_with_nodes(reader: SessionReader, artifact: int) -> set[int]:
-    """The lines (from 1) of an artifact that are linked to a node."""
+    """Return the lines (from 1) of an artifact that are linked to a node."""
     return set(column(reader, "SELECT line FROM line_node WHERE artifact=? AND line", artifact))
 
 
 def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
-    """The lines (from 1) that are linked to a node or, in a kernel of the user's own, to the line they were copied from."""
+    """Return the lines (from 1) that are linked to a node or, in a kernel of the user's own, to the
+    line they were copied from.
+    """
     return column(
         reader,
         "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM line_source WHERE artifact=? ORDER BY 1",
@@ -38,7 +44,9 @@ def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
 
 
 def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
-    """The kernel whose code stands on this line (from 1) of the output code; None where no kernel stands."""
+    """Return the kernel whose code stands on this line (from 1) of the output code; None where no
+    kernel stands.
+    """
     found = reader.query(
         "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON artifact.id = kernel.artifact "
         "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY kernel.first_line DESC LIMIT 1",
@@ -50,7 +58,8 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
 def embedded_kernels(reader: SessionReader, output_code: int, artifacts: Iterable[int]) -> list[tuple[int, int, int]]:
     """Find the kernels of the output code whose own code is one of the artifacts. Gives their id,
     that artifact, and the line of the output code (from 1, 0 when it is not known) on which their
-    code begins."""
+    code begins.
+    """
     # The + keeps SQLite from going through all kernels of the output code instead of those few.
     return reader.query(
         "SELECT kernel.id, kernel.artifact, kernel.first_line FROM json_each(?) AS wanted "
@@ -60,7 +69,9 @@ def embedded_kernels(reader: SessionReader, output_code: int, artifacts: Iterabl
 
 
 def call_lines(reader: SessionReader, kernels: Iterable[int]) -> list[tuple[int, int, int]]:
-    """The calls of these kernels that the wrapper makes: the id of each, its kernel, and its line of the output code."""
+    """Return the calls of these kernels that the wrapper makes: the id of each, its kernel, and its
+    line of the output code.
+    """
     return reader.query(
         "SELECT kernel_call.id, kernel_call.kernel, kernel_call.line "
         "FROM json_each(?) AS wanted JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
@@ -69,7 +80,9 @@ def call_lines(reader: SessionReader, kernels: Iterable[int]) -> list[tuple[int,
 
 
 def calls_on_line(reader: SessionReader, output_code: int, line: int) -> list[tuple[int, int]]:
-    """The calls that the wrapper makes on this line (from 1), each with the id of the kernel's own code."""
+    """Return the calls that the wrapper makes on this line (from 1), each with the id of the
+    kernel's own code.
+    """
     return reader.query(
         "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = kernel_call.kernel "
         "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",

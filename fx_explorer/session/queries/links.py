@@ -1,4 +1,6 @@
-"""Links between nodes: what comes from what, over all stages, and which nodes have no link where one can be expected."""
+"""Links between nodes: what comes from what, over all stages, and which nodes have no link where
+one can be expected.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from fx_explorer.session.reader import SessionReader
 
 
 def ancestors(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
-    """These nodes and all they come from, at every earlier stage."""
+    """Return these nodes and all they come from, at every earlier stage."""
     return _closure(reader, nodes, "child", "parent")
 
 
 def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
-    """These nodes and all that came of them, at every later stage."""
+    """Return these nodes and all that came of them, at every later stage."""
     return _closure(reader, nodes, "parent", "child")
 
 
@@ -31,7 +33,8 @@ def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str)
 
 
 def post_grad_calls(reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None) -> tuple[int, int]:
-    """How many call nodes the post-grad graphs of a direction have, and how many of them are no views.
+    """Return how many call nodes the post-grad graphs of a direction have, and how many of them are
+    no views.
 
     ``graphs``, here and below: the ids of the graphs that count; None for all.
     """
@@ -42,7 +45,7 @@ def post_grad_calls(reader: SessionReader, direction: model.Direction, graphs: C
 
 
 def nodes_without_source(reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None) -> list[int]:
-    """The ids of post-grad call nodes that no user line is known for."""
+    """Return the ids of post-grad call nodes that no user line is known for."""
     return column(
         reader,
         f"WITH RECURSIVE own(id) AS (SELECT node.id {_call_nodes(graphs)} AND NOT node.file), "
@@ -54,7 +57,9 @@ def nodes_without_source(reader: SessionReader, direction: model.Direction, grap
 
 
 def nodes_without_kernel(reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None) -> list[int]:
-    """The ids of post-grad compute nodes that neither a generated kernel nor a library call is known for."""
+    """Return the ids of post-grad compute nodes that neither a generated kernel nor a library call
+    is known for.
+    """
     return column(
         reader,
         f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM line_node "

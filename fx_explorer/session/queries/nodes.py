@@ -13,7 +13,9 @@ from fx_explorer.session.reader import SessionReader
 
 
 def operation_names(reader: SessionReader, nodes: Iterable[int], stage: model.Stage | None = None) -> list[str]:
-    """The names of those nodes that are operations (of this stage), each once, in the order of the ids."""
+    """Return the names of those nodes that are operations (of this stage), each once, in the order
+    of the ids.
+    """
     graphs = "SELECT id FROM graph WHERE stage=?" if stage else "SELECT id FROM graph"
     return column(
         reader,
@@ -25,7 +27,7 @@ def operation_names(reader: SessionReader, nodes: Iterable[int], stage: model.St
 
 
 def operation_counts(reader: SessionReader, nodes: Iterable[int]) -> dict[tuple[model.Stage, model.Direction], int]:
-    """How many of the nodes are operations, by the stage and direction of their graph."""
+    """Return how many of the nodes are operations, by the stage and direction of their graph."""
     found = reader.query(
         "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
         "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
@@ -35,7 +37,7 @@ def operation_counts(reader: SessionReader, nodes: Iterable[int]) -> dict[tuple[
 
 
 def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
-    """The ids of the compilations that the nodes belong to."""
+    """Return the ids of the compilations that the nodes belong to."""
     found = column(
         reader,
         "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
@@ -46,7 +48,7 @@ def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[in
 
 
 def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
-    """The distinct user stacks of the nodes, each outermost frame first."""
+    """Return the distinct user stacks of the nodes, each outermost frame first."""
     stacks = "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value WHERE node.stack"
     return [stack.frames for stack in reader.by_ids(model.Stack, column(reader, stacks, json_list(nodes)))]
 
@@ -63,7 +65,7 @@ def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
 
 
 def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
-    """The ids of what takes those of the nodes that are inputs of their graph."""
+    """Return the ids of what takes those of the nodes that are inputs of their graph."""
     found = column(
         reader,
         "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = wanted.value "
@@ -74,7 +76,9 @@ def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
 
 
 def first_operation(reader: SessionReader, graph: int) -> int:
-    """The row of the first operation that a generated kernel computes; else of the first one that has a user line."""
+    """Return the row of the first operation that a generated kernel computes; else of the first one
+    that has a user line.
+    """
     found = reader.query(
         "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
         "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
@@ -87,7 +91,9 @@ def first_operation(reader: SessionReader, graph: int) -> int:
 
 
 def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
-    """The first of some rows of a graph on which an operation stands; None when none does."""
+    """Return the first of some rows of a graph on which an operation stands; None when none
+    does.
+    """
     ((first,),) = reader.query(
         "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND node.position = wanted.value "
         "WHERE node.op LIKE 'call_%'",
@@ -97,13 +103,17 @@ def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -
 
 
 def nodes_beginning(reader: SessionReader, beginning: str, limit: int) -> list[int]:
-    """The ids of nodes whose name begins so, the shortest names first. An index finds them."""
+    """Return the ids of nodes whose name begins so, the shortest names first. An index finds
+    them.
+    """
     begins = "SELECT id FROM node WHERE name>=? AND name<? ORDER BY length(name), id LIMIT ?"
     return column(reader, begins, beginning, beginning + "\uffff", limit)
 
 
 def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) -> list[int]:
-    """The ids of nodes that have all words in their name, target or module: one scan that stops when it has enough."""
+    """Return the ids of nodes that have all words in their name, target or module: one scan that
+    stops when it has enough.
+    """
     condition = " AND ".join(["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words))
     return column(reader, f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit)
 
@@ -114,8 +124,9 @@ def _like(word: str) -> str:
 
 
 def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
-    """The calls of ``squeeze`` in Dynamo's graphs on tensors that have a size without a value, in graph order: file, line,
-    arguments, and the shape of the tensor in JSON."""
+    """Return the calls of ``squeeze`` in Dynamo's graphs on tensors that have a size without a value, in graph order: file, line,
+    arguments, and the shape of the tensor in JSON.
+    """
     return reader.query(
         "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node"
         " JOIN graph ON graph.id = node.graph AND graph.stage = 'dynamo'"

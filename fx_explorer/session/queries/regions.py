@@ -1,4 +1,6 @@
-"""Regions: annotations of nodes, as JSON as they are stored, and the kernels that regional compilation made."""
+"""Regions: annotations of nodes, as JSON as they are stored, and the kernels that regional
+compilation made.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ from fx_explorer.session.reader import SessionReader
 
 
 def every_annotation(reader: SessionReader) -> list[str]:
-    """Every distinct set of annotations that a node has."""
+    """Return every distinct set of annotations that a node has."""
     return column(reader, "SELECT DISTINCT annotations FROM node WHERE annotations IS NOT NULL")
 
 
 def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[str, int]:
-    """How many of the nodes have each set of annotations, in the order of the first node that has it."""
+    """Return how many of the nodes have each set of annotations, in the order of the first node
+    that has it.
+    """
     return dict(
         reader.query(
             "SELECT node.annotations, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
@@ -27,12 +31,12 @@ def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[st
 
 
 def annotated_count(reader: SessionReader, graph: int) -> int:
-    """How many nodes of a graph have annotations."""
+    """Return how many nodes of a graph have annotations."""
     return number(reader, "SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", graph)
 
 
 def annotated_rows(reader: SessionReader, graph: model.Graph, annotations: Iterable[str]) -> list[int]:
-    """The rows of a graph whose nodes have one of these sets of annotations, ascending."""
+    """Return the rows of a graph whose nodes have one of these sets of annotations, ascending."""
     return column(
         reader,
         "SELECT position FROM node WHERE id >= ? AND id < ? AND annotations IN (SELECT value FROM json_each(?)) ORDER BY id",
@@ -43,7 +47,9 @@ def annotated_rows(reader: SessionReader, graph: model.Graph, annotations: Itera
 
 
 def first_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
-    """The id of the first operation (else of the first node) that has one of these sets of annotations; empty for none."""
+    """Return the id of the first operation (else of the first node) that has one of these sets of
+    annotations; empty for none.
+    """
     return column(
         reader,
         "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?)) ORDER BY op NOT LIKE 'call_%', id LIMIT 1",
@@ -64,7 +70,9 @@ class AnnotatedNodes(NamedTuple):
 
 
 def annotated_nodes(reader: SessionReader) -> list[AnnotatedNodes]:
-    """All nodes that have annotations, in the order of the first ones. A graph that was edited counts once, as it became."""
+    """Return all nodes that have annotations, in the order of the first ones. A graph that was
+    edited counts once, as it became.
+    """
     found = reader.query(
         "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
         "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
@@ -75,7 +83,9 @@ def annotated_nodes(reader: SessionReader) -> list[AnnotatedNodes]:
 
 
 def annotations_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
-    """The annotations of every node that has some and that a line of an artifact computes, by the id of the node."""
+    """Return the annotations of every node that has some and that a line of an artifact computes,
+    by the id of the node.
+    """
     return dict(
         reader.query(
             "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON node.id = line_node.node "
@@ -87,7 +97,9 @@ def annotations_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
 def annotated_operations(
     reader: SessionReader, compilation: int, stage: model.Stage, direction: model.Direction
 ) -> list[tuple[str, str | None]]:
-    """What the graph of a stage and direction calls, and the annotations of each call, in the order of the graph."""
+    """Return what the graph of a stage and direction calls, and the annotations of each call, in
+    the order of the graph.
+    """
     return reader.query(
         "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE graph.compilation=? "
         f"AND graph.stage=? AND graph.direction=? AND graph.name='' AND {IS_CALL} ORDER BY node.id",
@@ -96,7 +108,9 @@ def annotated_operations(
 
 
 def kernels_by_subgraph(reader: SessionReader) -> dict[tuple[int, model.Direction, str], list[str]]:
-    """The names of the kernels of each subgraph, by compilation, direction and torch's name for the subgraph."""
+    """Return the names of the kernels of each subgraph, by compilation, direction and torch's name
+    for the subgraph.
+    """
     kernels: dict[tuple[int, model.Direction, str], list[str]] = {}
     found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
     for compilation, direction, subgraph, name in found:

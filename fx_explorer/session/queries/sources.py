@@ -11,17 +11,18 @@ from fx_explorer.session.reader import SessionReader
 
 
 def source_paths(reader: SessionReader) -> dict[int, str]:
-    """The path of every source file, by its id."""
+    """Return the path of every source file, by its id."""
     return dict(reader.query("SELECT id, path FROM source_file"))
 
 
 def user_paths(reader: SessionReader) -> set[str]:
-    """The paths of the user's own source files."""
+    """Return the paths of the user's own source files."""
     return set(column(reader, "SELECT path FROM source_file WHERE is_user"))
 
 
 def sources_to_read(reader: SessionReader) -> set[int]:
-    """The ids of the user's own files, and of those that a node or a break is in (a library's model).
+    """Return the ids of the user's own files, and of those that a node or a break is in (a
+    library's model).
 
     Guards have stacks too, through files nobody asked for.
     """
@@ -31,6 +32,8 @@ def sources_to_read(reader: SessionReader) -> set[int]:
 
 
 def source_files(session: Path) -> list[Path]:
-    """The source files that a session holds, without a reader, which refuses what is not whole. Raises sqlite3.Error."""
+    """Return the source files that a session holds, without a reader, which refuses what is not
+    whole. Raises sqlite3.Error.
+    """
     with contextlib.closing(sqlite3.connect(session)) as db:
         return [Path(path) for (path,) in db.execute("SELECT path FROM source_file") if isinstance(path, str)]

@@ -11,24 +11,28 @@ from fx_explorer.session.reader import SessionReader
 IS_CALL = "node.op IN ('call_function', 'call_method', 'call_module')"
 
 IS_COUNTED = "compilation NOT IN (SELECT id FROM compilation WHERE status = 'restarted')"
-"""An attempt that Dynamo gave up for another is shown, but not counted: torch does not count it either."""
+"""An attempt that Dynamo gave up for another is shown, but not counted: torch does not count it
+either.
+"""
 
 
 def json_list(values: Iterable[int] | Iterable[str]) -> str:
-    """The values as SQLite's ``json_each`` takes them: any number of them in one parameter."""
+    """Return the values as SQLite's ``json_each`` takes them: any number of them in one
+    parameter.
+    """
     return json.dumps(list(values))
 
 
 def among(ids: Collection[int] | None, column: str) -> str:
-    """A condition: ``column`` is one of ``ids``. It is always true for None."""
+    """Return a condition: ``column`` is one of ``ids``. It is always true for None."""
     return "1" if ids is None else f"{column} IN ({', '.join(map(str, sorted(ids)))})"
 
 
 def column(reader: SessionReader, sql: str, *values: object) -> list[Any]:
-    """The values of the one column that a question is answered with."""
+    """Return the values of the one column that a question is answered with."""
     return [row[0] for row in reader.query(sql, values)]
 
 
 def number(reader: SessionReader, sql: str, *values: object) -> int:
-    """The one number that a question is answered with."""
+    """Return the one number that a question is answered with."""
     return int(reader.query(sql, values)[0][0])

@@ -1,1 +1,3 @@
-"""A session that anybody may have written: opened read-only, with limits, every value checked, and no code of it run."""
+"""A session that anybody may have written: opened read-only, with limits, every value checked, and
+no code of it run.
+"""

@@ -1,4 +1,6 @@
-"""What the entries of ``meta`` look like: those that are read by name are checked here, like the fields of a row."""
+"""What the entries of ``meta`` look like: those that are read by name are checked here, like the
+fields of a row.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from fx_explorer.model.checked_json import checked
 
 
 def check_meta(key: str, value: Any) -> Any:
-    """``value`` as it is. Raises ValueError when it is not what stands under this key."""
+    """Return ``value`` as it is. Raises ValueError when it is not what belongs under this key."""
     check = _CHECKS.get(key)
     try:
         if check and value is not None and not check(value):
@@ -42,8 +44,9 @@ def _is_environment(value: Any) -> bool:
 
 
 def _is_request(value: Any) -> bool:
-    """Whether it is a request: the fields that we know have their types. A request of an older or
-    newer release may have others."""
+    """Return whether it is a request: the fields that we know have their types. A request of an older or
+    newer release may have others.
+    """
     if not isinstance(value, dict):
         return False
     known = {name: value[name] for name in CaptureRequest.__dataclass_fields__ if name in value}

@@ -1,7 +1,9 @@
-"""Opening a session file that anybody may have written: read-only, with limits, and only when its tables are plain tables.
+"""Opening a session file that anybody may have written: read-only, with limits, and only when its
+tables are plain tables.
 
-An SQLite file may hold more than rows: views and triggers that are evaluated when a table of their name is read or written,
-virtual tables, generated columns, indexes and constraints with expressions. A session has none of them.
+An SQLite file may hold more than rows: views and triggers that are evaluated when a table of their
+name is read or written, virtual tables, generated columns, indexes and constraints with
+expressions. A session has none of them.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ _INDEX = re.compile(rf"CREATE INDEX {_NAME} ON {_NAME} ?\({_NAME}(?:, {_NAME})*\
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """A file whose directory cannot be written has no WAL to look at, so it is opened as it stands. Raises NotASessionError."""
+    """Open a session read-only. A file whose directory cannot be written has no WAL to look at, so
+    it is opened as it is. Raises NotASessionError.
+    """
     uri = "file:" + quote(os.fsencode(path.absolute()))
     try:
         try:
@@ -63,7 +67,9 @@ def _connected(uri: str) -> sqlite3.Connection:
 
 
 def harden(db: sqlite3.Connection) -> None:
-    """Nothing that the file itself says is evaluated, and no value is larger than what a session has."""
+    """Evaluate nothing that the file itself says, and take no value larger than what a session
+    has.
+    """
     db.execute("PRAGMA trusted_schema=OFF")
     db.execute("PRAGMA cell_size_check=ON")
     if sys.version_info >= (3, 11):  # before, a value is as large as the file at most
@@ -73,7 +79,7 @@ def harden(db: sqlite3.Connection) -> None:
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Raises NotASessionError for anything that is no plain table, and no plain index of one."""
+    """Raise NotASessionError for anything that is no plain table, and no plain index of one."""
     try:
         found = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     except UNREADABLE as error:
@@ -97,12 +103,16 @@ def _is_plain(kind: object, name: object, sql: object) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """The error on one line, without what could steer a terminal: SQLite's messages quote the file."""
+    """Return the error on one line, without what could steer a terminal: SQLite's messages quote
+    the file.
+    """
     return printable(" ".join(str(error).split()) or type(error).__name__)[:LONGEST_REASON]
 
 
 class CpuLimit:
-    """Ends a question that takes too long: a file can be made to ask for more than anybody waits for."""
+    """Ends a question that takes too long: a file can be made to ask for more than anybody waits
+    for.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._until = 0.0

@@ -1,4 +1,6 @@
-"""What a Triton source may have in it, as Inductor writes it: the lists that triton_source.py and triton_body.py hold it to."""
+"""What a Triton source may have in it, as Inductor writes it: the lists that triton_source.py and
+triton_body.py hold it to.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ IMPORTS = {
 """Statement → the names that functions may use, and what each stands for."""
 
 FROM_TRITON = re.compile(r"triton\.language(\.(core|standard|math|random|extra\.(cuda\.|hip\.)?libdevice))?")
-"""Modules that a kernel of the user's own may import single functions from: Inductor writes such an import when it does."""
+"""Modules that a kernel of the user's own may import single functions from: Inductor writes such an
+import when it does.
+"""
 
 ON_TOP = ("triton_helpers.set_driver_to_gpu()", "triton_helpers.set_driver_to_cpu()")
 """Calls that Inductor writes at the top level."""
@@ -66,17 +70,22 @@ JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "noinline"
 
 PLAIN_TEXT = re.compile(r"[\w.*:<>\[\], +\-]*", re.ASCII)
 """What a string among a decorator's arguments may be: names, types and numbers; nothing that could
-be a path or a call."""
+be a path or a call.
+"""
 
 ARITHMETIC = re.compile(r"[\w\s+\-*/%(),<>=]*", re.ASCII)
 CALL = re.compile(r"[\w)>]\s*\(|__|\*\*|\b(lambda|for|if|import|yield|await)\b")
 
 MODULES = ("tl.math", "tl.extra.libdevice", "tl.extra.cuda.libdevice", "tl.extra.hip.libdevice")
-"""Modules that are reached through ``tl``; the first has the functions of ``tl_math``, the others those of ``libdevice``."""
+"""Modules that are reached through ``tl``; the first has the functions of ``tl_math``, the others
+those of ``libdevice``.
+"""
 
 OF_TRITON = {"cdiv", "next_power_of_2"}
 BUILTINS = {"range", "min", "max", "len", "float", "int", "isinstance", "print"}
-"""Python's, as Triton understands them. ``getattr`` is one that it understands too, and is not here."""
+"""Python's, as Triton understands them. ``getattr`` is one that it understands too, and is not
+here.
+"""
 
 METHODS = {
     *(
@@ -147,7 +156,9 @@ class UntrustedSourceError(SessionError):
 
 @dataclass(frozen=True)
 class Helpers:
-    """Names of the functions, types and constants of Triton's modules, and of Inductor's ``triton_helpers``."""
+    """Names of the functions, types and constants of Triton's modules, and of Inductor's
+    ``triton_helpers``.
+    """
 
     of_module: Mapping[str, frozenset[str]]
     """``tl``, ``tl_math``, ``libdevice``, ``triton_helpers`` → names."""
@@ -194,7 +205,7 @@ class TritonSource:
             raise self.refuse(value)
 
     def annotation(self, annotation: ast.expr) -> None:
-        """Nothing but names: to look one up runs nothing."""
+        """Allow nothing but names in an annotation: to look one up runs nothing."""
         if isinstance(annotation, ast.Constant):
             self.plain(annotation)
             return
@@ -215,7 +226,7 @@ def is_public(name: str) -> bool:
 
 
 def dotted(node: ast.AST) -> str | None:
-    """``tl.math.exp``; None for what is no chain of names."""
+    """Return a chain of names as ``tl.math.exp``; None for what is no chain of names."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute) and len(parts) < 8:
         parts.append(node.attr)

@@ -1,4 +1,6 @@
-"""Whether the body of a ``@triton.jit`` function stays within Triton's own functions: Triton evaluates it while it compiles."""
+"""Whether the body of a ``@triton.jit`` function stays within Triton's own functions: Triton
+evaluates it while it compiles.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ MOST_SHIFTED = 64
 
 
 def check_body(source: TritonSource, function: ast.FunctionDef) -> None:
-    """Raises UntrustedSourceError for the first thing that is not on the list."""
+    """Raise UntrustedSourceError for the first thing that is not on the list."""
     _Body(source, function).check()
 
 
@@ -74,6 +76,7 @@ class _Body:
             raise self._refuse(statement, "powers are not what Inductor writes")
 
     def _expression(self, node: ast.AST, depth: int) -> None:
+        """Refuse an expression that is not on the list, or is nested too deeply."""
         if depth > DEEPEST:
             raise self._refuse(node, "this is nested too deeply")
         if isinstance(node, ast.Constant):
@@ -95,7 +98,7 @@ class _Body:
         self._source.plain(node, is_path_free=False)
 
     def _shift(self, node: ast.AST) -> None:
-        """``1 << 4000000000`` is computed while compiling."""
+        """Refuse a shift as large as ``1 << 4000000000``, which is computed while compiling."""
         if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift) and isinstance(node.right, ast.Constant)):
             return
         if not isinstance(node.right.value, int) or node.right.value > MOST_SHIFTED:
@@ -107,6 +110,7 @@ class _Body:
             raise self._refuse(node, f"{node.id} is no name of the kernel's own")
 
     def _call(self, node: ast.Call, depth: int) -> None:
+        """Refuse a call of anything but Triton's own functions, and ``**`` in a call."""
         called = node.func
         if isinstance(called, ast.Name):
             if called.id not in BUILTINS and called.id not in self._source.known:
@@ -144,7 +148,9 @@ class _Body:
             raise self._refuse(node, f"{chain} is no function of Triton's")
 
     def _assembly(self, node: ast.Call) -> None:
-        """GNU assemblers read files at ``.incbin``; one statement of assembly is one instruction here."""
+        """Refuse assembly that is not written out or has a directive, because GNU assemblers read
+        files at ``.incbin``. One statement of assembly is one instruction here.
+        """
         if (dotted(node.func) or "").rpartition(".")[2] != "inline_asm_elementwise":
             return
         text = node.args[0] if node.args else next((one.value for one in node.keywords if one.arg == "asm"), None)

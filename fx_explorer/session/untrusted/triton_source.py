@@ -1,10 +1,13 @@
-"""Whether a kernel's Triton source may be compiled although a stranger wrote it: an allow-list of what Inductor writes.
+"""Whether a kernel's Triton source may be compiled although a stranger wrote it: an allow-list of
+what Inductor writes.
 
-To load a source is to run its top level as Python, and Triton calls, while it compiles, whatever Python function the body of a
-kernel names (``triton/compiler/code_generator.py``, ``call_Function``). So both are read here, as a syntax tree, and nothing is
-run: known imports, ``triton_heuristics`` decorators with literal arguments, constants, and ``@triton.jit`` functions that call
-Triton's own functions and each other. Whatever else there is, is refused with its line. Files of any kind are out of reach: no
-string of a decorator has a slash in it, ``extern_elementwise`` is not called, and inline assembly has no directives.
+To load a source is to run its top level as Python, and Triton calls, while it compiles, whatever
+Python function the body of a kernel names (``triton/compiler/code_generator.py``,
+``call_Function``). So both are read here, as a syntax tree, and nothing is run: known imports,
+``triton_heuristics`` decorators with literal arguments, constants, and ``@triton.jit`` functions
+that call Triton's own functions and each other. Whatever else there is, is refused with its line.
+Files of any kind are out of reach: no string of a decorator has a slash in it,
+``extern_elementwise`` is not called, and inline assembly has no directives.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ from fx_explorer.session.untrusted.triton_body import check_body
 
 
 def check_source(source: str, helpers: Helpers) -> None:
-    """Raises UntrustedSourceError for the first thing that is not on the list, with its line. Runs nothing."""
+    """Raise UntrustedSourceError for the first thing that is not on the list, with its line. Runs
+    nothing.
+    """
     if len(source) > LONGEST:
         raise UntrustedSourceError(f"the kernel's source has {len(source):,} characters; at most {LONGEST:,} are compiled")
     try:
@@ -96,7 +101,9 @@ class _TopLevel:
             self._source.known.add(name)
 
     def _constant(self, statement: ast.Assign | ast.AnnAssign) -> None:
-        """``N = 4``, ``N = tl.constexpr(4)``, ``N: tl.constexpr = 4``, ``f32 = tl.float32``."""
+        """Check a constant: ``N = 4``, ``N = tl.constexpr(4)``, ``N: tl.constexpr = 4``,
+        ``f32 = tl.float32``.
+        """
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         if len(targets) != 1 or not isinstance(targets[0], ast.Name) or statement.value is None:
             raise self._refuse(statement)
@@ -154,7 +161,9 @@ class _TopLevel:
                 self._literal(keyword.value, depth)
 
     def _literal(self, value: ast.expr, depth: int, is_path_free: bool = True) -> None:
-        """``is_path_free``: strings are plain names; else any text, as of a constant that only a kernel compares with."""
+        """Check a literal. With ``is_path_free``, strings are plain names; else any text, as of a
+        constant that only a kernel compares with.
+        """
         if depth > DEEPEST:
             raise self._refuse(value, "this is nested too deeply")
         if isinstance(value, ast.Constant):
@@ -189,7 +198,9 @@ class _TopLevel:
             self._literal(one, depth + 1)
 
     def _grids(self, value: ast.expr) -> None:
-        """Launchers run their expressions as Python: arithmetic is all there may be."""
+        """Check the expressions of grids. Launchers run them as Python: arithmetic is all there may
+        be.
+        """
         for node in ast.walk(value):
             if not isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Constant | ast.expr_context):
                 raise self._refuse(node)
@@ -217,7 +228,7 @@ class _TopLevel:
         )
 
     def _is_type(self, value: ast.expr) -> bool:
-        """``tl.float32``, ``torch.bfloat16``."""
+        """Return whether an expression is a type, such as ``tl.float32`` or ``torch.bfloat16``."""
         if not (isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name)):
             return False
         return value.value.id in ("tl", "torch") and bool(
@@ -225,7 +236,7 @@ class _TopLevel:
         )
 
     def _parameters(self, function: ast.FunctionDef) -> None:
-        """Annotations and defaults are run as Python when the function is defined."""
+        """Check annotations and defaults, which are run as Python when the function is defined."""
         given = function.args
         if given.vararg or given.kwarg or getattr(function, "type_params", None):
             raise self._refuse(function, "*args, **kwargs and type parameters are not what Inductor writes")

@@ -1,7 +1,9 @@
-"""Values of a session file → values of the model: the one place where they are checked, whoever wrote them.
+"""Values of a session file → values of the model: the one place where they are checked, whoever
+wrote them.
 
-A value of another type, a number that cannot be, an unknown word of a closed set, JSON of another shape, text that inflates
-without end: each raises ValueError, which says what it is; the reader makes a NotASessionError of it.
+A value of another type, a number that cannot be, an unknown word of a closed set, JSON of another
+shape, text that inflates without end: each raises ValueError, which says what it is; the reader
+makes a NotASessionError of it.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ MOST_TEXT = 256 << 20
 
 FREELY = 16 << 20
 MOST_INFLATED = 40
-"""A text of more than FREELY bytes is at most so many times as large as it lies in the file. A dump of MLIR passes inflates 13
-times; zlib can do 1,000 times."""
+"""A text of more than FREELY bytes is at most so many times as large as it lies in the file. A dump
+of MLIR passes inflates 13 times; zlib can do 1,000 times.
+"""
 
 MOST_SHAPES = 1_000
 """Kinds of rows in one table, by the types of their values: optional fields have two each."""
@@ -56,10 +59,11 @@ Check = Callable[[Any], Any]
 
 
 def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT]:
-    """A function that makes a row of SQL values. Raises ValueError, which names the field.
+    """Return a function that makes a row of SQL values. Raises ValueError, which names the field.
 
-    A page of nodes is decoded at every key. So one field at a time, with its name, is checked only what fails the checks of
-    many at once: the types of all values together, and the largest of the numbers that have one bound.
+    A page of nodes is decoded at every key. So one field at a time, with its name, is checked only
+    what fails the checks of many at once: the types of all values together, and the largest of the
+    numbers that have one bound.
     """
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
     hints = get_type_hints(row_type)
@@ -102,7 +106,8 @@ FEW_ROWS = 8
 
 def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
     """Do as ``row_maker`` for many rows: what fails the checks of whole columns is checked row by
-    row, which names it."""
+    row, which names it.
+    """
     make = row_maker(row_type)
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
     hints = get_type_hints(row_type)
@@ -121,7 +126,9 @@ def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]
 
 
 def _of_column(declared: Any, name: str) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
-    """Returns the values of the model; raises ValueError."""
+    """Return a function from the values of a column to values of the model; it raises
+    ValueError.
+    """
     check = check_of(declared, name)
     if declared is int and name not in MAY_BE_INFINITE:
         return _numbers(LARGEST_OF.get(name, LARGEST))
@@ -168,7 +175,7 @@ def _of_a_value(declared: Any, name: str) -> Check:
 
 
 def _bounds(fields: tuple[tuple[str, Any], ...]) -> list[tuple[Callable[[tuple[Any, ...]], tuple[int, ...]], int]]:
-    """(what chooses the numbers of one bound, the bound)."""
+    """Return (what chooses the numbers of one bound, the bound) for each bound."""
     of_bound: dict[int, list[int]] = {}
     for i, (name, declared) in enumerate(fields):
         if declared is int:
@@ -188,7 +195,7 @@ def _named(name: str, check: Check) -> Check:
 
 
 def check_of(declared: Any, name: str = "") -> Check:
-    """The check for a column whose field is ``declared`` so."""
+    """Return the check for a column whose field is ``declared`` so."""
     if name in MAY_BE_INFINITE:
         return _infinite
     if declared in _SIMPLE:
@@ -262,7 +269,7 @@ def _or_none(inner: Check) -> Check:
 
 
 def _element(declared: Any) -> Check:
-    """The check for one element of a list in JSON."""
+    """Return the check for one element of a list in JSON."""
     if declared is Frame:
         return _frame
     if get_origin(declared) is dict:
@@ -309,7 +316,9 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _short_texts(value: str) -> tuple[str, ...]:
-    """Remembered, for shapes and strides are the same all over a graph: a page of its nodes is read in half the time."""
+    """Check short texts and remember them, for shapes and strides are the same all over a graph: a
+    page of its nodes is read in half the time.
+    """
     return _parsed_texts(value)
 
 
@@ -321,7 +330,9 @@ def _parsed_texts(value: Any) -> tuple[str, ...]:
 
 
 def from_json(text: Any) -> Any:
-    """Raises ValueError for what is no JSON, or larger or deeper than what a session has."""
+    """Parse JSON. Raises ValueError for what is no JSON, or larger or deeper than what a session
+    has.
+    """
     if type(text) is not str:
         raise ValueError(f"is {_shown(text)}, not JSON")
     if len(text) > MOST_JSON:
@@ -346,8 +357,9 @@ def _depth(found: Any) -> int:
 
 
 def inflated(body: Any, base: bytes = b"") -> str:
-    """The text of a row of ``text``, which was packed with ``base``. Raises ValueError, long before it takes the memory that a
-    few bytes can inflate to."""
+    """Return the text of a row of ``text``, which was packed with ``base``. Raises ValueError, long before it takes the memory that a
+    few bytes can inflate to.
+    """
     if type(body) is not bytes:
         raise ValueError(f"is {_shown(body)}, not packed text")
     most = min(MOST_TEXT, max(FREELY, MOST_INFLATED * len(body)))

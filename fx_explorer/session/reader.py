@@ -105,7 +105,7 @@ class SessionReader:
         return from_json(stored)
 
     def stored_meta(self, key: str) -> str:
-        """Return the value as it stands in the file, not decoded; empty when it is not there."""
+        """Return the value as it is in the file, not decoded; empty when it is not there."""
         found = self._query("SELECT value FROM meta WHERE key=?", (key,))
         return str(found[0][0]) if found else ""
 
@@ -179,8 +179,8 @@ class SessionReader:
         return int(self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0])
 
     def nodes(self, graph: model.Graph, start: int = 0, stop: int | None = None) -> list[model.Node]:
-        """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page costs
-        the same anywhere in it.
+        """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page
+        costs the same anywhere in it.
         """
         stop = graph.node_count if stop is None else min(stop, graph.node_count)
         found = self._query(
@@ -237,8 +237,8 @@ class SessionReader:
         return [replace(row, line=row.line + i, lines=1) for row in rows for i in range(row.lines)]
 
     def nodes_at_source(self, file: int, line: int, *, innermost: bool = False) -> list[int]:
-        """Return the ids of nodes whose user stack passes through this line; ``innermost``: whose last
-        frame is this line.
+        """Return the ids of nodes whose user stack passes through this line; ``innermost``: whose
+        last frame is this line.
         """
         condition = " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
         found = self._query(

@@ -218,7 +218,9 @@ that hundreds have.
 
 
 def storable(text: str) -> str:
-    """SQLite takes UTF-8 only: the bytes of a file name that is not (lone surrogates) become ``\\udc80``."""
+    """Return a text that SQLite takes, which is UTF-8 only: the bytes of a file name that is not (lone
+    surrogates) become ``\\udc80``.
+    """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 

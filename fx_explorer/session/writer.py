@@ -238,8 +238,9 @@ class SessionWriter:
         return stack_id
 
     def text(self, body: str, *, like: str = "") -> int:
-        """Store a text and return its id; an equal text stored before is not stored again, and of one that is ``like`` another
-        (the same document of another version of a function) only what differs takes room.
+        """Store a text and return its id; an equal text stored before is not stored again, and of
+        one that is ``like`` another (the same document of another version of a function) only what
+        differs takes room.
         """
         raw = shortened(body, MAX_TEXT).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
@@ -268,8 +269,8 @@ class SessionWriter:
                 self._db.close()
 
     def finish(self) -> None:
-        """Close it, and make the session one plain file. What was abandoned is left as it is: SQLite shares its descriptors
-        among all connections of a process.
+        """Close it, and make the session one plain file. What was abandoned is left as it is:
+        SQLite shares its descriptors among all connections of a process.
         """
         self.close()
         if not self._is_abandoned:

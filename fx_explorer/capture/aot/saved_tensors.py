@@ -98,8 +98,8 @@ def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTenso
 
 
 def _storages(graph: RecordedGraph) -> Iterator[tuple[torch.fx.Node, _Storage]]:
-    """Yield the storage of each node as the fake tensors have it that AOTAutograd traced with: their
-    views share a storage as real ones do.
+    """Yield the storage of each node as the fake tensors have it that AOTAutograd traced with:
+    their views share a storage as real ones do.
     """
     return _storages_of(graph.module)
 

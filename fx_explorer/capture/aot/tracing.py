@@ -1,8 +1,8 @@
 """Remembers what AOTAutograd traced, so that whoever steps through the stages need not have it
 traced again for what comes after.
 
-Hooks:
-``run_functionalized_fw_and_collect_metadata`` (torch/_functorch/aot_autograd.py) and ``aot_dispatch_autograd_graph`` and ``aot_dispatch_base_graph``
+Hooks: ``run_functionalized_fw_and_collect_metadata`` (torch/_functorch/aot_autograd.py) and
+``aot_dispatch_autograd_graph`` and ``aot_dispatch_base_graph``
 (torch/_functorch/_aot_autograd/graph_compile.py).
 """
 

@@ -77,8 +77,9 @@ class EarlierGraph:
         return bool(line) and _line(self.nodes[row]) == line
 
     def on_line(self, line: str, near: Iterable[int]) -> Rows:
-        """Return the calls that have this whole user stack. A line in a loop has as many as the loop has turns; at most
-        ``MOST_OF_A_LINE`` are returned, those nearest to the last of the rows ``near``, or else the first of all.
+        """Return the calls that have this whole user stack. A line in a loop has as many as the
+        loop has turns; at most ``MOST_OF_A_LINE`` are returned, those nearest to the last of the
+        rows ``near``, or else the first of all.
         """
         rows = self._by_line.get(line, [])
         if len(rows) <= MOST_OF_A_LINE:

@@ -58,8 +58,8 @@ def options_there(config: Any, *names: str) -> list[str]:
 
 
 def marks_one_size() -> bool:
-    """Return whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``). 2.11 knows whole tensors only, and
-    takes such an entry for the name of another one.
+    """Return whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``).
+    2.11 knows whole tensors only, and takes such an entry for the name of another one.
     """
     return "dim" in inspect.signature(require("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
 
@@ -68,8 +68,9 @@ def marks_one_size() -> bool:
 
 
 def prints_subclasses_it_compiles() -> bool:
-    """Return whether AOTAutograd turns what it knows of a graph into text for a log that nobody reads, fake tensors of the program's
-    classes included: what a ``__repr__`` raises ends the compilation. 2.11 does, 2.13 leaves it to the log.
+    """Return whether AOTAutograd turns what it knows of a graph into text for a log that nobody
+    reads, fake tensors of the program's classes included: what a ``__repr__`` raises ends the
+    compilation. 2.11 does, 2.13 leaves it to the log.
     """
     return "str" in require("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
 
@@ -237,8 +238,8 @@ def fitting_triton() -> str:
 
 
 def size_hint_of(sizes: Any, size: Any) -> int | None:
-    """Return the value of a size that Inductor counts with, without a guard on it; None where only the data tells. Up to 2.12 it is
-    asked for as ``size_hint``.
+    """Return the value of a size that Inductor counts with, without a guard on it; None where only
+    the data tells. Up to 2.12 it is asked for as ``size_hint``.
     """
     ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
     hint = int(ask(size, fallback=-1))

@@ -43,8 +43,8 @@ def origins_of_variants(reader: SessionReader) -> dict[int, int]:
 
 
 def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
-    """Return the seconds spent compiling: the outermost spans, or what torch says of the frame where
-    spans are missing.
+    """Return the seconds spent compiling: the outermost spans, or what torch says of the frame
+    where spans are missing.
 
     A backward that is compiled when it is first needed has outermost spans of its own, outside the
     frame's duration.

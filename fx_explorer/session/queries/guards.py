@@ -7,8 +7,9 @@ from fx_explorer.session.reader import SessionReader
 
 
 def check_count(reader: SessionReader, compilation: int | None = None) -> int:
-    """Return how many checks torch runs for compiled code: the leaves of its guard trees, each once. A guard that Dynamo asked for may
-    have several, or none of its own; where the tree is not known (a session of old), the guards are counted.
+    """Return how many checks torch runs for compiled code: the leaves of its guard trees, each
+    once. A guard that Dynamo asked for may have several, or none of its own; where the tree is not
+    known (a session of old), the guards are counted.
     """
     condition, values = _of(compilation)
     checks = "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check" + condition + ")"

@@ -44,7 +44,7 @@ def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
 
 
 def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
-    """Return the kernel whose code stands on this line (from 1) of the output code; None where no
+    """Return the kernel whose code is on this line (from 1) of the output code; None where no
     kernel stands.
     """
     found = reader.query(

@@ -91,9 +91,7 @@ def first_operation(reader: SessionReader, graph: int) -> int:
 
 
 def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
-    """Return the first of some rows of a graph on which an operation stands; None when none
-    does.
-    """
+    """Return the first of some rows of a graph that hold an operation; None when none does."""
     ((first,),) = reader.query(
         "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND node.position = wanted.value "
         "WHERE node.op LIKE 'call_%'",
@@ -124,8 +122,8 @@ def _like(word: str) -> str:
 
 
 def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
-    """Return the calls of ``squeeze`` in Dynamo's graphs on tensors that have a size without a value, in graph order: file, line,
-    arguments, and the shape of the tensor in JSON.
+    """Return the calls of ``squeeze`` in Dynamo's graphs on tensors that have a size without a
+    value, in graph order: file, line, arguments, and the shape of the tensor in JSON.
     """
     return reader.query(
         "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node"

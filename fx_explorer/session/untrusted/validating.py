@@ -357,8 +357,8 @@ def _depth(found: Any) -> int:
 
 
 def inflated(body: Any, base: bytes = b"") -> str:
-    """Return the text of a row of ``text``, which was packed with ``base``. Raises ValueError, long before it takes the memory that a
-    few bytes can inflate to.
+    """Return the text of a row of ``text``, which was packed with ``base``. Raises ValueError, long
+    before it takes the memory that a few bytes can inflate to.
     """
     if type(body) is not bytes:
         raise ValueError(f"is {_shown(body)}, not packed text")

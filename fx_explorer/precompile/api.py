@@ -13,7 +13,7 @@ import torch
 from torch._dynamo import convert_frame
 
 from fx_explorer.capture.dynamo import ahead_of_time
-from fx_explorer.capture.recording.boundary import Lowering
+from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.precompile import compilers, saving
 from fx_explorer.precompile.breaks import graph_break_error
 from fx_explorer.precompile.compiled import Captured, CompiledFunction
@@ -128,7 +128,7 @@ class Precompile:
         """
         captured = _captured(gm, guards)
         graph = compilers.copied(gm)
-        lowering = Lowering(functools.partial(compilers.lower, compiler), compilers.copied(graph), captured.inputs)
+        lowering = LoweringRequest(functools.partial(compilers.lower, compiler), compilers.copied(graph), captured.inputs)
         with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
             with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
                 compiled = lowering.compiler(lowering.module, lowering.inputs)

@@ -13,7 +13,7 @@ from torch._dynamo import convert_frame
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
 from fx_explorer.capture.dynamo import ahead_of_time
-from fx_explorer.capture.recording.boundary import Lowering
+from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.recording.unrecorded import aside
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
@@ -68,7 +68,7 @@ class Captured:
             return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
     @contextlib.contextmanager
-    def compiling(self, phase: str, backend: str = "", lowering: Lowering | None = None) -> Iterator[None]:
+    def compiling(self, phase: str, backend: str = "", lowering: LoweringRequest | None = None) -> Iterator[None]:
         """The state that torch's phases after Dynamo look for. ``backend`` names who compiles, empty where nobody does."""
         source = self.output.backend_input
         context = TracingContext(source.fake_mode)

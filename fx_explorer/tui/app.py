@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textual import events, on, work
 from textual.app import App
-from textual.notifications import SeverityLevel
+from textual.notifications import Notify, SeverityLevel
 from textual.theme import Theme
 from textual.worker import WorkerFailed
 
@@ -31,6 +31,7 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.corner_message import CornerMessage
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.screens.explorer import Explorer
@@ -304,7 +305,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         markup: bool = False,
     ) -> None:
         """Messages carry names and errors from outside: shown as they are, never as markup."""
-        super().notify(printable_text(message), title=title, severity=severity, timeout=timeout, markup=False)
+        lasts_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.post_message(Notify(CornerMessage(printable_text(message), title, severity, lasts_s, markup=False)))
 
     def _write_to_terminal(self, text: str) -> None:
         """Past the screen: for sequences that make the terminal do something."""

@@ -21,7 +21,7 @@ from fx_explorer.capture.compile_caches import caches_as_before, nothing_found_i
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
-from fx_explorer.capture.recording.boundary import Lowering
+from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
@@ -115,7 +115,7 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def phase(backend: str = "", lowering: Lowering | None = None) -> Iterator[None]:
+def phase(backend: str = "", lowering: LoweringRequest | None = None) -> Iterator[None]:
     """Tell every recording that a part of ``Precompile`` after Dynamo runs inside the block.
     ``backend`` is empty where nothing is lowered yet.
     """

@@ -24,7 +24,7 @@ Compile = Callable[[torch.fx.GraphModule], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Lowering:
+class LoweringRequest:
     """What is asked of the compiler for a graph that was captured ahead of time, and may have been
     edited since.
     """
@@ -51,7 +51,7 @@ class Boundary(Protocol):
     def set_aside(self, name: str, aside: str) -> None:
         """Rename the attempt ``name`` to ``aside``."""
 
-    def lowered_ahead(self, name: str, lowering: Lowering) -> None:
+    def lowered_ahead(self, name: str, lowering: LoweringRequest) -> None:
         """Hear how the graph of a function that was captured ahead of time is about to be lowered."""
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
@@ -95,7 +95,7 @@ class StraightThrough:
     def set_aside(self, name: str, aside: str) -> None:
         pass
 
-    def lowered_ahead(self, name: str, lowering: Lowering) -> None:
+    def lowered_ahead(self, name: str, lowering: LoweringRequest) -> None:
         pass
 
     def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:

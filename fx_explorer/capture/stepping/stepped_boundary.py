@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.graph_copies import become, snapshot
-from fx_explorer.capture.recording.boundary import Compile, Key, Lowering, T
+from fx_explorer.capture.recording.boundary import Compile, Key, LoweringRequest, T
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.at_gate import at_gate
 from fx_explorer.capture.stepping.dynamo_graph import compile_segment
@@ -42,7 +42,7 @@ class SteppedBoundary:
         if name in self.stepper.kept:
             self.stepper.rows.set_aside(self.stepper.kept[name], aside)
 
-    def lowered_ahead(self, name: str, lowering: Lowering) -> None:
+    def lowered_ahead(self, name: str, lowering: LoweringRequest) -> None:
         if name in self.stepper.kept:
             self.stepper.kept[name].lower_as(lowering)
 

@@ -1,8 +1,8 @@
-"""What torch's releases do differently, and private names that may go: the one place that asks
-which of them are there.
+"""What torch's releases do differently, and private names that may go. Known: 2.11 to 2.15.
 
-Everything else says what it needs and gets it, or a ``MissingInTorch`` that names the release.
-Known: 2.11 to 2.15.
+What more than one place needs is asked for here: it gets it, or a ``MissingInTorch`` that names the
+release. A hook looks for the one name that it hooks into by itself, and its view stays empty where
+that name is not there.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from torch._guards import CompileContext, TracingContext, compile_context, traci
 from torch._subclasses.fake_tensor import is_fake
 
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.recording.boundary import Key, Lowering
+from fx_explorer.capture.recording.boundary import Key, LoweringRequest
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.stepping.options_and_modes import OptionsAndModes
 from fx_explorer.model import GATES, Changes, Compilation, Direction, Gate
@@ -189,7 +189,7 @@ class CapturedSegment:
             (tensor, known[tensor]) for tensor in self.inputs if isinstance(tensor, torch.Tensor) and tensor in known
         ]
 
-    def lower_as(self, lowering: Lowering) -> None:
+    def lower_as(self, lowering: LoweringRequest) -> None:
         """Take the graph as it is given to the compiler: it was captured ahead of time, and may have
         been edited since.
         """

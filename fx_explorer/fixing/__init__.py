@@ -1,8 +1,9 @@
-"""Fixes of graph breaks: concrete changes of the user's source or of torch's options, tried before they are offered as good.
+"""Fixes of graph breaks: concrete changes of the user's source or of torch's options, tried before
+they are offered as good.
 
-``proposals`` lists them for a break, ``try_fix`` has a worker try one, ``accept`` writes one to the user's file; ``offer`` is
-all that a session has for one break. Source is read and changed by its syntax tree (libcst); nothing of the user's, and no
-torch, is imported here.
+``proposals`` lists them for a break, ``try_fix`` has a worker try one, ``accept`` writes one to the
+user's file; ``offer`` is all that a session has for one break. Source is read and changed by its
+syntax tree (libcst); nothing of the user's, and no torch, is imported here.
 """
 
 from fx_explorer.fixing.accepting import accept, why_not_accepted

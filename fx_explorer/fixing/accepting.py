@@ -10,9 +10,11 @@ from fx_explorer.source_edit.writing import why_not_written, write_edits
 
 
 def accept(fix: Fix) -> list[Path]:
-    """Write it to each file that it edits, and return the backups. Nothing is written unless all of them are.
+    """Write it to each file that it edits, and return the backups. Nothing is written unless all of
+    them are.
 
-    Raises UsageError when it edits none, or a file is no longer what it was when captured, or cannot be written.
+    Raises UsageError when it edits none, or a file is no longer what it was when captured, or
+    cannot be written.
     """
     if not fix.edits:
         raise UsageError(f"this fix changes no file. Set it in your program: {fix.instruction.splitlines()[0]}")

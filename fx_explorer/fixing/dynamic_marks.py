@@ -1,4 +1,4 @@
-"""What avoids a recompile: a size or number that varies is marked as dynamic."""
+"""Fixes of a recompile: a size or number that varies is marked as dynamic."""
 
 from __future__ import annotations
 
@@ -27,19 +27,23 @@ class DynamicMark:
 
     @property
     def title(self) -> str:
-        """``mark size 0 of x as dynamic``."""
+        """Name the fix: ``mark size 0 of x as dynamic``."""
         change = self.cause.change
         which = "all sizes" if self.is_whole else f"size {change.index}"
         return f"mark {change.name if change.index is None else f'{which} of {change.name}'} as dynamic"
 
     @property
     def is_whole(self) -> bool:
-        """Whether it marks all sizes of the tensor, where one varies: older releases of torch take no single one."""
+        """Return whether it marks all sizes of the tensor when one varies: older releases of torch
+        cannot mark a single one.
+        """
         return self.cause.change.index is not None and not re.search(r":\d+$", self.source)
 
     @property
     def instruction(self) -> str:
-        """How it is done: a line of the program where there is one for it, and the way without an edit."""
+        """Say how it is done: in a line of the program where there is one for it, and without an
+        edit.
+        """
         change = self.cause.change
         line = "" if change.index is None else f"torch._dynamo.mark_dynamic({change.name}, {change.index}), or "
         return f"{line}{instruction([self])}"
@@ -52,7 +56,8 @@ def instruction(marks: Sequence[DynamicMark]) -> str:
 
 def marks(reader: SessionReader) -> list[DynamicMark]:
     """List a mark for each size or number that made torch compile again, in the order of the
-    recompiles."""
+    recompiles.
+    """
     found: dict[str, DynamicMark] = {}
     one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
     for cause in causes(reader):
@@ -63,7 +68,10 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
 
 
 def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
-    """``one_size``: whether the release of the session takes ``L['x']:0``.
+    """Return the source to mark; empty where a mark does not help: sizes 0 and 1, and Python's
+    floats, are compiled apart.
+
+    ``one_size`` is whether the release of the session takes ``L['x']:0``.
 
     Empty for what a mark does not help: sizes 0 and 1, and Python's floats, are compiled apart.
     """
@@ -76,12 +84,14 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
 
 
 def _named(name: str) -> str:
-    """``batch['ids']`` → ``L['batch']['ids']``."""
+    """Return a name as a source: ``batch['ids']`` → ``L['batch']['ids']``."""
     return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
 
 
 def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Fix]:
-    """Marks as fixes: the one that avoids this recompile, and all together; all of them without a cause."""
+    """Return marks as fixes: the one that avoids this recompile, and all together; without a cause,
+    all of them.
+    """
     found = marks(reader)
     chosen = [mark for mark in found if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source]
     fixes = [
@@ -98,14 +108,16 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
 
 
 def _by_hand(wanted: Sequence[DynamicMark]) -> str:
-    """Lines of the program, then the way without an edit."""
+    """Return the lines of the program, then the way without an edit."""
     changes = [mark.cause.change for mark in wanted]
     lines = [f"torch._dynamo.mark_dynamic({change.name}, {change.index})" for change in changes if change.index is not None]
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
 
 async def try_any(request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE) -> Trial:
-    """``try_fix``, also for marks: those change what is compiled and nothing that is computed, so results are not compared."""
+    """Try a fix like ``try_fix``, also one that marks sizes. Marks change what is compiled and
+    nothing that is computed, so results are not compared.
+    """
     if not fix.marks:
         return await try_fix(request, fix, before, worker)
     tried = await try_marks(request, fix.marks, before.compilations, worker)

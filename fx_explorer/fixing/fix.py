@@ -1,4 +1,6 @@
-"""One change that may take a graph break away: edits of files, options of torch, or marks of sizes."""
+"""One change that may take a graph break away: edits of files, options of torch, or marks of
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from fx_explorer.source_edit.file_edit import FileEdit
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """It has ``edits``, ``settings`` or ``marks``; several fixes in one (``together``) have edits and settings."""
+    """It has ``edits``, ``settings`` or ``marks``; several fixes in one (``together``) have edits
+    and settings.
+    """
 
     title: str
     """What it does, as a request: ``take the print out of the compiled code``."""
@@ -24,34 +28,44 @@ class Fix:
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
     marks: tuple[str, ...] = ()
-    """Sizes and numbers to be taken for variable (``marking.DynamicMark.source``); the user marks them with ``by_hand``."""
+    """Sizes and numbers to be taken for variable (``marking.DynamicMark.source``); the user marks
+    them with ``by_hand``.
+    """
     by_hand: str = ""
     """Lines of a program that set the marks."""
     keeps_prints: bool = False
-    """Whether it is about when something is printed: other text, or another order, is then a reason to refuse it."""
+    """Whether it is about when something is printed: other text, or another order, is then a reason
+    to refuse it.
+    """
     unseen: str = ""
-    """What it leaves out, and why calls may show nothing of that: it was not compared where no call shows a difference."""
+    """What it leaves out, and why calls may show nothing of that: it was not compared where no call
+    shows a difference.
+    """
     untried: str = ""
     """A kind of call in which it changes something, and which no trial makes."""
 
     @property
     def path(self) -> str:
-        """The user's file that the break is in, where it is edited; else empty."""
+        """Return the user's file that the break is in, where it is edited; else empty."""
         return self.edits[0].path if self.edits else ""
 
     @property
     def diff(self) -> str:
-        """All edits, as ``FileEdit.diff``; empty for options."""
+        """Return all edits, as ``FileEdit.diff``; empty for options."""
         return "".join(edit.diff for edit in self.edits)
 
     @property
     def effect(self) -> tuple[object, ...]:
-        """What it changes: two fixes that change the same are one, whatever they are called."""
+        """Return what the fix changes: two fixes that change the same are one, whatever they are
+        called.
+        """
         return self.edits, str(self.settings)
 
     @property
     def instruction(self) -> str:
-        """How options are set: the lines of a program, then the command line's way."""
+        """Say how its marks or options are set: in the lines of a program or, for options, on the
+        command line too. It is empty for a fix that only edits files.
+        """
         if self.by_hand:
             return self.by_hand
         modules = {
@@ -67,7 +81,7 @@ class Fix:
 
 
 def distinct(fixes: Iterable[Fix]) -> list[Fix]:
-    """The first one of those that change the same."""
+    """Return the fixes without those that change the same as one before them."""
     found: dict[object, Fix] = {}
     for fix in fixes:
         found.setdefault(fix.effect, fix)

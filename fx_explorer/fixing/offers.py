@@ -1,4 +1,6 @@
-"""What a session offers for one break: its fixes, or why it has none; and whether they can be tried, or why not."""
+"""What a session offers for one break: its fixes, or why it has none; and whether they can be
+tried, or why not.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class FixOffer:
 
 
 def offer(path: Path, broken: Subject) -> FixOffer:
-    """Opens the session anew, so that it can be called in a thread: parsing a large file takes up to seconds."""
+    """Return what is offered for a break. It opens the session anew, so that it can be called in a
+    thread: parsing a large file takes up to seconds.
+    """
     with SessionReader(path) as reader:
         fixes = tuple(fixes_for(reader, broken))
         request = reader.request()
@@ -56,13 +60,17 @@ def offer(path: Path, broken: Subject) -> FixOffer:
 
 
 def all_proposals(path: Path) -> list[list[Fix]]:
-    """The fixes of each break of a session, the costliest break first. As ``offer`` to be called in a thread."""
+    """Return the fixes of each break of a session, the costliest break first. Like ``offer``, it
+    can be called in a thread.
+    """
     with SessionReader(path) as reader:
         return [proposals(reader, one) for one in distinct_breaks(reader)]
 
 
 def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
-    """Edits and options for a break or a function left to Python, marks for a recompile or one that was compiled too often."""
+    """Return edits and options for a break or a function left to Python, and marks for a recompile
+    or a function that was compiled too often.
+    """
     if isinstance(subject, ExplainedRecompile):
         return mark_fixes(reader, subject)
     if isinstance(subject, DistinctBreak):
@@ -71,7 +79,7 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
 
 
 def as_break(left: LeftToPython) -> DistinctBreak:
-    """A function that was left to Python, as if it had broken where it begins."""
+    """Return a function that was left to Python as if it had broken where it begins."""
     return DistinctBreak(
         registry_id=left.registry_id,
         reason=left.reason,
@@ -99,7 +107,9 @@ def _why_none(reader: SessionReader, subject: Subject) -> str:
 
 
 def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
-    """A trial is held against the figures of the session, which must be those of one complete capture."""
+    """Say why nothing can be tried; empty when it can. A trial is held against the figures of the
+    session, which must be those of one complete capture.
+    """
     if request is None:
         return "The session does not say how it was captured, so nothing can be tried. Open its target: fx-explorer TARGET."
     if reader.meta("outcome") is None:
@@ -115,6 +125,6 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
 
 
 def target_file(target: str) -> Path | None:
-    """The file that a target names; None for ``package.module:object``."""
+    """Return the file that a target names; None for ``package.module:object``."""
     named = next((name for name in (target, target.rpartition(":")[0]) if name.endswith(".py")), "")
     return Path(named) if named else None

@@ -1,4 +1,6 @@
-"""Calls that Dynamo may not be able to look into: of other modules than torch, of builtins, of functions of the file's own."""
+"""Calls that Dynamo may not be able to look into: of other modules than torch, of builtins, of
+functions of the file's own.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,14 @@ class OpaqueCall:
 
     @property
     def is_pythons(self) -> bool:
-        """A builtin, or of the standard library: it computes nothing on tensors."""
+        """Return whether the call is of a builtin or of the standard library: it computes nothing
+        on tensors.
+        """
         return self.name.partition(".")[0] in sys.stdlib_module_names or hasattr(builtins, self.name)
 
 
 def is_explained(site: Site) -> bool:
-    """Whether torch names another cause than a call that it cannot look into."""
+    """Return whether torch names another cause than a call that it cannot look into."""
     return site.broken.registry_id in _EXPLAINED
 
 
@@ -72,7 +76,7 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
 
 
 def tensor_around(code: Code, call: cst.Call) -> cst.Call:
-    """The call that makes a tensor of the result, where one does; else the call itself."""
+    """Return the call that makes a tensor of the result, where one does; else the call itself."""
     around = (node for node in code.ancestors(call) if isinstance(node, cst.Call))
     return next((node for node in around if code.name_of(node.func) in _MAKES_TENSOR), call)
 
@@ -89,9 +93,12 @@ class IsolatedExpression:
 
 
 def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression | None:
-    """``np.f(x.detach(), self.scale)`` → ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``.
+    """Return the expression without what it closes over: ``np.f(x.detach(), self.scale)`` →
+    ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``. A gradient that the expression does not
+    have is not asked for. None when it calls methods of ``self``.
 
-    A gradient that the expression does not have is not asked for. None when it calls methods of ``self``.
+    A gradient that the expression does not have is not asked for. None when it calls methods of
+    ``self``.
     """
     function = code.function(expression)
     known = locals_of(function) if function else set()
@@ -113,7 +120,7 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
 
 
 def _chains_of_self(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """``self.a.b``, as far as nothing of it is called; ``self`` where a method is."""
+    """Yield ``self.a.b``, as far as nothing of it is called; ``self`` where a method is."""
     if (isinstance(node, cst.Attribute) and _root(node) == "self") or (isinstance(node, cst.Name) and node.value == "self"):
         yield node
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

@@ -1,4 +1,6 @@
-"""All fixes that are known for a break, the most promising first. Pure: nothing is run, nothing is written."""
+"""All fixes that are known for a break, the most promising first. Pure: nothing is run, nothing is
+written.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from fx_explorer.session import SessionReader
 
 
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
-    """Each fix once. None for a cause that nobody knows a fix for; ``why_none`` says what is in the way."""
+    """Return each fix once. It is empty for a cause that nobody knows a fix for; ``why_none`` says
+    what is in the way.
+    """
     stack = sites(reader, one_break)
     return distinct(fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix))
 
@@ -23,7 +27,9 @@ def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
 
 
 def _can_be_tried(fix: Fix) -> bool:
-    """An edit can go wrong in a layout that nobody thought of: better none than one that does not parse."""
+    """Return whether the edited text parses. An edit can go wrong in a layout that nobody thought
+    of: better none than one that does not parse.
+    """
     if fix.settings:
         return True
     try:

@@ -1,4 +1,6 @@
-"""Where a break is in the user's source: the statements of its call stack, innermost first, as the session has them."""
+"""Where a break is in the user's source: the statements of its call stack, innermost first, as the
+session has them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class Site:
         return self.code.statements_at(self.line)
 
     def calls(self) -> Iterator[tuple[Statement, cst.Call, str]]:
-        """(statement, call, dotted name of what is called) for every call on the line."""
+        """Yield (statement, call, dotted name of what is called) for every call on the line."""
         for statement in self.statements:
             for call in self.code.find(statement, cst.Call):
                 yield statement, call, self.code.name_of(call.func)
@@ -46,7 +48,9 @@ class Site:
 
 
 def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
-    """The user's frames; a library's where there are no others. Frames without source that can be parsed are left out."""
+    """Return the user's frames; a library's where there are no others. Frames without source that
+    can be parsed are left out.
+    """
     files = {row.path: row for row in reader.rows(model.SourceFile)}
     places = _places(broken)
     mine = [(path, line) for path, line in places if path in files and files[path].is_user]
@@ -60,7 +64,7 @@ def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
 
 
 def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
-    """Why no edit of the source can be proposed; empty when one could be."""
+    """Say why no edit of the source can be proposed; empty when one could be."""
     if sites(reader, broken):
         return ""
     files = {row.path: row for row in reader.rows(model.SourceFile)}
@@ -80,7 +84,7 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
 
 
 def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
-    """The user's other files of the session, at no line."""
+    """Yield the user's other files of the session, at no line."""
     for row in reader.rows(model.SourceFile):
         if row.is_user and row.path != site.path:
             code = _code(reader, row)
@@ -89,7 +93,9 @@ def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
 
 
 def _places(broken: DistinctBreak) -> list[tuple[str, int]]:
-    """(file, line), innermost first, of the frames that torch was compiling: who called those is not to be changed."""
+    """Return (file, line), innermost first, of the frames that torch was compiling. Whoever called
+    those is not to be changed.
+    """
     places = [(frame.file, frame.line) for frame in reversed(broken.chain)]
     own = (broken.file, broken.line)
     return places if own in places else [own, *places]

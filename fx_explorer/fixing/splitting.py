@@ -1,8 +1,10 @@
-"""A compiled function in two: what becomes one graph, as a function of its own, and what calls it and does the rest uncompiled.
+"""A compiled function in two: what becomes one graph, as a function of its own, and what calls it
+and does the rest uncompiled.
 
-The function keeps its name and what it takes and gives, so nobody who calls it has to change. Where it is compiled moves to the
-new one: a decorator, or ``torch.compile(f)`` elsewhere in the file. A module's ``forward`` stays with the module and is left to
-Python alone (``torch.compiler.disable(recursive=False)``), which compiles what it calls.
+The function keeps its name and what it takes and gives, so nobody who calls it has to change. Where
+it is compiled moves to the new one: a decorator, or ``torch.compile(f)`` elsewhere in the file. A
+module's ``forward`` stays with the module and is left to Python alone
+(``torch.compiler.disable(recursive=False)``), which compiles what it calls.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class SplitLines:
     outer: Sequence[str]
     """What comes behind the call."""
     results: Sequence[str]
-    """What the outer one names what the inner one returns; the inner one ends with its own ``return``."""
+    """What the outer one names what the inner one returns; the inner one ends with its own
+    ``return``.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ class _WayOfCompiling:
 
 
 def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | None:
-    """The function of the break when it is the one that is compiled, and is nothing but lines that follow each other."""
+    """Return the function of the break when it is the one that is compiled, and is nothing but
+    lines that follow each other.
+    """
     statements = site.statements
     function = site.code.function(statements[0]) if statements else None
     if function is None or len(stack) > 1 or function.asynchronous or not isinstance(function.body, cst.IndentedBlock):
@@ -55,19 +61,20 @@ def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | No
 
 
 def _is_long_text(code: Code, node: cst.CSTNode) -> bool:
-    """Over several lines, which must not be indented anew."""
+    """Return whether the node is a text over several lines, which must not be indented anew."""
     return isinstance(node, cst.SimpleString | cst.FormattedString) and len(set(code.lines(node))) > 1
 
 
 def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
-    """The statements, less the docstring."""
+    """Return the statements, less the docstring."""
     lines = [line for line in function.body.body if isinstance(line, cst.BaseStatement)]
     return lines[1:] if function.get_docstring() is not None else lines
 
 
 def texts(code: Code, lines: Sequence[cst.BaseStatement]) -> list[str]:
-    """The statements as they stand, with the comments above and between them, less the indentation
-    of the first."""
+    """Return the statements as they are written, with the comments above and between them, less the
+    indentation of the first.
+    """
     if not lines:
         return []
     indent = code.indent(lines[0])
@@ -77,13 +84,13 @@ def texts(code: Code, lines: Sequence[cst.BaseStatement]) -> list[str]:
 
 
 def given_on(code: Code, inner: Sequence[cst.BaseStatement], outer: Sequence[cst.CSTNode]) -> list[str]:
-    """Names that the first lines bind and the others read."""
+    """Return the names that the first lines bind and the others read."""
     wanted = {name for line in outer for name in read(line)}
     return list(dict.fromkeys(name for line in inner for name in bound_in(line) if name in wanted))
 
 
 def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Splice]:
-    """The edit; none when nothing tells where the function is compiled."""
+    """Return the edit; empty when nothing tells where the function is compiled."""
     code = site.code
     compiled = _compiled(code, function)
     if compiled is None:
@@ -108,7 +115,7 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
 
 
 def _given(function: cst.FunctionDef, inner: Sequence[str]) -> list[str]:
-    """The parameters that the new function reads; ``self`` always comes along."""
+    """Return the parameters that the new function reads; ``self`` always comes along."""
     wanted = set(read(cst.parse_module("\n".join(inner) + "\n")))
     return [name for name in parameters(function) if name in wanted or name == "self"]
 
@@ -163,14 +170,16 @@ def _as_decorator(code: Code, call: cst.Call) -> str:
 
 
 def _reads_locals(code: Code, call: cst.Call) -> bool:
-    """Whether the options are known only where the call stands."""
+    """Return whether the options are known only where the call is made."""
     around = code.function(call)
     names = {name for arg in call.args[1:] for name in read(arg.value)}
     return bool(names & (locals_of(around) if around else set()))
 
 
 def _is_method(code: Code, function: cst.FunctionDef) -> bool:
-    """Whether the function is a method of a class at the level of the module, called on an instance."""
+    """Return whether the function is a method of a class at the level of the module, called on an
+    instance.
+    """
     block = code.parent(function)
     owner = code.parent(block) if isinstance(block, cst.IndentedBlock) else None
     first = parameters(function)[:1]

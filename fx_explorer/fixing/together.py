@@ -1,7 +1,8 @@
-"""Several fixes as one: their edits merged file by file, their options together; tried and written as a whole.
+"""Several fixes as one: their edits merged file by file, their options together; tried and written
+as a whole.
 
-One fix for each break is enough, and only good ones are taken: so the breaks are gone through, and the fixes of each are tried
-until one is good.
+One fix for each break is enough, and only good ones are taken: so the breaks are gone through, and
+the fixes of each are tried until one is good.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TITLE = "all good fixes together"
 
 
 def unknown_yet(breaks: int) -> Fix:
-    """What stands for it before anything was tried."""
+    """Return the fix that represents all of them before anything was tried."""
     return Fix(TITLE, f"One good fix for each of the {breaks} breaks, as one edit. What was not tried yet is tried first.")
 
 
@@ -34,7 +35,8 @@ class Together:
 
 
 def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix | None:
-    """The first fix, of the fixes of each break, that decides something: no other of its break is good, and it is not tried.
+    """Return the first fix, of the fixes of each break, that decides something: no other of its
+    break is good, and it is not tried.
 
     None when all is known.
     """
@@ -45,7 +47,8 @@ def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix
 
 def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Together | None:
     """Merge the good fixes into one; None when fewer than two are good, or go with each other: one
-    alone has been tried."""
+    alone has been tried.
+    """
     good = [fix for fixes in breaks for fix in _good(fixes, trials)]
     texts: dict[str, MergedEdits] = {}
     taken: list[Fix] = []
@@ -60,13 +63,15 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
 
 
 def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:
-    """The first of them that is."""
+    """Return the first good one of the fixes of a break, if there is one."""
     good = [trial.fix for trial in trials if trial.is_good]
     return [fix for fix in fixes if fix in good][:1]
 
 
 def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
-    """Why it cannot be; empty when it is."""
+    """Merge the edits of a fix into the texts. Returns why that cannot be done; empty when it is
+    done.
+    """
     reasons = (texts.setdefault(edit.path, MergedEdits(edit)).add(edit, fix.title) for edit in fix.edits)
     return next(filter(None, reasons), "")
 

@@ -1,4 +1,5 @@
-"""Trying a fix: a worker of its own runs the changed program, captures it, and compares it with the original.
+"""Trying a fix: a worker of its own runs the changed program, captures it, and compares it with the
+original.
 
 The user's file is not touched. A fix that loops, crashes or raises costs that worker, and is told.
 """
@@ -20,10 +21,13 @@ from fx_explorer.source_edit.on_disk import changed_on_disk
 from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
 
 Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]
-"""``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``: the same, but for what is
-printed or logged, or for the text of an exception; whether that is wanted only the user knows. ``partly compared``: what could
-be compared is equal, and the program does something that could not be. ``refused``: it fails, changes results, or gains
-nothing. ``not compared``: it gains something, but no results could be compared (a script whose calls return nothing)."""
+"""``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``:
+the same, but for what is printed or logged, or for the text of an exception; whether that is wanted
+only the user knows. ``partly compared``: what could be compared is equal, and the program does
+something that could not be. ``refused``: it fails, changes results, or gains nothing.
+``not compared``: it gains something, but no results could be compared (a script whose calls return
+nothing).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,10 @@ class Trial:
 
 
 async def try_fix(request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE) -> Trial:
-    """``request`` is what the session of the break was captured with, ``before`` its figures. Raises
-    SessionWriteError when there is no room for a session, and nothing for what the fix or the user's program does."""
+    """Try a fix. ``request`` is what the session of the break was captured with, ``before`` are its
+    figures. Raises SessionWriteError when there is no room for a session, and nothing for what the
+    fix or the user's program does.
+    """
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
     if change:
         return Trial(fix, "refused", change, before, None, None, 0.0)
@@ -63,7 +69,9 @@ def _found(reader: SessionReader) -> tuple[SessionFigures, Verification | None, 
 
 
 def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
-    """``verification`` with what the graphs leave open, whatever the calls came to, among what was not compared."""
+    """Return ``verification`` with what the graphs leave open, whatever the calls came to, among
+    what was not compared.
+    """
     places = [f"{Path(file).name}:{line}" for file, line in squeezed_unknown_sizes(reader)]
     unsure = [f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places]
     return replace(verification, not_compared=(*verification.not_compared, *unsure))
@@ -81,7 +89,8 @@ def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
 
 def with_what_a_fix_hides(verification: Verification | None, fix: Fix) -> Verification | None:
     """Add what the fix is known to change, and no call has shown, to what was not compared or not
-    tried."""
+    tried.
+    """
     if verification is None:
         return None
     unseen = [fix.unseen] if fix.unseen and not verification.lost_lines else []
@@ -102,7 +111,7 @@ def judge(
     *,
     keeps_prints: bool = False,
 ) -> tuple[Verdict, str]:
-    """(verdict, why)."""
+    """Return (verdict, why)."""
     if not _got_through(outcome, verification):
         return "refused", f"the changed program did not get through: {outcome.message or outcome.kind}"
     if verification and verification.problem:
@@ -131,7 +140,9 @@ def judge(
 
 
 def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
-    """A script may leave with sys.exit, as the original did: its status has been compared."""
+    """Return whether the changed program ended well. A script may leave with sys.exit, as the
+    original did: its status has been compared.
+    """
     return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
 
 
@@ -148,7 +159,9 @@ _OF_A_SCRIPT = {
 
 
 def _compared(verification: Verification) -> str:
-    """``equal in 7 calls``; of a script what its two runs have in common."""
+    """Say what was compared: ``equal in 7 calls``; for a script, what its two runs have in
+    common.
+    """
     if verification.calls:
         return (
             f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
@@ -159,7 +172,9 @@ def _compared(verification: Verification) -> str:
 
 
 def _gains(before: SessionFigures, after: SessionFigures) -> bool:
-    """Fewer breaks, or functions left to Python; or as many that cut less: one graph that does what two did."""
+    """Return whether there are fewer breaks, or functions left to Python; or as many that cut less:
+    one graph that does what two did.
+    """
     counts, others = ((one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (before, after))
     return others < counts or (others == counts and after.graphs < before.graphs and after.operations >= before.operations)
 
@@ -175,7 +190,7 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
 
 
 def _printed(verification: Verification) -> str:
-    """How it differs, in words; empty when it does not."""
+    """Say how what is printed differs; empty when it does not."""
     if verification.lost_lines:
         return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
     if verification.new_lines:
@@ -184,7 +199,7 @@ def _printed(verification: Verification) -> str:
 
 
 def _said(verification: Verification) -> str:
-    """The same, and for the texts of exceptions too."""
+    """Say how what is printed or the texts of exceptions differ; empty when they do not."""
     messages = verification.other_messages
     return _printed(verification) or (f"an exception has another text: {messages[0]}" if messages else "")
 

@@ -1,6 +1,8 @@
-"""A Python file as text and syntax tree at once: where a node stands, what it is called, and edits of the text at that place.
+"""A Python file as text and syntax tree at once: where a node stands, what it is called, and edits
+of the text at that place.
 
-Edits are made in the text, at the offsets that libcst gives: comments, blank lines and everything else stay as they are.
+Edits are made in the text, at the offsets that libcst gives: comments, blank lines and everything
+else stay as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Splice:
 
 
 def spliced(text: str, splices: Sequence[Splice]) -> str:
-    """The text with all of them made; they must not overlap. Those at one offset come in their order."""
+    """Return the text with all splices made; they must not overlap. Those at one offset come in
+    their order.
+    """
     pieces, position = [], 0
     for splice in sorted(splices, key=lambda one: one.start):
         pieces += [text[position : splice.start], splice.text]
@@ -40,19 +44,23 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
 
 @lru_cache(maxsize=16)
 def parsed(text: str) -> Code:
-    """Raises libcst.ParserSyntaxError, and RecursionError for what libcst would not survive. Some milliseconds for each hundred
-    lines, once for a text."""
+    """Parse a file. Raises libcst.ParserSyntaxError, and RecursionError for what libcst would not
+    survive. It takes some milliseconds per hundred lines, once per text.
+    """
     _check_depth(text)
     return Code(text)
 
 
 LONGEST, MOST_LINES, DEEPEST = 1_000_000, 30_000, 300
-"""Characters, lines, and expressions within each other. libcst recurses in native code, without a look at the stack: a million
-empty lines or 3,000 brackets end the process (libcst 1.8)."""
+"""Characters, lines, and expressions within each other. libcst recurses in native code, without a
+look at the stack: a million empty lines or 3,000 brackets end the process (libcst 1.8).
+"""
 
 
 def _check_depth(text: str) -> None:
-    """Python's own parser has limits, and says so."""
+    """Refuse a text that is nested too deeply, by Python's own parser, which has limits and says
+    so.
+    """
     if len(text) > LONGEST or text.count("\n") > MOST_LINES:
         raise RecursionError("too long to be edited")
     try:
@@ -81,12 +89,12 @@ class Code:
     # where things are
 
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
-        """First and last line, from 1."""
+        """Return the first and last line, from 1."""
         where = self._ranges[node]
         return where.start.line, where.end.line
 
     def first_line(self, node: cst.CSTNode) -> int:
-        """The first line, decorators included."""
+        """Return the first line, decorators included."""
         decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
         return min([self.lines(node)[0], *(self.lines(one)[0] for one in decorators)])
 
@@ -95,14 +103,14 @@ class Code:
         return self._offset(where.start.line, where.start.column), self._offset(where.end.line, where.end.column)
 
     def line_start(self, line: int) -> int:
-        """Offset; also of the line behind the last one."""
+        """Return the offset at which a line begins; also for the line behind the last one."""
         return min(self._line_starts[line - 1], len(self.text))
 
     def _offset(self, line: int, column: int) -> int:
         return min(self._line_starts[line - 1] + column, len(self.text))
 
     def source(self, node: cst.CSTNode) -> str:
-        """The node as it is written, in its parentheses."""
+        """Return the node as it is written, in its parentheses."""
         return self.module.code_for_node(node).strip()
 
     def indent(self, node: cst.CSTNode) -> str:
@@ -111,7 +119,7 @@ class Code:
 
     @property
     def unit(self) -> str:
-        """One level of indentation."""
+        """Return one level of indentation."""
         return self.module.default_indent
 
     @property
@@ -120,7 +128,8 @@ class Code:
 
     def statements_at(self, line: int) -> list[Statement]:
         """List the innermost statements that have a part on the line: of a compound statement only
-        its header counts."""
+        its header counts.
+        """
         return [node for node in self._statements if self._begin(node) <= line <= self._header_end(node)]
 
     @cached_property
@@ -149,7 +158,7 @@ class Code:
             node = above
 
     def around(self, node: cst.CSTNode, kind: type[NodeT]) -> NodeT | None:
-        """The innermost one of this kind that holds the node, within its function."""
+        """Return the innermost one of this kind that holds the node, within its function."""
         for above in self.ancestors(node):
             if isinstance(above, kind):
                 return above
@@ -161,17 +170,21 @@ class Code:
         return next((above for above in self.ancestors(node) if isinstance(above, cst.FunctionDef)), None)
 
     def top_statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The statement of the module that holds the node."""
+        """Return the statement of the module that holds the node."""
         *_, top = (one for one in (node, *self.ancestors(node)) if not isinstance(one, cst.Module))
         return top
 
     def siblings(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-        """The lines of the block that the node, a line or a compound statement, is one of."""
+        """Return the lines of the block that the node, a line or a compound statement, is one
+        of.
+        """
         block = self.parent(node)
         return block.body if isinstance(block, cst.IndentedBlock | cst.Module) else ()
 
     def line_of(self, statement: Statement) -> cst.CSTNode | None:
-        """What stands in a block for this statement; None when it shares its line with others."""
+        """Return the line that is this statement in its block; None when it shares its line with
+        others.
+        """
         if isinstance(statement, cst.BaseCompoundStatement):
             return statement if self.siblings(statement) else None
         line = self.parent(statement)
@@ -181,24 +194,29 @@ class Code:
     # names
 
     def name_of(self, node: cst.CSTNode) -> str:
-        """The dotted name by which torch and others know it: ``gb`` after ``from torch._dynamo import graph_break as gb`` is
-        ``torch._dynamo.graph_break``. Empty for what has no name."""
+        """Return the dotted name by which torch and others know it: ``gb`` after
+        ``from torch._dynamo import graph_break as gb`` is ``torch._dynamo.graph_break``. Empty for
+        what has no name.
+        """
         name = get_full_name_for_node(node) if isinstance(node, cst.Name | cst.Attribute) else None
         first, dot, rest = (name or "").partition(".")
         return self.imported.get(first, first) + dot + rest
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Name in this file → what it was imported as: ``np`` → ``numpy``; also in functions and under conditions."""
+        """Name in this file → what it was imported as: ``np`` → ``numpy``; also in functions and
+        under conditions.
+        """
         return self._names_imported(self._ranges)
 
     @cached_property
     def imported_always(self) -> dict[str, str]:
-        """The same of imports that stand at the level of the module."""
+        """Return what ``imported`` says, for imports at the level of the module only."""
         lines = (line for line in self.module.body if isinstance(line, cst.SimpleStatementLine))
         return self._names_imported(small for line in lines for small in line.body)
 
     def _names_imported(self, nodes: Iterable[cst.CSTNode]) -> dict[str, str]:
+        """Return name in this file → what it was imported as, for the imports among these nodes."""
         names: dict[str, str] = {}
         for node in nodes:
             if isinstance(node, cst.Import):
@@ -217,7 +235,9 @@ class Code:
         return names
 
     def find(self, node: cst.CSTNode, kind: type[NodeT]) -> list[NodeT]:
-        """All of this kind in the node, outermost first; not what stands in the body of a compound statement."""
+        """Return all of this kind in the node, outermost first, except what is in the body of a
+        compound statement.
+        """
         found: list[NodeT] = []
         self._find(node, kind, found)
         return found

@@ -1,4 +1,6 @@
-"""Edits of a file's text: a statement is removed, wrapped or written anew, a line is put before it, an import is added."""
+"""Edits of a file's text: a statement is removed, wrapped or written anew, a line is put before it,
+an import is added.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ def replaced(code: Code, node: cst.CSTNode, text: str) -> Splice:
 
 
 def removed(code: Code, statement: Statement) -> Splice:
-    """Whole lines when the statement has them for itself; ``pass`` where its block would be empty."""
+    """Remove a statement: whole lines when it has them for itself; ``pass`` takes its place where
+    its block would be empty.
+    """
     line = code.line_of(statement)
     if line is None:
         return _removed_from_line(code, statement)
@@ -22,7 +26,7 @@ def removed(code: Code, statement: Statement) -> Splice:
 
 
 def _removed_from_line(code: Code, statement: Statement) -> Splice:
-    """``a; b`` → ``a``."""
+    """Remove a statement from a line that others share: ``a; b`` → ``a``."""
     line = code.parent(statement)
     if not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite) or len(line.body) == 1:
         return replaced(code, statement, "pass")
@@ -34,7 +38,9 @@ def _removed_from_line(code: Code, statement: Statement) -> Splice:
 
 
 def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
-    """A whole statement as ``text``, whose lines are indented as they are to stand within its block."""
+    """Replace a whole statement with ``text``, whose lines are indented as they are to be within
+    its block.
+    """
     indent = code.indent(line)
     start, stop = _whole_lines(code, line)
     return Splice(start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n")))
@@ -48,14 +54,16 @@ def wrapped(code: Code, header: str, *lines: cst.CSTNode) -> list[Splice]:
 
 
 def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice]:
-    """These lines one level deeper; not those that begin in a string."""
+    """Move these lines one level deeper, except those that begin in a string."""
     fixed = _lines_in_strings(code, node)
     lines = [line for line in range(first, last + 1) if line not in fixed and _text(code, line).strip()]
     return [Splice(code.line_start(line), code.line_start(line), code.unit) for line in lines]
 
 
 def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
-    """The text of ``body`` as it stands one level higher, in place of the compound statement; empty when it cannot."""
+    """Return the text of ``body`` one level higher, in place of the compound statement; empty when
+    it cannot be moved.
+    """
     if not isinstance(body, cst.IndentedBlock) or not body.body:
         return ""
     outer, inner = code.indent(compound), code.indent(body.body[0])
@@ -70,32 +78,32 @@ def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
 
 
 def in_place_of(code: Code, line: cst.CSTNode, text: str) -> Splice:
-    """Lines as they are, in place of those of a statement."""
+    """Put ``text``, whose lines are indented already, in place of the lines of a statement."""
     return Splice(*_whole_lines(code, line), text)
 
 
 def at_module_level(code: Code, node: cst.CSTNode, text: str) -> Splice:
-    """``text`` before the function or class of the module that holds the node."""
+    """Put ``text`` before the function or class of the module that holds the node."""
     top = code.top_statement(node)
     start = code.line_start(code.first_line(top))
     return Splice(start, start, f"{text}\n\n\n")
 
 
 def after_imports(code: Code, text: str) -> Splice:
-    """``text`` as a line below the imports at the head of the file."""
+    """Put ``text`` as a line below the imports at the head of the file."""
     offset = code.line_start(_import_line(code) + 1)
     newline = "" if offset == 0 or code.text[offset - 1] == "\n" else "\n"
     return Splice(offset, offset, f"{newline}\n{text}\n")
 
 
 def imports(code: Code, *modules: str) -> list[Splice]:
-    """What is missing of ``import MODULE``."""
+    """Add what is missing of ``import MODULE``."""
     missing = [name for name in modules if code.imported_always.get(name) != name]
     return _added_imports(code, [f"import {name}" for name in missing])
 
 
 def imported_as(code: Code, module: str, name: str) -> list[Splice]:
-    """``import MODULE as NAME``, where that is missing."""
+    """Add ``import MODULE as NAME`` where that is missing."""
     return _added_imports(code, [f"import {module} as {name}"] if code.imported_always.get(name) != module else [])
 
 
@@ -108,7 +116,9 @@ def _added_imports(code: Code, lines: list[str]) -> list[Splice]:
 
 
 def _import_line(code: Code) -> int:
-    """The last line of the docstring and the imports that follow each other at the head of the file."""
+    """Return the last line of the docstring and the imports that follow each other at the head of
+    the file.
+    """
     line = 0
     for position, statement in enumerate(code.module.body):
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None

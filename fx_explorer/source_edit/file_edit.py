@@ -18,13 +18,17 @@ class FileEdit:
 
     @property
     def diff(self) -> str:
-        """A unified diff that ``patch -p1`` and ``git apply`` take in the working directory, or else in ``/``."""
+        """Return a unified diff that ``patch -p1`` and ``git apply`` take in the working directory,
+        or else in ``/``.
+        """
         path = str(relative(self.path)).lstrip("/")
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
         return unified_diff(before, after, path)
 
 
 def relative(path: str) -> Path:
-    """The path relative to the working directory when the file lies below it, else as it is."""
+    """Return the path relative to the working directory when the file lies below it, else as it
+    is.
+    """
     file, here = Path(path), Path.cwd()
     return file.relative_to(here) if file.is_relative_to(here) else file

@@ -1,4 +1,6 @@
-"""Several edits of one file in one text: hunk by hunk, and an edit of the same line is told instead of lost."""
+"""Several edits of one file in one text: hunk by hunk, and an edit of the same line is told instead
+of lost.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class _Hunk:
         return (self.first, self.last, self.lines) == (other.first, other.last, other.lines)
 
     def is_in_the_way_of(self, other: _Hunk) -> bool:
-        """Lines put at one place stand below each other."""
+        """Return whether another change is in the way of this one. Lines put at one place are
+        placed below each other.
+        """
         return self.first < other.last and other.first < self.last
 
 
@@ -32,7 +36,9 @@ class MergedEdits:
     """The text of one file with several edits that were each made for it alone."""
 
     def __init__(self, first: FileEdit) -> None:
-        """``first``: any edit of the file, for its path and its text before; none is in it yet."""
+        """``first`` is any edit of the file, for its path and its text before; none is in it
+        yet.
+        """
         self._path, self._before = first.path, first.before
         self._hunks: list[_Hunk] = []
 
@@ -41,7 +47,9 @@ class MergedEdits:
         return FileEdit(self._path, self._before, self._with(self._hunks))
 
     def add(self, edit: FileEdit, title: str) -> str:
-        """Why it cannot be, in words; empty when it is. ``title``: whose it is, where the next one is in its way."""
+        """Add an edit. Returns in words why that cannot be done; empty when it is done. ``title``
+        says whose it is, for when the next one is in its way.
+        """
         new = [hunk for hunk in _hunks(edit, title) if not any(hunk.is_as(other) for other in self._hunks)]
         clashes = (other for hunk in new for other in self._hunks if hunk.is_in_the_way_of(other))
         clash = next(clashes, None)

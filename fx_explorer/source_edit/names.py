@@ -1,4 +1,6 @@
-"""What an expression or a function does with names: which it reads, which it binds, whether it only computes."""
+"""What an expression or a function does with names: which it reads, which it binds, whether it only
+computes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _ACTING = frozenset(["print", "open", "input", "exec", "eval", "setattr", "delat
 
 
 def is_pure(expression: cst.CSTNode) -> bool:
-    """Whether it only computes, as far as its text tells: such an expression may be computed in vain."""
+    """Return whether it only computes, as far as its text tells: such an expression may be computed
+    in vain.
+    """
     return not any(_acts(node) for node in walk(expression))
 
 
@@ -47,12 +51,16 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 @lru_cache(maxsize=20_000)
 def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """libcst finds them by a visit, each time; a file is walked through for every cause of breaks."""
+    """Return the children. libcst finds them by a visit, each time; a file is walked through for
+    every cause of breaks.
+    """
     return tuple(node.children)
 
 
 def read(node: cst.CSTNode) -> list[str]:
-    """Names that the expression reads, each once, in order; not attributes, keywords, nor what it binds itself."""
+    """Return the names that the expression reads, each once, in order; not attributes, keywords,
+    nor what it binds itself.
+    """
     bound = {target for one in walk(node) if isinstance(one, cst.CompFor) for target in bound_by(one.target)}
     for one in walk(node):
         if isinstance(one, cst.Lambda):
@@ -75,7 +83,7 @@ def _names_read(node: cst.CSTNode) -> Iterator[cst.Name]:
 
 
 def bound_by(target: cst.CSTNode) -> set[str]:
-    """Names that an assignment to ``target`` binds."""
+    """Return the names that an assignment to ``target`` binds."""
     if isinstance(target, cst.Name):
         return {target.value}
     if isinstance(target, cst.Tuple | cst.List):
@@ -84,7 +92,7 @@ def bound_by(target: cst.CSTNode) -> set[str]:
 
 
 def locals_of(function: cst.FunctionDef) -> set[str]:
-    """Parameters, and every name bound in its body."""
+    """Return the parameters, and every name bound in the function's body."""
     names = set(parameters(function))
     declared = {item.name.value for one in walk(function.body) if isinstance(one, cst.Global) for item in one.names}
     for one in walk(function.body):
@@ -105,12 +113,16 @@ def _bound_here(node: cst.CSTNode) -> set[str]:
 
 
 def bound_in(node: cst.CSTNode) -> list[str]:
-    """Names that the statements inside bind, each once, in the order in which they first do."""
+    """Return the names that the statements inside bind, each once, in the order in which they first
+    do.
+    """
     return list(dict.fromkeys(name for one in walk(node) for name in sorted(_bound_here(one))))
 
 
 def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
-    """Names that the function around the statement reads in the lines behind it; in a loop around it also in those before."""
+    """Return the names that the function around the statement reads in the lines behind it; in a
+    loop around it, also in those before.
+    """
     function = code.function(statement)
     first, last = code.lines(statement)
     around = code.around(statement, cst.For) or code.around(statement, cst.While)
@@ -120,14 +132,16 @@ def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
 
 
 def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:
-    """The names of the function around the expression that the expression reads."""
+    """Return the names of the function around the expression that the expression reads."""
     function = code.function(expression)
     known = locals_of(function) if function else set()
     return [name for name in read(expression) if name in known]
 
 
 def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
-    """``int``, ``float``, ``bool`` or ``str`` where the parameter of the function around it says so."""
+    """Return ``int``, ``float``, ``bool`` or ``str`` where the parameter of the function around it
+    says so.
+    """
     function = code.function(expression)
     params = function.params.params if function else ()
     for param in params:
@@ -138,14 +152,18 @@ def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
 
 
 def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
-    """Whether the parameter of this name is a number or text, by its annotation or its default."""
+    """Return whether the parameter of this name is a number or text, by its annotation or its
+    default.
+    """
     function = code.function(expression)
     defaults = {param.name.value: param.default for param in function.params.params} if function else {}
     return bool(annotation_of(code, expression, name)) or isinstance(defaults.get(name), cst.BaseNumber | cst.BaseString)
 
 
 def new_name(code: Code, wanted: str) -> str:
-    """``wanted``, or with a number behind it, that the file does not use yet."""
+    """Return ``wanted``, or ``wanted`` with a number behind it, so that the file does not use it
+    yet.
+    """
     used = {node.value for node in code.all(cst.Name)} | set(dir(builtins))
     name, number = wanted, 1
     while name in used:
@@ -155,7 +173,9 @@ def new_name(code: Code, wanted: str) -> str:
 
 
 def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
-    """Names of the function around the statement that have a value when it is reached, as far as the order of lines tells."""
+    """Return the names of the function around the statement that have a value when it is reached,
+    as far as the order of lines tells.
+    """
     function = code.function(statement)
     if function is None:
         return set()

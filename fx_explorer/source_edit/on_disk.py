@@ -1,4 +1,6 @@
-"""The user's file as it is on disk now: whether it is still the text an edit was made for, and how that text is encoded."""
+"""The user's file as it is on disk now: whether it is still the text an edit was made for, and how
+that text is encoded.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class SourceOnDisk:
 
 
 def read(path: str) -> SourceOnDisk:
-    """Raises UsageError when the file cannot be read or decoded."""
+    """Read a file. Raises UsageError when it cannot be read or decoded."""
     try:
         if Path(path).exists() and not Path(path).is_file():
             raise UsageError(f"{path} is no file any more. Copy the diff and apply it where the file is.")
@@ -46,7 +48,7 @@ def read(path: str) -> SourceOnDisk:
 
 
 def changed_on_disk(edit: FileEdit) -> str:
-    """What is in the way of using the edit, in words; empty when the file is as it was captured."""
+    """Say what is in the way of using the edit; empty when the file is as it was captured."""
     try:
         now = read(edit.path).text
     except UsageError as error:

@@ -1,4 +1,6 @@
-"""Which whole statements some lines of a file are: what a user selects is lines, and what can be edited is statements."""
+"""Which whole statements some lines of a file are: what a user selects is lines, and what can be
+edited is statements.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _Blocks = cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler | cst.Excep
 
 
 def code_of(source: str, path: str) -> Code:
-    """Raises UsageError for what cannot be parsed."""
+    """Parse a source. Raises UsageError for what cannot be parsed."""
     try:
         return parsed(source)
     except (cst.ParserSyntaxError, RecursionError) as error:
@@ -21,7 +23,9 @@ def code_of(source: str, path: str) -> Code:
 
 
 def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int, int]:
-    """The lines of the statements that these lines touch. Raises UsageError when they are in no function, or in several."""
+    """Return the lines of the statements that these lines touch. Raises UsageError when they are in
+    no function, or in several.
+    """
     code = code_of(source, path)
     function = _function(code, f"lines {first} to {last} of {path}", first, last)
     touched = _innermost(code, _statements(function.body), first, last)
@@ -29,8 +33,9 @@ def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int
 
 
 def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.CSTNode]:
-    """The statements that these lines are, all of one block. Raises UsageError when the lines cut through one, are not in one
-    function, or share a line with what is not chosen."""
+    """Return the statements that these lines are, all of one block. Raises UsageError when the
+    lines cut through one, are not in one function, or share a line with what is not chosen.
+    """
     where = f"lines {first} to {last} of {path}"
     function = _function(code, where, first, last)
     if isinstance(function.body, cst.SimpleStatementSuite):
@@ -48,7 +53,7 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
 
 
 def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
-    """The innermost function that holds the lines."""
+    """Return the innermost function that holds the lines."""
     functions = [one for one in code.all(cst.FunctionDef) if _overlaps(code, one, first, last)]
     holding = [one for one in functions if code.first_line(one.body.body[0]) <= first and last <= code.lines(one)[1]]
     if not holding:
@@ -59,7 +64,7 @@ def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
 
 
 def _innermost(code: Code, block: Sequence[cst.CSTNode], first: int, last: int) -> Sequence[cst.CSTNode]:
-    """The statements that the lines touch, in the innermost block that has them all."""
+    """Return the statements that the lines touch, in the innermost block that has them all."""
     touched = [one for one in block if _overlaps(code, one, first, last)]
     if len(touched) == 1 and not _holds(first, last, code, touched[0]):
         inner = [one for one in _blocks(touched[0]) if code.first_line(one[0]) <= last and first <= code.lines(one[-1])[1]]
@@ -69,7 +74,9 @@ def _innermost(code: Code, block: Sequence[cst.CSTNode], first: int, last: int) 
 
 
 def _blocks(statement: cst.CSTNode) -> list[Sequence[cst.CSTNode]]:
-    """The blocks of a compound statement, those of its ``elif`` and ``else`` among them; not of functions and classes."""
+    """Return the blocks of a compound statement, those of its ``elif`` and ``else`` among them; not
+    of functions and classes.
+    """
     if isinstance(statement, cst.FunctionDef | cst.ClassDef):
         return []
     found: list[Sequence[cst.CSTNode]] = []

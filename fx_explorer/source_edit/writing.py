@@ -1,4 +1,6 @@
-"""Writing edits to the user's files, with a backup beside each: line ends, encoding and mode stay what they are."""
+"""Writing edits to the user's files, with a backup beside each: line ends, encoding and mode stay
+what they are.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def write_edits(edits: Sequence[FileEdit]) -> list[Path]:
 
 
 def why_not_written(edits: Sequence[FileEdit]) -> str:
-    """Say why they cannot be written; empty when they can. It is told before somebody is asked, or waits for a trial."""
+    """Say why they cannot be written; empty when they can. It is told before somebody is asked, or
+    waits for a trial.
+    """
     try:
         for edit in edits:
             _prepared(edit)
@@ -50,7 +54,9 @@ def _prepared(edit: FileEdit) -> NewContent:
 
 
 def _is_read_only(path: Path) -> bool:
-    """Whether the file may not be written; its mode counts too, since root may write everything."""
+    """Return whether the file may not be written; its mode counts too, since root may write
+    everything.
+    """
     return not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222
 
 
@@ -62,7 +68,9 @@ def _encoded(edit: FileEdit, now: SourceOnDisk, file: Path) -> bytes:
 
 
 def _with_ends(edit: FileEdit, now: SourceOnDisk) -> list[str]:
-    """Lines that stay keep the ends they have; a new one ends as the line before it does, the last one as the last one did."""
+    """Return the lines with their ends. Lines that stay keep the ends they have; a new one ends as
+    the line before it does, the last one as the last one did.
+    """
     before, after = (text.removesuffix("\n").split("\n") for text in (edit.before, edit.after))
     end = next(filter(None, map(_end_of, now.lines)), "\n")
     lines: list[str] = []

@@ -1,4 +1,5 @@
-"""Writes new content into source files of the user's, in place: hard links, owner, mode and attributes stay what they are.
+"""Writes new content into source files of the user's, in place: hard links, owner, mode and
+attributes stay what they are.
 
 Each has a backup beside it before a byte is changed. All files of a call are written, or none is.
 """
@@ -25,7 +26,9 @@ class NewContent:
 
 
 def write_all(contents: Sequence[NewContent]) -> list[Path]:
-    """Write each, and return the backups. Raises UsageError, with every file as it was, when one cannot be written."""
+    """Write each, and return the backups. Raises UsageError, with every file as it was, when one
+    cannot be written.
+    """
     backups: list[Path] = []
     file = Path()
     try:
@@ -58,7 +61,9 @@ def _undo(contents: Sequence[NewContent], backups: list[Path]) -> str:
 
 
 def _write(file: Path, before: bytes, after: bytes) -> None:
-    """Nothing is cut off before everything is written: on a full disk what was there still fits."""
+    """Write the new content. Nothing is cut off before everything is written: on a full disk what
+    was there still fits.
+    """
     with os.fdopen(os.open(file, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0) as opened:
         mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
         if opened.read() != before:
@@ -83,7 +88,9 @@ def _fill(descriptor: int, content: bytes) -> None:
 
 
 def _back_up(content: NewContent) -> Path:
-    """``model.py.orig``; ``model.py.orig2`` when there is one, and so on: a backup is never written over."""
+    """Keep the old content as ``model.py.orig``; ``model.py.orig2`` when there is one, and so on: a
+    backup is never written over.
+    """
     number = 1
     while True:
         backup = content.file.with_name(f"{content.file.name}.orig{number if number > 1 else ''}")

@@ -1,4 +1,6 @@
-"""How long a program spends at its graph breaks: a worker of its own builds it, and calls it again and again."""
+"""How long a program spends at its graph breaks: a worker of its own builds it, and calls it again
+and again.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,10 @@ def why_not_measured(request: CaptureRequest | None) -> str:
 
 
 async def measure_breaks(request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE) -> BreakTimes:
-    """``request`` is what the session of the breaks was captured with. Raises UsageError when there is nothing to measure, or
-    the program does not come through."""
+    """Measure how long the program spends at its breaks. ``request`` is what the session of the
+    breaks was captured with. Raises UsageError when there is nothing to measure, or the program
+    does not come through.
+    """
     problem = why_not_measured(request)
     if problem:
         raise UsageError(problem)
@@ -52,7 +56,9 @@ def _found(reader: SessionReader) -> BreakTimes | None:
 
 
 def add_break_times(session: Path, times: BreakTimes) -> int:
-    """Into the session that they were measured for. Returns how many breaks of it were measured. Raises SessionWriteError."""
+    """Add the times to the session that they were measured for. Returns how many breaks of it were
+    measured. Raises SessionWriteError.
+    """
     with SessionReader(session) as reader:
         first = {hit.cause: hit.id for hit in reversed(reader.rows(GraphBreak))}
     known = [(first[cause], row) for cause, row in times.at_breaks if cause in first]

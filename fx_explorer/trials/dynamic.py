@@ -1,7 +1,8 @@
-"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program, each captured by a worker of its own.
+"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program, each captured by
+a worker of its own.
 
-Nothing is built. Whether other inputs need a compilation more is what the guards of the finished capture say: they are
-asked (``what_if``), the program is not run again.
+Nothing is built. Whether other inputs need a compilation more is what the guards of the finished
+capture say: they are asked (``what_if``), the program is not run again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ A_SCRIPT = (
 Way = Literal["dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic"]
 
 WAYS: tuple[Way, ...] = ("dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic")
-"""``None`` is torch's default: fixed at first, dynamic when a size has changed. ``mark_dynamic``: the default, with those
-dimensions marked that differ in the other inputs."""
+"""``None`` is torch's default: fixed at first, dynamic when a size has changed. ``mark_dynamic``:
+the default, with those dimensions marked that differ in the other inputs.
+"""
 
 _DYNAMIC: dict[Way, bool | None] = {"dynamic=True": True, "dynamic=False": False}
 
@@ -54,17 +56,21 @@ class DynamicTrial:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the program came to its end."""
+        """Return whether the program came to its end."""
         return self.outcome.kind == "finished"
 
 
 async def try_dynamic(
     request: CaptureRequest, others: str = "", tell: Told = say_nothing, worker: TrialWorker = HERE
 ) -> AsyncIterator[DynamicTrial]:
-    """One after the other, as they are done. ``others``: an expression as ``--inputs`` takes it; empty: twice the batch.
+    """Try one way after the other, and yield each trial when it is done.
 
-    Whoever stops listening in the middle of one ends its worker. Raises UsageError for a script, as soon as it begins, and
-    SessionWriteError when there is no room for a session.
+    ``others`` is an expression as ``--inputs`` takes it; empty: twice the batch. Whoever stops
+    listening in the middle of a trial ends its worker. Raises UsageError for a script, as soon as
+    it begins, and SessionWriteError when there is no room for a session.
+
+    Whoever stops listening in the middle of one ends its worker. Raises UsageError for a script, as
+    soon as it begins, and SessionWriteError when there is no room for a session.
     """
     for way in WAYS:
         tell(way, "starting Python")
@@ -77,6 +83,9 @@ def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
 
 
 async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker) -> DynamicTrial:
+    """Capture the program in one way, ask its guards about the other inputs, and return what came
+    of it.
+    """
     said = ""
 
     async def ask(capture: Capture) -> Outcome:
@@ -118,14 +127,15 @@ def _is_script(session: Path) -> bool:
 
 
 def _found(reader: SessionReader) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
-    """(figures, what guards say of the other inputs, sizes of inputs that are free)."""
+    """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
     sizes = tuple(dict.fromkeys(size for row in free for size in _sizes(row)))
     return session_figures(reader), reader.rows(model.GuardAnswer), sizes
 
 
 def _sizes(symbol: model.Symbol) -> list[tuple[str, int]]:
-    """The inputs whose size the symbol is, with the dimension; a number that is an input by itself
-    is none."""
+    """Return the inputs whose size the symbol is, with the dimension. A number that is an input by
+    itself is not among them.
+    """
     found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
     return [(one["source"], int(one["dimension"])) for one in found if one]

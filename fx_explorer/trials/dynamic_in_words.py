@@ -1,4 +1,5 @@
-"""What came of trying ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic``: a table, a verdict, and what to write.
+"""What came of trying ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic``: a table, a
+verdict, and what to write.
 
 The command and the app say the same, because both ask here.
 """
@@ -17,7 +18,9 @@ ALWAYS = "torch.compile(…, dynamic=True)"
 
 
 def cells(trial: DynamicTrial) -> tuple[str, ...]:
-    """Under HEADER; of a program that did not come to its end the way, and why in the last place."""
+    """Return the cells of a trial's row under HEADER. For a program that did not come to its end,
+    they are the way and, in the last place, the reason.
+    """
     if not trial.is_whole:
         return (trial.way, *[""] * (len(HEADER) - 2), told(trial))
     found = trial.figures
@@ -35,7 +38,8 @@ def told(trial: DynamicTrial) -> str:
 
 def advice(trials: Sequence[DynamicTrial]) -> str:
     """Say what to write into the program, one line per size; empty when nothing helps, or nothing
-    is needed."""
+    is needed.
+    """
     found = {trial.way: trial for trial in trials}
     if _fits(found.get("dynamic=None")):
         return ""

@@ -1,6 +1,7 @@
-"""A size or number that varies is marked as dynamic, and compilations are counted anew.
+"""A trial that marks a size or number as dynamic and counts the compilations anew.
 
-No source is changed for it: torch takes the marks from an environment variable (``torch.compiler.config.dynamic_sources``).
+No source is changed for it: torch takes the marks from an environment variable
+(``torch.compiler.config.dynamic_sources``).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class DynamicMarkTrial:
 
     @property
     def in_words(self) -> str:
-        """``tried, 3 compilations → 1``."""
+        """Say what came of it: ``tried, 3 compilations → 1``."""
         if self.after is None:
             return f"tried, and the program did not get through: {self.problem}"
         return f"tried, {counted(self.before, 'compilation')} → {self.after}"
@@ -42,8 +43,10 @@ class DynamicMarkTrial:
 async def try_marks(
     request: CaptureRequest, sources: Sequence[str], before: int, worker: TrialWorker = HERE
 ) -> DynamicMarkTrial:
-    """``sources`` as the variable takes them: ``L['x']:0``. ``request`` is what the session was captured with, ``before`` the
-    compilations in it. Raises nothing for what the user's program does."""
+    """Capture the program with these sizes marked. ``sources`` are as the variable takes them:
+    ``L['x']:0``. ``request`` is what the session was captured with, ``before`` the compilations in
+    it. Raises nothing for what the user's program does.
+    """
     marked = {VARIABLE: ",".join(sources)}
     again = await recapture(straight_through(request), worker, _compilations, environment=marked)
     problem = "" if again.is_whole else again.outcome.message or again.outcome.kind

@@ -1,4 +1,6 @@
-"""The same program captured with other options, and what another value of an option changes, figure by figure."""
+"""The same program captured with other options, and what another value of an option changes, figure
+by figure.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,12 @@ class OptionTrial:
 async def try_options(
     request: CaptureRequest, settings: Mapping[str, object], before: SessionFigures | None, worker: TrialWorker = HERE
 ) -> OptionTrial:
-    """``request`` is what was captured with, ``before`` what came of it; None: the program is captured as it was, too.
+    """Capture the program with other options. ``request`` is what was captured with, ``before``
+    what came of it; None: the program is captured as it was, too. Raises SessionWriteError when
+    there is no room for a session, and nothing for what the program does.
 
-    Raises SessionWriteError when there is no room for a session, and nothing for what the program does.
+    Raises SessionWriteError when there is no room for a session, and nothing for what the program
+    does.
     """
     took_s = 0.0
     if before is None:
@@ -41,13 +46,14 @@ async def try_options(
 
 
 def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> CaptureRequest:
-    """The request with these settings in place of the ones before."""
+    """Return the request with these settings in place of the ones before."""
     return straight_through(request, settings={**request.settings, **settings})
 
 
 def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
-    """The figures of the session; None for a capture that has not ended, or that somebody changed
-    on the way: it has to be made once more."""
+    """Return the figures of the session; None for a capture that has not ended, or that somebody
+    changed on the way: it has to be made once more.
+    """
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
     has_variants = any(variant.branch_of for variant in reader.rows(model.Compilation))
     return session_figures(reader) if is_whole and not has_variants else None
@@ -74,11 +80,13 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
 
 
 def ended_in_words(after: Outcome, before: Outcome | None) -> str:
-    """``raised: ValueError: no (as before)``; ``before``: how the program had ended, None when that is not known."""
+    """Say how the program ended: ``raised: ValueError: no (as before)``. ``before`` is how it had
+    ended, None when that is not known.
+    """
     again = " (as before)" if before and (before.kind, before.message) == (after.kind, after.message) else ""
     return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
 
 
 def settings_in_words(settings: Mapping[str, object]) -> str:
-    """``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
+    """Return settings as text: ``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
     return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())

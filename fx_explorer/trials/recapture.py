@@ -20,7 +20,9 @@ TIMEOUT_S = 300.0
 FoundT = TypeVar("FoundT")
 
 Look = Callable[[SessionReader], FoundT]
-"""What is wanted of the new session. It is asked in a thread, of a session that is gone afterwards."""
+"""What is wanted of the new session. It is asked in a thread, of a session that is gone
+afterwards.
+"""
 
 Told = Callable[[str], object]
 """Hears what the worker is doing."""
@@ -58,18 +60,20 @@ class Recapture(Generic[FoundT]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the program came to its end."""
+        """Return whether the program came to its end."""
         return self.outcome.kind == "finished"
 
 
 def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
-    """``request`` without a pause and without what is recorded on demand only; then ``changes``, fields of a CaptureRequest."""
+    """Return ``request`` without a pause and without what is recorded on demand only, then with
+    ``changes``, fields of a CaptureRequest.
+    """
     plain = replace(request, session="", pause="", stay=False, measure_breaks=False, record_bytecode=False)
     return replace(plain, **changes)
 
 
 async def to_its_end(capture: Capture, tell: Told = say_nothing) -> Outcome:
-    """Waits for it, and tells what the worker is doing meanwhile."""
+    """Wait for a capture, and tell what the worker is doing meanwhile."""
     async for notice in capture.notices():
         if notice.kind == "worker":
             tell(notice.text)
@@ -85,10 +89,14 @@ async def recapture(
     limit_s: float = TIMEOUT_S,
     environment: Mapping[str, str] | None = None,
 ) -> Recapture[FoundT]:
-    """``limit_s`` is for a worker without one of its own; ``environment`` is added to the worker's.
+    """Capture the program once more, look at the session, and remove it.
 
-    Raises SessionWriteError when there is no room for a session, and nothing for what the user's program does. Whoever is
-    cancelled while waiting ends the worker.
+    ``limit_s`` is for a worker without one of its own; ``environment`` is added to the worker's.
+    Raises SessionWriteError when there is no room for a session, and nothing for what the user's
+    program does. Whoever is cancelled while waiting ends the worker.
+
+    Raises SessionWriteError when there is no room for a session, and nothing for what the user's
+    program does. Whoever is cancelled while waiting ends the worker.
     """
     began = time.monotonic()
     async with temporary_capture(request, worker.python, worker.timeout_s or limit_s, environment) as capture:

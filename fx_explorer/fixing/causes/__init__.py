@@ -1,5 +1,7 @@
-"""One file per cause of graph breaks, with the fixes for it. Each looks at the source itself: torch's ids for breaks change
-between releases, and one id (a builtin that acts outside the graph) has many causes."""
+"""One file per cause of graph breaks, with the fixes for it. Each looks at the source itself:
+torch's ids for breaks change between releases, and one id (a builtin that acts outside the graph)
+has many causes.
+"""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,6 @@
-"""Breaks that somebody asked for: ``torch._dynamo.graph_break()``, and functions kept out with ``torch.compiler.disable``."""
+"""Breaks that somebody asked for: ``torch._dynamo.graph_break()``, and functions kept out with
+``torch.compiler.disable``.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _enabled(reader: SessionReader, site: Site) -> Iterator[Fix]:
-    """The function called here, without what keeps it out; wherever in the user's files it is defined."""
+    """Yield a fix that takes away what keeps the called function out, wherever in the user's files
+    the function is defined.
+    """
     called = {name.rpartition(".")[2] or _method(call) for _, call, name in site.calls()}
     for place in (site, *other_files(reader, site)):
         for name in sorted(called):
@@ -62,7 +66,7 @@ def _without_disable(code: Code, name: str) -> Iterator[Splice]:
 
 
 def _disabled(code: Code, call: cst.Call) -> str:
-    """``f`` of ``torch.compiler.disable(f)``; empty for any other call."""
+    """Return ``f`` for ``torch.compiler.disable(f)``; empty for any other call."""
     return code.name_of(call.args[0].value) if call.args and code.name_of(call.func) in _DISABLES else ""
 
 

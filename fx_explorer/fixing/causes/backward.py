@@ -1,4 +1,6 @@
-"""``backward()`` inside the compiled code: torch ends the graph before it, unless it is told to trace autograd itself."""
+"""``backward()`` inside the compiled code: torch ends the graph before it, unless it is told to
+trace autograd itself.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,9 @@ from fx_explorer.source_edit.names import new_name, walk
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    """Yield the call of ``backward()`` outside of what is compiled, and the option that lets the
+    graph hold the backward.
+    """
     for site in stack[:1]:
         splices = _outside(site, stack)
         if splices:
@@ -36,7 +41,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _outside(site: Site, stack: list[Site]) -> list[Splice]:
-    """None when something else stands on the line, or nothing is computed before it."""
+    """Return the edit that takes ``backward()`` out; empty when something else is on the line, or
+    nothing is computed before it.
+    """
     function = function_to_split(site, stack)
     lines = body_lines(function) if function else []
     code = site.code
@@ -62,7 +69,7 @@ def _renamed(lines: list[str], loss: str, name: str) -> list[str]:
 
 
 def _backward(code: Code, line: cst.CSTNode, number: int) -> cst.Call | None:
-    """``LOSS.backward()`` where the statement on this line is nothing else."""
+    """Return the call ``LOSS.backward()`` where the statement on this line is nothing else."""
     small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
     call = small.value if isinstance(small, cst.Expr) else None
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":

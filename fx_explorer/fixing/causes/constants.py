@@ -1,4 +1,6 @@
-"""A call that Dynamo cannot look into, but whose result does not depend on tensors: it can be computed once."""
+"""A call that Dynamo cannot look into, but whose result does not depend on tensors: it can be
+computed once.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +58,7 @@ def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
 
 
 def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
+    """Yield the call as a function of its own whose result torch takes for a constant."""
     parts = isolated(site.code, opaque.call)
     if parts is None:
         return
@@ -78,6 +81,8 @@ def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
 
 
 def _kept(opaque: OpaqueCall, text: str) -> str:
-    """What a loop goes through is made a list: an iterator would be used up after the first call."""
+    """Return what the function gives. What a loop goes through is made a list: an iterator would be
+    used up after the first call.
+    """
     loop = opaque.statement
     return f"list({text})" if isinstance(loop, cst.For) and loop.iter is opaque.call else text

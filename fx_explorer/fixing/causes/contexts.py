@@ -17,7 +17,9 @@ from fx_explorer.source_edit.edits import imports, in_place_of, replaced, unwrap
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
-    """The break may be on the line of the ``with``, or inside what it enters: then the ``with`` is further out."""
+    """Yield the fixes. The break may be on the line of the ``with``, or inside what it enters: then
+    the ``with`` is further out.
+    """
     for site in stack:
         for statement in site.statements:
             if isinstance(statement, cst.With) and site.code.line_of(statement) is not None:

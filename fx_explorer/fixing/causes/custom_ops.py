@@ -1,5 +1,7 @@
-"""A call that Dynamo cannot look into and that computes on tensors: as an operation of the graph, by ``torch.library``, or as
-it stands, by ``allow_in_graph``. NumPy and third-party libraries are the usual ones."""
+"""A call that Dynamo cannot look into and that computes on tensors: as an operation of the graph,
+by ``torch.library``, or as it stands, by ``allow_in_graph``. NumPy and third-party libraries are
+the usual ones.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]:
+    """Yield the call as a custom operator, whose result is taken to have the shape of the first
+    tensor.
+    """
     code, parts = site.code, isolated(site.code, whole)
     if opaque.name.startswith("numpy.") and whole is opaque.call:
         return  # an operation of the graph gives tensors
@@ -49,7 +54,9 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
 
 
 def _operator(unit: str, name: str, parts: IsolatedExpression, types: list[str], like: str, dtype: str) -> str:
-    """What it computes is copied into a tensor of the promised shape and dtype, so the promise is kept."""
+    """Write the custom operator. What it computes is copied into a tensor of the promised shape and
+    dtype, so the promise is kept.
+    """
     signature = ", ".join(f"{parameter}: {kind}" for parameter, kind in zip(parts.parameters, types, strict=True))
     empty = f"torch.empty_like({like}{f', dtype={dtype}' if dtype else ''})"
     return "\n".join(
@@ -78,7 +85,9 @@ def _in_graph(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
 
 
 def _allowed(code: Code, opaque: OpaqueCall) -> Splice | None:
-    """``torch.compiler.allow_in_graph(f)`` behind the function, or behind the imports; None for a builtin or NumPy."""
+    """Return ``torch.compiler.allow_in_graph(f)`` as a line below the function, or below the
+    imports; None for a builtin or NumPy.
+    """
     written = code.source(opaque.call.func)
     line = f"torch.compiler.allow_in_graph({written})"
     for function in code.functions_named(written):

@@ -1,4 +1,6 @@
-"""``try`` … ``except``: torch cannot go on in the middle of one, so a break inside it costs the whole function."""
+"""``try`` … ``except``: torch cannot go on in the middle of one, so a break inside it costs the
+whole function.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _first_out(site: Site, around: cst.Try) -> Iterator[Fix]:
-    """The line that breaks, when it is the first of the ``try``: before it."""
+    """Move the line that breaks before the ``try``, when it is the first line in it."""
     code = site.code
     lines = around.body.body if isinstance(around.body, cst.IndentedBlock) else ()
     if len(lines) < 2 or not code.lines(lines[0])[0] <= site.line <= code.lines(lines[0])[1]:

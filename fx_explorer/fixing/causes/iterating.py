@@ -35,7 +35,9 @@ def _as_list(site: Site, function: cst.FunctionDef) -> Iterator[Fix]:
 
 
 def _collecting(code: Code, function: cst.FunctionDef) -> list[Splice]:
-    """``yield value`` → ``values.append(value)``; none for a function that is no generator, or is sent values."""
+    """Turn ``yield value`` into ``values.append(value)``; empty for a function that is no
+    generator, or is sent values.
+    """
     yields = [node for node in _own_nodes(function.body) if isinstance(node, cst.Yield)]
     body = function.body.body if isinstance(function.body, cst.IndentedBlock) else ()
     returns = [node for node in _own_nodes(function.body) if isinstance(node, cst.Return)]
@@ -61,7 +63,7 @@ def _collected(code: Code, node: cst.Yield, name: str) -> str:
 
 
 def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Not those of functions defined inside."""
+    """Yield the nodes inside, except those of functions that are defined there."""
     yield node
     for child in node.children:
         if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):

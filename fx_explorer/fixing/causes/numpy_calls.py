@@ -29,8 +29,10 @@ _EQUIVALENT: dict[str, str] = {
 """``numpy.NAME`` → the same in torch, of its arguments as tensors."""
 
 _ARRAYS = ("digitize", "ediff1d")
-"""Those whose result is an array: where nothing makes a tensor of it, what follows is given an array again, or it would work
-inside compiled code only (``torch.from_numpy`` of a tensor does there)."""
+"""Those whose result is an array: where nothing makes a tensor of it, what follows is given an
+array again, or it would work inside compiled code only (``torch.from_numpy`` of a tensor does
+there).
+"""
 
 _TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")
 
@@ -49,7 +51,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _in_torch(code: Code, opaque: OpaqueCall) -> str:
-    """Empty when there is no equivalent, or it is called in another way than the table knows."""
+    """Return the call in torch; empty when there is no equivalent, or it is called in another way
+    than the table knows.
+    """
     module, _, name = opaque.name.rpartition(".")
     pattern = _EQUIVALENT.get(name, "") if module == "numpy" else ""
     values = [arg.value for arg in opaque.call.args if arg.keyword is None and not arg.star]

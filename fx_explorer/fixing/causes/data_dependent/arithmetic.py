@@ -1,4 +1,6 @@
-"""Where Python computes with a number otherwise than a tensor or a graph does, read from what becomes of the number."""
+"""Where Python computes with a number otherwise than a tensor or a graph does, read from what
+becomes of the number.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def _told(*inputs: tuple[str, bool]) -> list[str]:
 
 
 def _is_float(code: Code, call: cst.CSTNode) -> bool:
-    """``float(x)``, ``x.mean().item()``: no integer, whatever the dtype of x."""
+    """Return whether the call gives a float: ``float(x)``, ``x.mean().item()``. It is no integer,
+    whatever the dtype of x.
+    """
     if not isinstance(call, cst.Call):
         return False
     taken = call.func.value if isinstance(call.func, cst.Attribute) else None
@@ -50,7 +54,9 @@ def _is_float(code: Code, call: cst.CSTNode) -> bool:
 
 
 class NumberUses:
-    """What the function computes with a number that it takes at ``taken``, or that one of ``names`` holds."""
+    """What the function computes with a number that it takes at ``taken``, or that one of ``names``
+    holds.
+    """
 
     def __init__(self, code: Code, taken: cst.CSTNode, names: Iterable[str] = ()) -> None:
         self._code = code
@@ -65,8 +71,9 @@ class NumberUses:
             self._names |= {name for name, value in self._given if self._holds(value)}
 
     def untried_in_a_tensor(self) -> list[str]:
-        """Inputs that no trial chooses and that make a difference when a tensor stands for the number; none when nothing is
-        computed with it that could show one."""
+        """Return inputs that no trial chooses and that make a difference when a tensor stands for
+        the number; none when nothing is computed with it that could show one.
+        """
         return _told(
             (AN_EXPONENT, self.is_exponent()),
             (A_NEIGHBOUR, self.is_compared()),
@@ -75,7 +82,7 @@ class NumberUses:
         )
 
     def untried_in_a_graph(self) -> list[str]:
-        """The same for a number that is a symbol of the graph."""
+        """Return the same inputs for a number that is a symbol of the graph."""
         return _told(
             (AN_EXPONENT, self.is_exponent()),
             (A_DIVISION, self.meets_numbers(_DIVISIONS)),
@@ -95,12 +102,12 @@ class NumberUses:
         return any(self._holds(side) and self._is_number(side) for side in sides)
 
     def meets_numbers(self, operators: Operators) -> bool:
-        """Whether one of these operators has it and nothing but numbers."""
+        """Return whether one of these operators is applied to the number and other numbers only."""
         pairs = (pair for node in self._nodes for pair in _operands(node, operators))
         return any(any(map(self._holds, pair)) and all(map(self._is_number, pair)) for pair in pairs)
 
     def is_rounded(self) -> bool:
-        """Whether ``round``, which takes no tensor, is given it."""
+        """Return whether the number is given to ``round``, which takes no tensor."""
         return self._is_given_to("round")
 
     def is_summed(self) -> bool:
@@ -114,7 +121,9 @@ class NumberUses:
         return any(node is self._taken or (isinstance(node, cst.Name) and node.value in self._names) for node in walk(value))
 
     def _is_number(self, value: cst.CSTNode, asked: frozenset[str] = frozenset()) -> bool:
-        """Whether it is the number, looks like one, or is computed from such only. ``asked``: names that this is asked for."""
+        """Return whether a value is the number, looks like one, or is computed from such only.
+        ``asked`` are the names that this is asked for.
+        """
         if isinstance(value, cst.BaseNumber) or (value is self._taken and isinstance(value, cst.Call)):
             return True
         if isinstance(value, cst.IfExp):
@@ -134,7 +143,7 @@ class NumberUses:
 
 
 def _given(code: Code, node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
-    """(name, value) of an assignment; of ``a, b = 1, 2`` each on its own."""
+    """Yield (name, value) of an assignment; for ``a, b = 1, 2`` each on its own."""
     if isinstance(node, cst.Assign):
         for target in node.targets:
             yield from _pairs(code, target.target, node.value)

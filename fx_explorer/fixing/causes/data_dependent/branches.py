@@ -31,6 +31,9 @@ Values = dict[str, str]
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    """Yield the fixes of an ``if``, an ``assert`` with a message, and conditional expressions on
+    the broken line.
+    """
     for site in stack[:1]:
         for statement in site.statements:
             if isinstance(statement, cst.If):
@@ -71,7 +74,9 @@ def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
 
 
 def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -> Fix:
-    """``uses``: of the value that is chosen, which is a tensor from here on. ``sides``: what is computed in any case now."""
+    """Make the fix. ``uses`` are those of the value that is chosen, which is a tensor from here on;
+    ``sides`` is what is now computed in any case.
+    """
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
     untried = [*([NOT_TAKEN] if any(map(_may_fail, sides)) else []), *uses.untried_in_a_tensor()]
@@ -79,7 +84,7 @@ def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -
 
 
 def _may_fail(side: str) -> bool:
-    """Whether it calls or divides anything, or takes an element."""
+    """Return whether it calls or divides anything, or takes an element."""
     operators = (cst.MatrixMultiply, cst.Divide, cst.Power)
     return any(
         isinstance(node, cst.Subscript | cst.Call)
@@ -105,7 +110,7 @@ def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> F
 
 
 def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
-    """The statement as assignments; None when a branch does anything else."""
+    """Return the statement as assignments; None when a branch does anything else."""
     branches = branches_of(statement)
     values = [_values(code, body) for _, body in branches]
     if any(value is None for value in values):
@@ -130,14 +135,14 @@ def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
 
 
 def _nested(conditions: list[str], choices: list[str]) -> str:
-    """``torch.where(a, 1, torch.where(b, 2, 3))``."""
+    """Write the choices as ``torch.where(a, 1, torch.where(b, 2, 3))``."""
     if not conditions:
         return choices[0]
     return f"torch.where({conditions[0]}, {choices[0]}, {_nested(conditions[1:], choices[1:])})"
 
 
 def _depends(targets: list[str], given: list[Values]) -> bool:
-    """Whether an expression reads what an assignment before it changes."""
+    """Return whether an expression reads what an assignment before it changes."""
     return any(
         earlier in read(cst.parse_expression(expression))
         for value in given
@@ -147,7 +152,7 @@ def _depends(targets: list[str], given: list[Values]) -> bool:
 
 
 def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
-    """One ``return`` for an ``if`` whose branches all return, the last one maybe behind it."""
+    """Turn an ``if`` whose branches all return, the last one maybe behind it, into one ``return``."""
     branches = branches_of(statement)
     last: cst.CSTNode = statement
     bodies = [body for _, body in branches]
@@ -165,7 +170,9 @@ def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
 
 
 def _fits_a_tensor(code: Code, text: str) -> bool:
-    """Whether the expression may give what a tensor can hold: a text, a container or a function of a library is none of it."""
+    """Return whether the expression may give what a tensor can hold: a text, a container or a
+    function of a library is none of it.
+    """
     value = cst.parse_expression(text)
     name = text.partition(".")[0]
     is_function = isinstance(value, cst.Name | cst.Attribute) and code.imported.get(name, "torch") not in _WITH_NUMBERS
@@ -179,7 +186,9 @@ _WITH_NUMBERS = frozenset(["torch", "math", "numpy"])
 
 
 def is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
-    """Whether the condition may be computed by operators of a graph; what ``torch.equal`` gives is Python's already."""
+    """Return whether the condition may be computed by operators of a graph. What ``torch.equal``
+    gives is Python's already.
+    """
     return not any(isinstance(node, cst.Call) and code.name_of(node.func) in _PYTHONS for node in walk(test))
 
 
@@ -189,7 +198,9 @@ _PYTHONS = frozenset(
 
 
 def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.CSTNode | None]]:
-    """(condition, body) of ``if``, every ``elif`` and ``else``; a missing ``else`` is (None, None)."""
+    """Return (condition, body) of ``if``, every ``elif`` and ``else``; a missing ``else`` is (None,
+    None).
+    """
     found: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [(statement.test, statement.body)]
     following = statement.orelse
     while isinstance(following, cst.If):
@@ -199,7 +210,9 @@ def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.
 
 
 def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] | None:
-    """The statements of a branch; none for one that is not there; None when a compound statement is among them."""
+    """Return the statements of a branch; empty for a branch that is not there; None when a compound
+    statement is among them.
+    """
     if body is None:
         return []
     if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
@@ -210,7 +223,7 @@ def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] |
 
 
 def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
-    """None when the branch does anything but assign what it computes."""
+    """Return what a branch assigns; None when it does anything but assign what it computes."""
     statements = small_statements(body)
     if statements is None:
         return None
@@ -226,7 +239,9 @@ def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
 
 
 def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str] | None:
-    """(target, expression) of ``a = b`` and ``a += b``; None for anything else, or what does more than compute."""
+    """Return (target, expression) of ``a = b`` and ``a += b``; None for anything else, or what does
+    more than compute.
+    """
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0].target, code.source(statement.value)
     elif isinstance(statement, cst.AugAssign):
@@ -248,7 +263,7 @@ def _return_value(code: Code, body: cst.CSTNode | None) -> str:
 
 
 def condition(code: Code, test: cst.BaseExpression) -> str:
-    """The condition as a tensor of truth values."""
+    """Return the condition as a tensor of truth values."""
     if isinstance(test, cst.BooleanOperation):
         name = "logical_and" if isinstance(test.operator, cst.And) else "logical_or"
         return f"torch.{name}({condition(code, test.left)}, {condition(code, test.right)})"

@@ -1,4 +1,6 @@
-"""An ``if`` on a tensor's value whose branches compute more than ``torch.where`` should: ``torch.cond`` runs just one."""
+"""An ``if`` on a tensor's value whose branches compute more than ``torch.where`` should:
+``torch.cond`` runs just one.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _text(code: Code, statement: cst.If) -> str:
-    """Empty when a branch does anything but compute and assign, or there is an ``elif``."""
+    """Return the text that replaces the ``if``; empty when a branch does anything but compute and
+    assign, or there is an ``elif``.
+    """
     branches = branches_of(statement)
     if len(branches) != 2 or not is_pure(statement.test) or not is_of_tensors(code, statement.test):
         return ""
@@ -61,7 +65,7 @@ def _text(code: Code, statement: cst.If) -> str:
 
 
 def _function(code: Code, name: str, branch: list[tuple[str, str]], targets: list[str], known: list[str]) -> str:
-    """A branch must not return what it was given, so that is copied."""
+    """Return a branch as a function. It must not return what it was given, so that is copied."""
     unit = code.unit
     lines = [f"{unit}{target} = {value}" for target, value in branch]
     copied = {target for target, value in branch if value.isidentifier()} | (set(targets) - {target for target, _ in branch})

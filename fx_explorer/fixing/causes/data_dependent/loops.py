@@ -1,4 +1,6 @@
-"""A ``while`` on a tensor's value: ``torch.while_loop`` is an operation of the graph that goes on for as long as it says."""
+"""A ``while`` on a tensor's value: ``torch.while_loop`` is an operation of the graph that goes on
+for as long as it says.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def why_not(stack: list[Site]) -> str:
-    """What is in the way of turning the loop into one of the graph; empty when nothing is, or there is none."""
+    """Say what is in the way of turning the loop into one of the graph; empty when nothing is, or
+    there is none.
+    """
     loops = [(site, one) for site in stack[:1] for one in site.statements if isinstance(one, cst.While)]
     reasons = [_obstacle(site.code, loop) for site, loop in loops]
     return next((f"This while cannot become torch.while_loop: {reason}." for reason in reasons if reason), "")
@@ -78,7 +82,7 @@ def _obstacle(code: Code, loop: cst.While) -> str:
 
 
 def _acts(code: Code, loop: cst.While) -> str:
-    """What the body does to things that are not its own."""
+    """Say what the body does to things that are not its own."""
     for node in walk(loop.body):
         if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
             targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
@@ -107,7 +111,9 @@ def _unknown(code: Code, loop: cst.While) -> str:
 
 
 def _text(code: Code, loop: cst.While) -> str:
-    """Two functions and the call. What is carried are their parameters; whatever else they read they close over."""
+    """Return the text that replaces the loop: two functions and the call. Their parameters are the
+    values that are carried; whatever else they read they close over.
+    """
     carried = _scope(code, loop).carried
     keep_on, one_round = new_name(code, "keep_on"), new_name(code, "one_round")
     listed, unit = ", ".join(carried), code.unit
@@ -124,8 +130,9 @@ def _text(code: Code, loop: cst.While) -> str:
 
 
 def _body(code: Code, loop: cst.While) -> str:
-    """The body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what the
-    loop was given."""
+    """Return the body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what
+    the loop was given.
+    """
     pairs = ((node, assignment(code, node)) for node in walk(loop.body) if isinstance(node, cst.AugAssign))
     text = spliced(code.text, [replaced(code, node, f"{pair[0]} = {pair[1]}") for node, pair in pairs if pair])
     other = parsed(text)
@@ -135,7 +142,9 @@ def _body(code: Code, loop: cst.While) -> str:
 
 
 def _returned(code: Code, loop: cst.While, name: str) -> str:
-    """A round must not return what it was given under another name, so that is copied."""
+    """Return what a round returns. It must not return what it was given under another name, so that
+    is copied.
+    """
     given = [
         node.value
         for node in walk(loop.body)

@@ -1,4 +1,6 @@
-"""A tensor's value taken into Python: ``.item()``, ``.tolist()``, ``int()``, ``float()``, ``bool()`` of a tensor."""
+"""A tensor's value taken into Python: ``.item()``, ``.tolist()``, ``int()``, ``float()``,
+``bool()`` of a tensor.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def _stay(site: Site, splices: list[Splice]) -> Fix:
 
 
 def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
-    """(call that gives a number, the tensor that stands for it); of one inside the other the outer one first."""
+    """Yield (call that gives a number, the tensor that stands for it). Where one is inside the
+    other, the outer one comes first.
+    """
     for _, call, name in site.calls():
         value = _converted(site.code, call, name)
         if value:
@@ -69,7 +73,7 @@ def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
 
 
 def _converted(code: Code, call: cst.Call, name: str) -> str:
-    """The tensor that stands for the number; it has no gradient, as the number had none."""
+    """Return the tensor that stands for the number; it has no gradient, as the number had none."""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
         tensor, conversion = call.func.value, ".detach()"
         is_truth = _is_truth(code, tensor)
@@ -90,7 +94,9 @@ def _without_item(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_fresh(tensor: cst.BaseExpression) -> bool:
-    """Whether nothing that is done in place later can change it: a number stays what it was."""
+    """Return whether nothing that is done in place later can change the tensor: a number stays what
+    it was.
+    """
     is_call = isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value in _FRESH
     return is_call or isinstance(tensor, cst.BinaryOperation | cst.UnaryOperation | cst.Comparison)
 
@@ -107,7 +113,9 @@ def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
 
 
 def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
-    """The values that the function assigns to the name. Other names are left out: they may be assigned this one in turn."""
+    """Yield the values that the function assigns to the name. Other names are left out: they may be
+    assigned this one in turn.
+    """
     function = code.function(name)
     for node in walk(function.body) if function else ():
         if isinstance(node, cst.Assign) and not isinstance(node.value, cst.Name):
@@ -115,7 +123,9 @@ def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
 
 
 def _is_counted(code: Code, call: cst.Call) -> bool:
-    """Whether the value is an operand: True + True is 2 in Python, and True for two tensors of truth values."""
+    """Return whether the value is an operand: True + True is 2 in Python, and True for two tensors
+    of truth values.
+    """
     parent = code.parent(call)
     while isinstance(parent, cst.BooleanOperation):
         parent = code.parent(parent)

@@ -1,4 +1,6 @@
-"""Operations whose output size depends on a tensor's content: ``nonzero``, ``unique``, boolean masks."""
+"""Operations whose output size depends on a tensor's content: ``nonzero``, ``unique``, boolean
+masks.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,9 @@ from fx_explorer.source_edit.names import is_pure
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    """Yield the sum or mean of a mask without a size that depends on it, and the option that lets
+    the graph hold such a size.
+    """
     for site in stack[:1]:
         for splice in _masked(site):
             yield site.edit(
@@ -36,7 +41,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _masked(site: Site) -> Iterator[Splice]:
-    """``x[x > 0].sum()`` and ``.mean()``."""
+    """Yield edits of ``x[x > 0].sum()`` and ``.mean()``."""
     for _, call, _ in site.calls():
         if isinstance(call.func, cst.Attribute) and not call.args:
             selected = _selected(site.code, call.func.value)
@@ -47,7 +52,7 @@ def _masked(site: Site) -> Iterator[Splice]:
 
 
 def _selected(code: Code, value: cst.BaseExpression) -> tuple[str, str] | None:
-    """(tensor, mask) of ``x[mask]`` and ``torch.masked_select(x, mask)``."""
+    """Return (tensor, mask) of ``x[mask]`` and ``torch.masked_select(x, mask)``."""
     if isinstance(value, cst.Subscript) and len(value.slice) == 1 and isinstance(value.slice[0].slice, cst.Index):
         mask = value.slice[0].slice.value
         is_number = re.fullmatch(r"-?\s*\d+", code.source(mask))

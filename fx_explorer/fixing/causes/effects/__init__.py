@@ -1,1 +1,3 @@
-"""Breaks where the code acts outside the graph: it writes, or changes something that is not a tensor."""
+"""Breaks where the code acts outside the graph: it writes, or changes something that is not a
+tensor.
+"""

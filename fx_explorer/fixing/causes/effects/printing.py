@@ -1,4 +1,6 @@
-"""``print``, logging and warnings: what they write is for people, so it may come later, or not at all while compiled."""
+"""``print``, logging and warnings: what they write is for people, so it may come later, or not at
+all while compiled.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _what(call: cst.Call, name: str) -> str:
-    """What the call writes, in words; empty for a call that writes nothing."""
+    """Say what the call writes; empty for a call that writes nothing."""
     if name in _FUNCTIONS:
         return {"print": "print", "warnings.warn": "warning"}.get(name, "output")
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS
@@ -42,7 +44,9 @@ def _what(call: cst.Call, name: str) -> str:
 
 
 def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
-    """torch calls these after the graph (torch/_dynamo/config.py, ``reorderable_logging_functions``): plain functions only."""
+    """Yield the option by which torch makes the call after the graph (torch/_dynamo/config.py,
+    ``reorderable_logging_functions``). It takes plain functions only.
+    """
     if name in ("print", "warnings.warn") or name.startswith("logging."):
         written = site.code.source(call.func)
         line = f"torch._dynamo.config.reorderable_logging_functions.add({written})"
@@ -56,12 +60,17 @@ def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
 
 
 def _as_text(code: Code, call: cst.Call) -> list[Splice]:
-    """Arguments may be tensors, constants and formatted text only, which a shape is not."""
+    """Turn arguments such as a shape into text: they may be tensors, constants and formatted text
+    only.
+    """
     values = [arg.value for arg in call.args if not arg.star and arg.keyword is None]
     return [replaced(code, value, f"str({code.source(value)})") for value in values if _PLAIN.search(code.source(value))]
 
 
 def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
+    """Yield the line under a condition, so that it runs only when not compiled, and the code
+    without it.
+    """
     line = site.code.line_of(statement)
     if line is not None:
         fix = site.edit(

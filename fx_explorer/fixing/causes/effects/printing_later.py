@@ -1,4 +1,6 @@
-"""A ``print`` moved behind what is compiled: what it is given is computed where it stood, and is written later."""
+"""A ``print`` moved behind what is compiled: what it is given is computed where it stood, and is
+written later.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def _edit(site: Site, title: str, splices: list[Splice], moved: _MovedPrint) -> 
 
 
 class _MovedPrint:
-    """The function with a print at its top level, and what is left of both when what is printed has names."""
+    """The function with a print at its top level, and what is left of both when what is printed has
+    names.
+    """
 
     def __init__(self, code: Code, function: cst.FunctionDef, lines: list[cst.BaseStatement], at: int, call: cst.Call) -> None:
         self.code = code
@@ -62,8 +66,9 @@ class _MovedPrint:
 
 
 def _moved(site: Site) -> _MovedPrint | None:
-    """None when the print is not one of the function's own lines, or the function has another way out than its end: before an
-    exception the text would not be written."""
+    """Return what is moved. None when the print is not one of the function's own lines, or the
+    function has another way out than its end: before an exception the text would not be written.
+    """
     code = site.code
     for statement, call, name in site.calls():
         line, function = code.line_of(statement), code.function(statement)
@@ -87,7 +92,9 @@ def _raises(lines: list[cst.BaseStatement]) -> bool:
 
 
 def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
-    """What the print takes from the function: whole arguments, and the fields of formatted text."""
+    """Return what the print takes from the function: whole arguments, and the fields of formatted
+    text.
+    """
     found: list[cst.BaseExpression] = []
     for argument in call.args:
         fields = [node for node in walk(argument.value) if isinstance(node, cst.FormattedStringExpression)]
@@ -102,7 +109,9 @@ def _names(code: Code, count: int) -> list[str]:
 
 
 def _with_names(code: Code, call: cst.Call, names: dict[int, str]) -> str:
-    """The print with names in place of the values; of ``x.item()`` the number is taken when it is printed."""
+    """Return the print with names in place of the values. For ``x.item()`` the number is taken when
+    it is printed.
+    """
     begin, end = code.span(call)
     splices = [
         Splice(start - begin, stop - begin, names[id(node)] + (".item()" if _is_item(node) else ""))

@@ -27,7 +27,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
 
 
 def _is_effect(site: Site, statement: Statement) -> bool:
-    """A call whose result nobody uses, or an assignment to what is not the function's own."""
+    """Return whether the statement is a call whose result nobody uses, or an assignment to what is
+    not the function's own.
+    """
     if isinstance(statement, cst.Expr):
         return isinstance(statement.value, cst.Call) and not is_explained(site)
     if isinstance(statement, cst.Assign):
@@ -36,7 +38,9 @@ def _is_effect(site: Site, statement: Statement) -> bool:
 
 
 def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
-    """``os.environ["A"]``, ``module.flag``, ``globals()["X"]``; not a name, nor anything of a local object."""
+    """Return whether the target is outside of the function: ``os.environ["A"]``, ``module.flag``,
+    ``globals()["X"]``; not a name, nor anything of a local object.
+    """
     node: cst.CSTNode = target
     while isinstance(node, cst.Attribute | cst.Subscript):
         node = node.value
@@ -47,6 +51,9 @@ def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
 
 
 def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
+    """Yield the line under a condition, so that it runs only when not compiled, and the code
+    without it.
+    """
     line = site.code.line_of(statement)
     if line is not None:
         fix = site.edit(
@@ -70,7 +77,9 @@ def _unseen(site: Site, statement: Statement) -> str:
 
 
 def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
-    """``globals()["X"] = value`` → ``global X``, an assignment that Dynamo keeps track of."""
+    """Turn ``globals()["X"] = value`` into ``global X``, an assignment that Dynamo keeps track
+    of.
+    """
     name = _set_by_name(site.code, statement)
     line = site.code.line_of(statement)
     if name and line is not None and isinstance(statement, cst.Assign):

@@ -1,4 +1,6 @@
-"""Several breaks in one function, or in what one line calls: a single cut around it may cost less than all of them."""
+"""Several breaks in one function, or in what one line calls: a single cut around it may cost less
+than all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``Precompile``: the phases of torch.compile as functions: Dynamo, then AOTAutograd with a compiler, then save."""
+"""``Precompile``: the phases of torch.compile as functions: Dynamo, then AOTAutograd with a
+compiler, then save.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +179,7 @@ class Precompile:
 
 
 def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
-    """What torch.compile was given, for what it returned."""
+    """Return what torch.compile was given, for what it returned."""
     model = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
     try:
         convert_frame.get_traced_fn(model)
@@ -198,7 +200,7 @@ def _capture(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[s
 
 
 def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
-    """Dynamo's graph, taking the inputs of the model and giving its outputs."""
+    """Return Dynamo's graph, taking the inputs of the model and giving its outputs."""
     from torch._dynamo.functional_export import create_fx_graph_from_captured_output
 
     try:

@@ -1,8 +1,9 @@
 """All graph breaks of a model, not only the first.
 
-A full-graph capture stops at the first break. The others are found by a second, tolerant pass that runs the model: torch's
-``dynamo_graph_break_reason`` records (torch/_dynamo/symbolic_convert.py, ``log_graph_break``) tell each of them, data-dependent
-branches included, which ``torch._dynamo.explain`` leaves out.
+A full-graph capture stops at the first break. The others are found by a second, tolerant pass that
+runs the model: torch's ``dynamo_graph_break_reason`` records (torch/_dynamo/symbolic_convert.py,
+``log_graph_break``) tell each of them, data-dependent branches included, which
+``torch._dynamo.explain`` leaves out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _RAN = (
 def graph_break_error(
     model: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], first: Exception
 ) -> GraphBreakError:
-    """The error that lists every break. It executes the user's code, on deep copies, and empties Dynamo's caches."""
+    """Return the error that lists every break. It executes the user's code, on deep copies, and
+    empties Dynamo's caches.
+    """
     reports: list[str] = []
     note = _RAN
     try:
@@ -64,7 +67,9 @@ def _break_reports(reports: list[str]) -> Iterator[None]:
 
 
 def _distinct(reports: list[str]) -> tuple[BreakReport, ...]:
-    """Each place and reason once: torch reports a break again when it gives up on the function around it."""
+    """Return each place and reason once: torch reports a break again when it gives up on the
+    function around it.
+    """
     found: dict[tuple[str, int, str], BreakReport] = {}
     causes: set[str] = set()
     for report in map(parse_break, reports):

@@ -1,4 +1,6 @@
-"""The bytecode that Dynamo made around a graph, in a form in which that of two traces of one model can be compared."""
+"""The bytecode that Dynamo made around a graph, in a form in which that of two traces of one model
+can be compared.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,17 @@ import re
 from typing import Any
 
 _OF_A_TRACE = re.compile(r"_\d+_c\d+(_\d+)*$")
-"""Ends the names that Dynamo gives to objects it puts among the globals: an address and the compilation."""
+"""Ends the names that Dynamo gives to objects it puts among the globals: an address and the
+compilation.
+"""
 
 
 def frame_of(traced: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """``(what is given to the graph, in any order; what is done afterwards, in order)`` of torch's ``CaptureOutput``.
+    """Return ``(what is given to the graph, in any order; what is done afterwards, in order)`` of
+    torch's ``CaptureOutput``.
 
-    Dynamo orders the inputs of a graph by their first use, which differs where a custom ``autograd.Function`` is called.
+    Dynamo orders the inputs of a graph by their first use, which differs where a custom
+    ``autograd.Function`` is called.
     """
     output = traced.graph_capture_output
     graph = traced.backend_input.backend_id
@@ -25,7 +31,9 @@ def frame_of(traced: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _length_of_call(instructions: list[dis.Instruction]) -> int:
-    """How many instructions load a function (the first one does), its arguments, some of them by calls, and call it."""
+    """Return how many instructions load a function (the first one does), its arguments, some of
+    them by calls, and call it.
+    """
     depth = 0
     for index, instruction in enumerate(instructions):
         depth += dis.stack_effect(instruction.opcode, instruction.arg)

@@ -1,4 +1,6 @@
-"""What comes out of a precompile, and what a capture must keep so that it can be compiled, again if need be."""
+"""What comes out of a precompile, and what a capture must keep so that it can be compiled, again if
+need be.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Captured:
 
     @property
     def inputs(self) -> list[object]:
-        """Fake tensors, for each placeholder of the graph."""
+        """Return fake tensors, one per placeholder of the graph."""
         return list(self.output.backend_input.example_inputs)
 
     @property
@@ -47,11 +49,13 @@ class Captured:
 
     @property
     def owner(self) -> object | None:
-        """The module or object whose method was captured; None for a function."""
+        """Return the module or object whose method was captured; None for a function."""
         return convert_frame.get_traced_fn(self.model)[1]
 
     def guards(self) -> Guards:
-        """The guards as of now: AOTAutograd and Inductor add conditions on sizes to those of Dynamo."""
+        """Return the guards as of now: AOTAutograd and Inductor add conditions on sizes to those of
+        Dynamo.
+        """
         self.states.restore()
         with every_guard_checked():
             manager = self.output.graph_capture_output.build_guards(self.code).guard_manager
@@ -59,17 +63,21 @@ class Captured:
 
     @cached_property
     def states(self) -> States:
-        """Where the code may be used. All guards of a capture share torch's object that holds its state."""
+        """Return the states in which the code may be used. All guards of a capture share torch's
+        object that holds its state.
+        """
         return States(self.output.graph_capture_output.output_graph.global_state_guard, self.output)
 
     def traced_again(self) -> Any:
-        """What Dynamo makes of the model in the state that torch is in now."""
+        """Return what Dynamo makes of the model in the state that torch is in now."""
         with aside():
             return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
     @contextlib.contextmanager
     def compiling(self, phase: str, backend: str = "", lowering: LoweringRequest | None = None) -> Iterator[None]:
-        """The state that torch's phases after Dynamo look for. ``backend`` names who compiles, empty where nobody does."""
+        """Put the state in force that torch's phases after Dynamo look for, inside the block.
+        ``backend`` names who compiles, empty where nobody does.
+        """
         source = self.output.backend_input
         context = TracingContext(source.fake_mode)
         context.tensor_to_context = source.tensor_to_context
@@ -80,21 +88,27 @@ class Captured:
                 yield
 
     def bound(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """``compiled`` between Dynamo's bytecode, so that it takes and gives what the model does."""
+        """Return ``compiled`` between Dynamo's bytecode, so that it takes and gives what the model
+        does.
+        """
         traced = self.output.graph_capture_output
         backend_id = self.output.backend_input.backend_id
         return bound(runtime_env(traced), backend_id, compiled, extra_globals=traced.f_globals)
 
 
 def bound(env: Any, backend_id: str, compiled: Callable[..., Any], extra_globals: Any) -> Callable[..., Any]:
-    """``compiled``, called by the bytecode of ``env`` (torch's ``GraphRuntimeEnv``). Without gradients nothing is saved."""
+    """Return ``compiled``, called by the bytecode of ``env`` (torch's ``GraphRuntimeEnv``). Without
+    gradients nothing is saved.
+    """
     forward_only = torch._dynamo.disable(forward_only_without_gradients(compiled), reason="precompiled")
     run = env.forward_callable(backend_id, forward_only, extra_globals=extra_globals)
     return torch._dynamo.disable(run, reason="precompiled")
 
 
 def forward_only_without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """AOTAutograd's code for training turns gradients on when it runs: inputs that require none have it save nothing."""
+    """Return a function that runs only the forward without gradients. AOTAutograd's code for
+    training turns gradients on when it runs: inputs that require none have it save nothing.
+    """
 
     def run(*inputs: Any) -> Any:
         if torch.is_grad_enabled():
@@ -109,10 +123,12 @@ def _detached(value: Any) -> Any:
 
 
 class CompiledFunction:
-    """``compiled_fn(example_inputs)`` gives what ``model(*example_inputs)`` gives; gradients reach the model's parameters.
+    """``compiled_fn(example_inputs)`` gives what ``model(*example_inputs)`` gives; gradients reach
+    the model's parameters.
 
-    Keyword inputs are given by name, ``compiled_fn(example_inputs, mask=mask)``; one that is left out has the value it was
-    captured with. The guards are checked at each call, and GuardError says which fails: nothing is ever compiled anew.
+    Keyword inputs are given by name, ``compiled_fn(example_inputs, mask=mask)``; one that is left
+    out has the value it was captured with. The guards are checked at each call, and GuardError says
+    which fails: nothing is ever compiled anew.
     """
 
     def __init__(
@@ -143,5 +159,7 @@ class CompiledFunction:
 
 
 def as_arguments(example_inputs: Sequence[object] | torch.Tensor) -> tuple[object, ...]:
-    """A lone tensor is one input, not a sequence of its rows."""
+    """Return the example inputs as arguments. A lone tensor is one input, not a sequence of its
+    rows.
+    """
     return (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)

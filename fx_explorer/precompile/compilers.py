@@ -1,5 +1,6 @@
 """The way from a captured graph to something that runs: Inductor, or a compiler of the user's under
-AOTAutograd, which is watched."""
+AOTAutograd, which is watched.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def name_of(compiler: Compiler | None) -> str:
 
 
 def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
-    """AOTAutograd, then the compiler. Raises CompilerError when the compiler that was given does not do its part."""
+    """Run AOTAutograd, then the compiler. Raises CompilerError when the compiler that was given
+    does not do its part.
+    """
     if compiler is None:
         from torch._inductor.compile_fx import compile_fx
 
@@ -37,7 +40,7 @@ def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[
 
 
 def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
-    """torch's AOTAutograd around two compilers, partitioned as Inductor does."""
+    """Put torch's AOTAutograd around two compilers, partitioned as Inductor does."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -52,7 +55,9 @@ def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
 
 
 class CheckedCompiler:
-    """A compiler of the user's: what it raises, returns or breaks becomes a message that names it."""
+    """A compiler of the user's: what it raises, returns or breaks becomes a message that names
+    it.
+    """
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
@@ -104,7 +109,9 @@ class CheckedCompiler:
 
 
 def _boxed(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """AOTAutograd's calling convention, one list that the callee may empty; it warns of any other."""
+    """Give a function AOTAutograd's calling convention, one list that the callee may empty;
+    AOTAutograd warns of any other.
+    """
     from torch._functorch._aot_autograd.utils import make_boxed_func
 
     if getattr(compiled, "_boxed_call", False):
@@ -121,14 +128,16 @@ def _lint(gm: torch.fx.GraphModule, where: str) -> None:
 
 
 def _ends(gm: torch.fx.GraphModule) -> tuple[int, int]:
-    """How many inputs and outputs."""
+    """Return how many inputs and outputs there are."""
     inputs = sum(node.op == "placeholder" for node in gm.graph.nodes)
     outputs = next((node.args[0] for node in reversed(gm.graph.nodes) if node.op == "output"), ())
     return inputs, len(outputs) if isinstance(outputs, (list, tuple)) else 1
 
 
 def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same nodes and metadata, with placeholders for inputs. ``copy.deepcopy`` would copy Dynamo's bytecode, and fails."""
+    """Copy a graph: the same nodes and metadata, with placeholders for inputs. ``copy.deepcopy``
+    would copy Dynamo's bytecode, and fails.
+    """
     graph = torch.fx.Graph(tracer_cls=gm.graph._tracer_cls)
     output = graph.graph_copy(gm.graph, {}, return_output_node=True)
     if output is not None:

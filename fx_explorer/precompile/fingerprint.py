@@ -1,7 +1,8 @@
 """What a graph of Dynamo's computes, as lines that two graphs of one model can be compared by.
 
-Names of nodes, the order of the inputs and the switches of grad mode are left out. A custom ``autograd.Function`` stands as the
-operations of its forward: with gradients Dynamo wraps them, without it does not.
+Names of nodes, the order of the inputs and the switches of grad mode are left out. A custom
+``autograd.Function`` stands as the operations of its forward: with gradients Dynamo wraps them,
+without it does not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _LARGEST_CONSTANT = 4096
 class Operation:
     """One operation: what it computes, of what, and what comes out: types and sizes.
 
-    Not strides: kernels choose them, without gradients otherwise. Who asks for them has what was answered in the graph.
+    Not strides: kernels choose them, without gradients otherwise. Who asks for them has what was
+    answered in the graph.
     """
 
     text: str
@@ -40,7 +42,9 @@ def operations(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
 
 
 def lowered(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
-    """The ATen operations of the forward, in the state torch is in: what Dynamo's own do not show, such as inner types."""
+    """Return the ATen operations of the forward, in the state torch is in: what Dynamo's own do not
+    show, such as inner types.
+    """
     from torch.fx.experimental.proxy_tensor import make_fx
 
     inputs = [node.meta["example_value"] for node in gm.graph.nodes if node.op == "placeholder"]
@@ -49,13 +53,17 @@ def lowered(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
 
 
 def turns_gradients_on(gm: torch.fx.GraphModule) -> bool:
-    """Whether the code asks for gradients itself. Of a graph that was traced without them."""
+    """Return whether the code asks for gradients itself; asked of a graph that was traced without
+    them.
+    """
     graphs = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
     return any(_is_switch(node) and node.args[0] is True for graph in graphs for node in graph.graph.nodes)
 
 
 def takes_fast_path(gm: torch.fx.GraphModule) -> bool:
-    """Whether attention of torch.nn is one fused kernel, as it is without gradients. With a mask it may compute less."""
+    """Return whether attention of torch.nn is one fused kernel, as it is without gradients. With a
+    mask it may compute less.
+    """
     found = [node for node in gm.graph.nodes if getattr(node.target, "__name__", "") in _MASK_OF_FAST_PATH]
     return bool(found) and all(_mask_of(node) is None for node in found)
 
@@ -66,7 +74,7 @@ def _mask_of(node: torch.fx.Node) -> object:
 
 
 def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
-    """Whether something that the graph computes requires gradients."""
+    """Return whether something that the graph computes requires gradients."""
     computed = (node for node in gm.graph.nodes if node.op.startswith("call"))
     values = (value for node in computed for value in pytree.tree_leaves(node.meta.get("example_value")))
     return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
@@ -90,7 +98,9 @@ class _Reader:
         self._count = 0
 
     def read(self, gm: torch.fx.GraphModule, names: dict[torch.fx.Node, object]) -> Iterator[Operation]:
-        """``names``: what stands for each node so far; a tuple for the outputs of a custom function."""
+        """Read the operations of a graph. ``names`` is what stands for each node so far; a tuple
+        for the outputs of a custom function.
+        """
         for node in gm.graph.nodes:
             if node.op == "placeholder":
                 names.setdefault(node, f"input {node.target}")
@@ -119,7 +129,7 @@ class _Reader:
         return Operation(f"{target}({', '.join(written)}) -> {result}", _line(node.meta.get("stack_trace") or ""))
 
     def _item(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> object | None:
-        """The output of a custom function that ``node`` takes."""
+        """Return the output of a custom function that ``node`` takes."""
         if _name_of(node.target) != "_operator.getitem" or not isinstance(node.args[0], torch.fx.Node):
             return None
         outputs = names.get(node.args[0])
@@ -157,7 +167,8 @@ def _is_switch(node: torch.fx.Node) -> bool:
 
 
 def _only_lays_out(node: torch.fx.Node, gm: torch.fx.GraphModule) -> bool:
-    """Whether it is ``contiguous()``, and nobody can tell a copy: nothing is changed in place, and no input is aliased.
+    """Return whether it is ``contiguous()``, and nobody can tell a copy: nothing is changed in
+    place, and no input is aliased.
 
     nn.MultiheadAttention calls it only where gradients are off.
     """
@@ -174,7 +185,9 @@ def _storage(value: torch.Tensor) -> int:
 
 
 def _changes(node: torch.fx.Node) -> bool:
-    """Whether it may change a tensor in place: ``add_``, ``__setitem__``, ``out=``, an operator of more than torch."""
+    """Return whether it may change a tensor in place: ``add_``, ``__setitem__``, ``out=``, an
+    operator of more than torch.
+    """
     name = str(getattr(node.target, "__name__", node.target))
     return node.op.startswith("call") and (
         (name.endswith("_") and not name.endswith("__"))
@@ -225,7 +238,7 @@ def _described(value: object) -> str:
 
 
 def _line(stack: str) -> str:
-    """The innermost line of a stack as FX keeps it."""
+    """Return the innermost line of a stack as FX keeps it."""
     lines = [line.strip() for line in stack.splitlines() if line.strip() and not set(line.strip()) <= set("^~")]
     places = [(index, line) for index, line in enumerate(lines) if line.startswith('File "')]
     if not places:
@@ -237,7 +250,7 @@ def _line(stack: str) -> str:
 
 
 def _apart(operation: Operation, other: Operation) -> str:
-    """What tells it from the other: the call, or what comes out of the same call."""
+    """Say what tells an operation from another: the call, or what comes out of the same call."""
     (call, _, result), (other_call, _, _) = (each.text.partition(" -> ") for each in (operation, other))
     return _short(call if call != other_call else result)
 

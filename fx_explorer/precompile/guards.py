@@ -1,4 +1,6 @@
-"""The guards of a capture: what must hold of inputs, and of the world, for the compiled code to be right."""
+"""The guards of a capture: what must hold of inputs, and of the world, for the compiled code to be
+right.
+"""
 
 from __future__ import annotations
 
@@ -51,20 +53,24 @@ class Guards:
         return self._model is model
 
     def check(self, *args: object, **kwargs: object) -> bool:
-        """Whether the code that was compiled may be used for these inputs, in the state the model and torch are in now.
+        """Whether the code that was compiled may be used for these inputs, in the state the model
+        and torch are in now.
 
-        In a state of torch that is not the one of the capture, such as ``torch.no_grad()``, the model is traced once to see
-        whether it does the same there. Raises PrecompileError when the model cannot be called like that.
+        In a state of torch that is not the one of the capture, such as ``torch.no_grad()``, the
+        model is traced once to see whether it does the same there. Raises PrecompileError when the
+        model cannot be called like that.
         """
         return self.mismatch(args, kwargs) is None
 
     def why_not(self, *args: object, **kwargs: object) -> str:
-        """The first guard that fails for these inputs, and why; empty when all hold. torch stops at the first."""
+        """The first guard that fails for these inputs, and why; empty when all hold. torch stops at
+        the first.
+        """
         found = self.mismatch(args, kwargs)
         return found.what if found else ""
 
     def mismatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Mismatch | None:
-        """The same with what to do; None when all hold."""
+        """Return the mismatch with what to do about it; None when all guards hold."""
         return self._states.mismatch(self._manager, self._locals(args, kwargs), self._trace)
 
     def _locals(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:

@@ -1,4 +1,6 @@
-"""Saving and loading with torch's AOT compile (torch/_dynamo/aot_compile.py), as ``save_compiled_function`` does."""
+"""Saving and loading with torch's AOT compile (torch/_dynamo/aot_compile.py), as
+``save_compiled_function`` does.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +44,9 @@ _SERIALISABLE = {
 
 
 def save(compiled_fn: CompiledFunction, path: Path) -> Path:
+    """Save a compiled function. Raises SaveError where torch cannot serialise it, with the reason
+    and what to do.
+    """
     compiler = compiled_fn.compiler
     if compiler is not None and compiler is not regional_inductor:
         name = compilers.name_of(compiler)
@@ -69,12 +74,17 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
 
 @contextlib.contextmanager
 def _not_recorded() -> Iterator[None]:
-    """Inside the block torch lowers, builds and caches as if nobody recorded: the file has built kernels, out of its caches."""
+    """Let torch lower, build and cache inside the block as if nobody recorded: the file has built
+    kernels, out of its caches.
+    """
     with aside(), building(), caches_as_before():
         yield
 
 
 def _artifacts(compiled_fn: CompiledFunction) -> Any:
+    """Build the function that torch's AOT compile would make: the graph lowered anew, the guards
+    that can be saved, and what its bytecode needs around it.
+    """
     from torch._dynamo.hooks import Hooks
 
     captured, aot = compiled_fn.captured, "torch._dynamo.aot_compile_types"
@@ -112,7 +122,9 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
 
 
 def _runtime_env(traced: Any, backend_id: str) -> Any:
-    """The environment at run time, with what Dynamo put among the module's globals: another process lacks that."""
+    """Return the environment at run time, with what Dynamo put among the module's globals: another
+    process lacks that.
+    """
     env = runtime_env(traced)
     named_by_user = {name for code in traced.traced_code for name in code.co_names}
     for name in env.external_refs - named_by_user - env.import_sources.keys() - {backend_id}:
@@ -123,7 +135,9 @@ def _runtime_env(traced: Any, backend_id: str) -> Any:
 
 @contextlib.contextmanager
 def _without_gradients(owner: object | None) -> Iterator[None]:
-    """Inside the block no parameter has a gradient: torch 2.13 cannot read back the guards that it writes on one that has."""
+    """Take away the gradients of all parameters inside the block: torch 2.13 cannot read back the
+    guards that it writes on a parameter that has one.
+    """
     parameters = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
     gradients = [parameter.grad for parameter in parameters]
     for parameter in parameters:
@@ -147,12 +161,17 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
 
 
 def _guards_to_save(entries: Sequence[Any]) -> Sequence[bool]:
-    """All but those on globals and on the identity of objects, which mean nothing in another process."""
+    """Return for each guard whether it is saved: all but those on globals and on the identity of
+    objects, which mean nothing in another process.
+    """
     unsaved = require("torch._dynamo.guards", "CheckFunctionManager").UNSUPPORTED_SERIALIZATION_GUARD_TYPES
     return [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
 
 
 def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Load a compiled function. ``model`` gives the globals that it uses, and may be None where it
+    uses none. Raises SaveError where the file cannot be read.
+    """
     function = None if model is None else convert_frame.get_traced_fn(model)[0]
     try:
         read = require(_AOT_COMPILE, "AOTCompiledFunction").deserialize

@@ -1,8 +1,10 @@
-"""In which states of torch one capture may be used: in its own, and in any other in which the model provably does the same.
+"""In which states of torch one capture may be used: in its own, and in any other in which the model
+provably does the same.
 
-torch compiles anew when a state that its guards look at has changed. Nothing is compiled anew here, and a function that was
-compiled for training is to run under ``torch.no_grad()``. So the model is traced in the state that it is called in, once a
-state, and what Dynamo makes of it (graph and bytecode) is compared. That computes nothing, and compiles nothing.
+torch compiles anew when a state that its guards look at has changed. Nothing is compiled anew here,
+and a function that was compiled for training is to run under ``torch.no_grad()``. So the model is
+traced in the state that it is called in, once a state, and what Dynamo makes of it (graph and
+bytecode) is compared. That computes nothing, and compiles nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +45,18 @@ class Mismatch:
 
 
 Trace = Callable[[], Any]
-"""Traces the model as it is called, in the state torch is in; gives torch's ``CaptureOutput``, or the exception of a break."""
+"""Traces the model as it is called, in the state torch is in; gives torch's ``CaptureOutput``, or
+the exception of a break.
+"""
 
 
 class States:
     """The verdicts over states of torch, for one capture. Thread-safe."""
 
     def __init__(self, guard: Any, traced: Any = None) -> None:
-        """``guard``: the ``GlobalStateGuard`` of torch's guard tree; ``traced``: the ``CaptureOutput``, where it is at hand."""
+        """``guard`` is the ``GlobalStateGuard`` of torch's guard tree; ``traced`` is the
+        ``CaptureOutput``, where it is at hand.
+        """
         self._guard = guard
         self._then = TorchState(guard.__getstate__())
         self._traced = traced
@@ -63,7 +69,8 @@ class States:
             self._guard.__setstate__(self._then.text)
 
     def mismatch(self, manager: Any, local_names: dict[str, object], trace: Trace, inputs: object = ()) -> Mismatch | None:
-        """Why the code may not be used for these locals; None when it may.
+        """Return why the code may not be used for these locals; None when it may. ``inputs`` are
+        those that ``trace`` traces with, unless they are always the same.
 
         ``inputs``: those that ``trace`` traces with, unless they are always the same.
         """
@@ -86,7 +93,7 @@ class States:
         return found
 
     def _decisive(self, now: TorchState) -> Mismatch | None:
-        """A change that makes the code wrong, whatever the model does."""
+        """Return a change that makes the code wrong, whatever the model does."""
         for name in torch_state.changes(self._then, now):
             if why := torch_state.why_it_matters(name, self._then, now, torch.cuda.is_available()):
                 return self._mismatch(name, now, why)
@@ -110,6 +117,9 @@ class States:
             return self._mismatch(name, now, f"the model cannot be traced like that: {_in_a_line(error)}")
 
     def _compared(self, name: str, now: TorchState, trace: Trace) -> Mismatch | None:
+        """Trace the model in the state that torch is in now, and return what it does otherwise than
+        in the capture's; None when that is nothing.
+        """
         found = _trace(trace)
         if self._then.has_gradients and fingerprint.takes_fast_path(found.backend_input.graph_module):
             with _without_fast_path():
@@ -139,7 +149,9 @@ class States:
 
 @contextlib.contextmanager
 def _without_fast_path() -> Iterator[None]:
-    """torch.nn's attention takes a fused kernel where gradients are off: the same in another way."""
+    """Let torch.nn's attention do without its fused kernel inside the block, which it takes where
+    gradients are off: it is the same computation in another way.
+    """
     was_on = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -183,21 +195,26 @@ def _of_guard(failed: str) -> Mismatch:
 
 
 def _case(inputs: object) -> str:
-    """What a trace may depend on in its inputs; a tensor's content is left out."""
+    """Return what a trace may depend on in its inputs; a tensor's content is left out."""
     leaves, structure = pytree.tree_flatten(inputs)
     return f"{[(leaf.dtype, leaf.shape) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]} {structure}"
 
 
 def first_failure(manager: Any, local_names: dict[str, object]) -> str:
-    """What torch's guard ``manager`` says of the first guard that fails; empty when all hold."""
+    """Return what torch's guard ``manager`` says of the first guard that fails; empty when all
+    hold.
+    """
     checked = manager.check_verbose(local_names)
     return "" if checked.result else "\n".join(str(part).strip() for part in checked.verbose_code_parts)
 
 
 def without_inference_tensors(values: _Tree) -> _Tree:
-    """``values``, with a plain tensor on the same storage in the place of each inference tensor.
+    """Return ``values``, with a plain tensor on the same storage in the place of each inference
+    tensor. Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where
+    there are no gradients.
 
-    Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where there are no gradients.
+    Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where there are
+    no gradients.
     """
     if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in pytree.tree_leaves(values)):
         return values

@@ -1,4 +1,6 @@
-"""The state of torch that its guards look at (``GlobalStateGuard``, torch/csrc/dynamo/guards.cpp): read, told, put in force."""
+"""The state of torch that its guards look at (``GlobalStateGuard``, torch/csrc/dynamo/guards.cpp):
+read, told, put in force.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ class TorchState:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Inside the block the state is in force, as far as it can be set without touching what
-        decides nothing.
+        """Put the state in force inside the block, as far as it can be set without touching what
+        decides nothing. Some of it holds for the whole process meanwhile.
 
         Some of it holds for the whole process meanwhile.
         """
@@ -74,13 +76,15 @@ def _set(values: dict[str, Any]) -> None:
 
 
 def changes(then: TorchState, now: TorchState) -> tuple[str, ...]:
-    """The names, as torch gives them, of what is not as it was."""
+    """Return the names, as torch gives them, of what is not as it was."""
     before, after = then.values, now.values
     return tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
 
 
 def told(name: str, then: TorchState, now: TorchState) -> str:
-    """One change in words: ``the default dtype was torch.float32, and is torch.float64 now``."""
+    """Say one change in words: ``the default dtype was torch.float32, and is torch.float64
+    now``.
+    """
     before, after = then.values.get(name), now.values.get(name)
     if name == GRAD_MODE:
         return f"gradients were {_on(before)}, and are {_on(after)} now"
@@ -92,10 +96,12 @@ def told(name: str, then: TorchState, now: TorchState) -> str:
 
 
 def why_it_matters(name: str, then: TorchState, now: TorchState, is_on_gpu: bool) -> str:
-    """Why a change makes the compiled code wrong, or might; empty when at most the tracing of the model decides that.
+    """Say why a change makes the compiled code wrong, or might; empty when at most the tracing of
+    the model decides that.
 
-    Autocast that is off casts nothing, whatever its dtypes and its cache. The number of threads is part of the code that was
-    generated. The switches of cuBLAS are read by cuBLAS alone. Deterministic algorithms are right where none are asked for.
+    Autocast that is off casts nothing, whatever its dtypes and its cache. The number of threads is
+    part of the code that was generated. The switches of cuBLAS are read by cuBLAS alone.
+    Deterministic algorithms are right where none are asked for.
     """
     before, after = then.values, now.values
     if name in (GRAD_MODE, DEFAULT_DTYPE, _THREADS):

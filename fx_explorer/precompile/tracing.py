@@ -1,4 +1,6 @@
-"""One run of Dynamo over a whole model, nothing computed; the first graph break is returned, not raised."""
+"""One run of Dynamo over a whole model, nothing computed; the first graph break is returned, not
+raised.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from fx_explorer.precompile.errors import PrecompileError
 def captured_or_broken(
     model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None
 ) -> Any:
-    """torch's ``CaptureOutput``, or the exception of the first graph break."""
+    """Return torch's ``CaptureOutput``, or the exception of the first graph break."""
     from torch._dynamo.eval_frame import set_enable_dynamic
     from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
 
@@ -33,7 +35,7 @@ def captured_or_broken(
 
 @contextlib.contextmanager
 def measured(phase: str) -> Iterator[None]:
-    """torch's own clock for ``phase``; its phases do not run without one."""
+    """Run torch's own clock for ``phase`` inside the block; its phases do not run without one."""
     with get_metrics_context(), dynamo_timed(phase):
         yield
 

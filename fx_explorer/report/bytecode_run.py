@@ -9,7 +9,7 @@ Json = dict[str, object]
 
 
 def bytecode_run(reader: SessionReader) -> Json | None:
-    """The recorded run of bytecode; None when nothing was recorded."""
+    """Return the recorded run of bytecode; None when nothing was recorded."""
     record = read_record(reader)
     if record is None:
         return None

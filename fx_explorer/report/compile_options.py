@@ -12,7 +12,9 @@ Json = dict[str, object]
 
 
 def compile_option(one: ConsoleOption) -> Json:
-    """``in_force`` has each value it had, in the order of their first use; ``set_by`` is never null."""
+    """Return an option; ``in_force`` has each value it had, in the order of their first use;
+    ``set_by`` is never null.
+    """
     return {
         "name": one.name,
         "group": one.group,
@@ -35,7 +37,7 @@ def _in_force(row: OptionInForce) -> Json:
 
 
 def known_options(wanted: str = "") -> list[Json]:
-    """What is known of the options without a session, or of one: no values of any torch."""
+    """Return what is known of the options without a session, or of one: no values of any torch."""
     return [
         {"name": name, "group": group, "does": words.does, "more": words.more, "values": _meanings(words)}
         for group, options in GROUPS.items()

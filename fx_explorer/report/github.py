@@ -1,6 +1,8 @@
-"""Workflow commands of GitHub Actions: failures of a check as annotations at the lines of a pull request.
+"""Workflow commands of GitHub Actions: failures of a check as annotations at the lines of a pull
+request.
 
-Format and escapes: docs.github.com, "Workflow commands for GitHub Actions"; actions/toolkit, ``packages/core/src/command.ts``.
+Format and escapes: docs.github.com, "Workflow commands for GitHub Actions"; actions/toolkit,
+``packages/core/src/command.ts``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from fx_explorer.highlight import printable
 
 
 def annotation_lines(check: Check) -> Iterator[str]:
-    """One line for each place of a check that failed. GitHub shows the first ten of a step."""
+    """Yield one line for each place of a check that failed. GitHub shows the first ten of a
+    step.
+    """
     for found in check.findings:
         message = f"{check.measured} ({check.option})" + (f": {found.text}" if found.text else "")
         yield command("error", message, {**_place(found), "title": f"torch.compile: {check.condition}"})
@@ -24,7 +28,7 @@ def _place(found: Finding) -> dict[str, str]:
 
 
 def command(name: str, message: str, properties: dict[str, str]) -> str:
-    """``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
+    """Return ``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
     told = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
     return f"::{name}{' ' if told else ''}{told}::{_escaped(printable(message))}"
 

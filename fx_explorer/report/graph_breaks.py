@@ -1,4 +1,6 @@
-"""Graph breaks in the JSON report: what cuts, what it costs, what is left to Python, and the calls around it."""
+"""Graph breaks in the JSON report: what cuts, what it costs, what is left to Python, and the calls
+around it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,9 @@ Json = dict[str, object]
 
 
 def graph_break(one: DistinctBreak) -> Json:
+    """Return a graph break: what causes it, what it cuts, what its calls cost, and what is left to
+    Python.
+    """
     return {
         "id": one.registry_id or None,
         "reason": one.reason,
@@ -93,7 +98,9 @@ def fallback(one: LeftToPython) -> Json:
 
 
 DEEPEST = 100
-"""JSON that is nested deeper is refused by many who read it: what is called deeper stands in one list."""
+"""JSON that is nested deeper is refused by many who read it: what is called deeper stands in one
+list.
+"""
 
 
 def called(one: FunctionCall, depth: int = 0) -> Json:

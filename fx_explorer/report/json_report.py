@@ -1,6 +1,8 @@
-"""The report as JSON: the contract ``fx-explorer/report/1``, described by ``docs/report-schema.json``.
+"""The report as JSON: the contract ``fx-explorer/report/1``, described by
+``docs/report-schema.json``.
 
-Within a version fields are only added. Whatever a session cannot know is empty or null here, never guessed.
+Within a version fields are only added. Whatever a session cannot know is empty or null here, never
+guessed.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ Json = dict[str, object]
 
 
 def json_report(reader: SessionReader) -> Json:
-    """Everything the session knows, in figures. All of it comes from one moment, also while the session is being written."""
+    """Return everything that the session knows, in figures. All of it comes from one moment, also
+    while the session is being written.
+    """
     with reader.snapshot():
         return {
             "schema": SCHEMA,
@@ -76,7 +80,9 @@ def json_report(reader: SessionReader) -> Json:
 
 
 def _symbol(one: ExplainedSymbol) -> Json:
-    """A dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where it is not known who fixed it."""
+    """Return a dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where
+    it is not known who fixed it.
+    """
     symbol, fixed, (file, line) = one.symbol, one.specialized, one.made_at
     return {
         "compilation": one.compilation,
@@ -93,13 +99,14 @@ def _symbol(one: ExplainedSymbol) -> Json:
 
 
 def _advice(told: Json) -> Json:
-    """What makes the code that of the GPU, where the program asks about the device."""
+    """Return what makes the code that of the GPU, where the program asks about the device."""
     return {"advice": "--no-weights"} if told["questions"] else {}
 
 
 def _environment(reader: SessionReader) -> Json:
-    """The environment as recorded. ``gpu`` is the virtual one the capture was made for, null
-    without one; ``gpu_present`` is the machine's own."""
+    """Return the environment as recorded. ``gpu`` is the virtual one the capture was made for, null
+    without one; ``gpu_present`` is the machine's own.
+    """
     recorded: Json = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
@@ -153,7 +160,7 @@ def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
 
 
 def _measured(reader: SessionReader, variant: model.Compilation) -> Json:
-    """What was measured of a variant, by what was run; empty when nothing was."""
+    """Return what was measured of a variant, by what was run; empty when nothing was."""
     return {
         what: {"median_s": row.median_s, "iqr_s": row.iqr_s, "runs": row.runs, "device": row.device}
         for what, row in measured(reader, variant).items()
@@ -161,7 +168,9 @@ def _measured(reader: SessionReader, variant: model.Compilation) -> Json:
 
 
 def _other_variant(reader: SessionReader, one: OtherVariant) -> Json:
-    """``kernels``: all that run when it does; ``graphs``: those that are its own."""
+    """Return another variant. ``kernels`` are all that run when it does; ``graphs`` are those that
+    are its own.
+    """
     variant = one.variant
     return {
         "id": variant.name,
@@ -222,7 +231,9 @@ def _kernels(reader: SessionReader, compilation: model.Compilation) -> list[Json
 
 
 def _written_at(reader: SessionReader, kernel: model.Kernel) -> Json | None:
-    """Where a Triton kernel of the user's own stands in the user's file; None for any other kernel."""
+    """Return where a Triton kernel of the user's own is in the user's file; None for any other
+    kernel.
+    """
     place = definition(reader, kernel.artifact)
     path = reader.get(model.SourceFile, place.document.id).path if place else ""
     return {"file": path, "line": place.line + 1} if place else None
@@ -239,7 +250,7 @@ def _kernel(kernel: model.Kernel, nodes: list[model.Node], paths: dict[int, str]
 
 
 def _sources(nodes: Iterable[model.Node], paths: dict[int, str]) -> list[Json]:
-    """Distinct user lines, most frequent first."""
+    """Return the distinct user lines, most frequent first."""
     lines = Counter((paths[node.file], node.line) for node in nodes if node.file in paths)
     return [{"file": file, "line": line} for (file, line), _ in lines.most_common()]
 

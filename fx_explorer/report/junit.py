@@ -1,6 +1,7 @@
 """A check as JUnit XML, the form in which CI systems show tests: one test case a condition.
 
-The format has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family ``xunit1``) have in common.
+The format has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family
+``xunit1``) have in common.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ SUITE = "fx-explorer check"
 
 
 def junit_xml(checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float) -> str:
-    """The document. A run that did not end well is one more test case, with an error: the numbers are of a part of it then."""
+    """Return the document. A run that did not end well is one more test case, with an error: the
+    numbers are of a part of it then.
+    """
     problem = _problem(outcome)
     counts = {
         "tests": len(checks) + bool(problem),

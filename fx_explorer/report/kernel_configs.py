@@ -1,4 +1,6 @@
-"""Kernels that were built, in the JSON report: every configuration with its resources, and the estimate."""
+"""Kernels that were built, in the JSON report: every configuration with its resources, and the
+estimate.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,16 @@ Json = dict[str, object]
 
 
 def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> list[Json]:
-    """The configurations of a kernel: for a virtual GPU those that somebody has asked for, else
-    those that a real one built and ran."""
+    """Return the configurations of a kernel: for a virtual GPU those that somebody has asked for,
+    else those that a real one built and ran.
+    """
     rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else real_candidates(reader, kernel)
     is_known = any(one.build.is_picked for one in rows)
     return [_config(one, is_known) for one in rows if one.build.state != "candidate"]
 
 
 def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
-    """The launches of a kernel on a real GPU: one row per size of its arguments."""
+    """Return the launches of a kernel on a real GPU: one row per size of its arguments."""
     rows = reader.rows(model.KernelLaunch, kernel=kernel.id)
     return [{"count": row.count, "grid": list(row.grid), "arguments": list(row.arguments)} for row in rows]
 
@@ -62,7 +65,9 @@ def _occupancy(found: Occupancy) -> Json:
 
 
 def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> Json | None:
-    """``gpu``: the virtual one. Null where too little is known of the GPU, and where Inductor estimated no bytes."""
+    """Return the estimate for a GPU; ``gpu`` is the virtual one. It is None where too little is
+    known of the GPU, and where Inductor estimated no bytes.
+    """
     of = gpu or card(reader)
     if of is None or kernel.estimated_bytes < 0:
         return None

@@ -32,7 +32,7 @@ NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 
 
 def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu) -> str:
-    """Every Triton kernel with what bounds it."""
+    """Return the text of every Triton kernel, with what bounds it."""
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:
         found = estimate(reader, kernel, gpu)
@@ -43,7 +43,9 @@ def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gp
 
 
 def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
-    """One kernel: what bounds it, its configurations side by side, and what cannot be known."""
+    """Return the text of one kernel: what bounds it, its configurations side by side, and what
+    cannot be known.
+    """
     found = candidates(reader, kernel, gpu)
     builds = [one.build for one in found]
     built = next((build for build in builds if build.has_resources), None)
@@ -56,7 +58,7 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> str:
 
 
 def named(reader: SessionReader, kernel: model.Kernel) -> str:
-    """A kernel of the user's own with the place where it is written."""
+    """Return the name of a kernel, for one of the user's own with the place where it is written."""
     written = definition(reader, kernel.artifact)
     return f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}" if written else kernel.name
 
@@ -71,7 +73,7 @@ def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
 
 
 def configurations(found: Sequence[Candidate]) -> list[list[str]]:
-    """The table, its heading first: one column for each option that differs."""
+    """Return the table of configurations, its heading first: one column per option that differs."""
     options = options_that_differ([one.build for one in found])
     heading = ["config", *options, "registers", "spilled", "shared", "occupancy", "limited by", "PTX lines"]
     return [heading, *(_configuration(one, options) for one in found)]
@@ -104,7 +106,7 @@ def _number(number: int) -> str:
 
 
 def table(rows: Rows) -> str:
-    """Columns under each other; numbers to the right."""
+    """Return rows as columns under each other, with numbers to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(_aligned, row, widths)).rstrip() for row in rows)
 
@@ -114,7 +116,7 @@ def _aligned(cell: str, width: int) -> str:
 
 
 def passes_text(found: Sequence[Pass]) -> str:
-    """Every pass; ``*`` marks those that changed the text."""
+    """Return every pass; ``*`` marks those that changed the text."""
     changed = sum(one.changed for one in found)
     rows = [["pass", "", "name", "argument", "function"]]
     rows += [[str(one.position), "*" if one.changed else "", one.name, one.argument, one.function] for one in found]
@@ -122,7 +124,7 @@ def passes_text(found: Sequence[Pass]) -> str:
 
 
 def pass_text(one: Pass) -> str:
-    """What a pass did, as a diff of the whole text."""
+    """Return what a pass did, as a diff of the whole text."""
     lines = [f"pass {one.position}: {one.name} ({one.argument})"]
     if one.is_last:
         lines.append("the last one: what it left is not printed")

@@ -1,4 +1,6 @@
-"""A kernel that was built and launched on a real GPU, as text: configurations, the autotuner's times and pick, launches."""
+"""A kernel that was built and launched on a real GPU, as text: configurations, the autotuner's
+times and pick, launches.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def launched_kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def _with_times(reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None) -> list[list[str]]:
-    """The table of configurations with what the autotuner found."""
+    """Return the table of configurations with what the autotuner found."""
     found = beside_each_other(reader, rows, gpu)
     heading, *lines = configurations(found)
     times = [[microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""] for row in rows]

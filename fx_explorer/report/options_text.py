@@ -1,4 +1,6 @@
-"""The console of options as plain text: what each does, its values in a session, and what came of trying others."""
+"""The console of options as plain text: what each does, its values in a session, and what came of
+trying others.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def _lines(option: ConsoleOption) -> Iterator[str]:
 
 
 def option_text(option: ConsoleOption) -> str:
-    """Everything about one option."""
+    """Return everything about one option."""
     lines = [option.name, *_wrapped(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
     lines += [f"  in force   {origin}" for origin in origins(option, Path.cwd())]
     lines += [f"  default    {option.setting.default}"]
@@ -44,7 +46,7 @@ def option_text(option: ConsoleOption) -> str:
 
 
 def known_text(wanted: str = "") -> str:
-    """What is known without a session, of all or of one option."""
+    """Return what is known without a session, of all or of one option."""
     lines: list[str] = []
     for group, every in GROUPS.items():
         options = {one: words for one, words in every.items() if is_called(one, wanted)}
@@ -60,7 +62,7 @@ def _values(words: OptionWords) -> list[str]:
 
 
 def figures_text(figures: Sequence[Figure]) -> str:
-    """What differs, before and after; a line for all that is as before."""
+    """Return what differs, before and after; a line for all that is as before."""
     differing = [figure for figure in figures if figure.differs]
     same = [figure.what for figure in figures if not figure.differs]
     lines = [f"  {figure.what:<28} {figure.left:>10} → {figure.right}" for figure in differing]

@@ -1,4 +1,6 @@
-"""The overview as plain text, for a terminal that is none: the same facts as the first view of the app."""
+"""The overview as plain text, for a terminal that is none: the same facts as the first view of the
+app.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ WIDTH = 100
 
 
 def overview_text(reader: SessionReader) -> str:
-    """One paragraph a fact, details indented, a blank line between topics."""
+    """Return one paragraph per fact, with details indented and a blank line between topics."""
     lines: list[str] = []
     topic = ""
     for fact in overview(reader):

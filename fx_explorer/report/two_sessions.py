@@ -1,4 +1,6 @@
-"""Two sessions compared, as JSON: ``fx-explorer/diff/1``. The facts are those that ``fx-explorer diff`` prints."""
+"""Two sessions compared, as JSON: ``fx-explorer/diff/1``. The facts are those that
+``fx-explorer diff`` prints.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Json = dict[str, object]
 
 
 def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Json:
-    """``names`` says which is which. Figures are text, as they are shown; a kernel pair has the lines that differ."""
+    """Compare two sessions; ``names`` says which is which. Figures are text, as they are shown; a
+    kernel pair has the lines that differ.
+    """
     return {
         "schema": SCHEMA,
         "left": names[0],
@@ -58,7 +62,7 @@ def _kernel(reader: SessionReader, use: KernelUse | None) -> Json | None:
 
 
 def _resources(candidate: Candidate | None) -> Json | None:
-    """None for what is not tried there; a number below 0 is not known."""
+    """Return the resources; None for what is not tried there. A number below 0 is not known."""
     if candidate is None:
         return None
     build, occupancy = candidate.build, candidate.occupancy

@@ -1,4 +1,6 @@
-"""``Stages``, the same engine that the app steps with (capture/stepping/stepper.py), as an object in the user's own process."""
+"""``Stages``, the same engine that the app steps with (capture/stepping/stepper.py), as an object
+in the user's own process.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.target import Target
 
 _LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}
-"""The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and that gate is still ahead."""
+"""The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and
+that gate is still ahead.
+"""
 
 
 class StageError(FxExplorerError):
@@ -106,6 +110,7 @@ class Stages:
         options: Mapping[str, Any] | None = None,
         session: str | Path | None = None,
     ) -> None:
+        """N"""
         name = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", repr(model))
         self._target = Target(name, model, Arguments(tuple(inputs), dict(kwargs or {}), "the arguments of Stages"))
         path = Path(session) if session is not None else _temporary_session(self)
@@ -133,7 +138,9 @@ class Stages:
     # the stages
 
     def dynamo(self) -> StageView:
-        """Run the model and capture its graphs: graphs, bytecode, guards, graph breaks. Raises whatever the model raises."""
+        """Run the model and capture its graphs: graphs, bytecode, guards, graph breaks. Raises
+        whatever the model raises.
+        """
         if self._done is None:
             self._still_open()
             self._done = "dynamo"
@@ -146,7 +153,8 @@ class Stages:
         return self._view("dynamo")
 
     def aot(self) -> StageView:
-        """AOTAutograd, up to and with the partition: the joint, forward and backward graphs, and the saved tensors.
+        """AOTAutograd, up to and with the partition: the joint, forward and backward graphs, and
+        the saved tensors.
 
         Raises StageError when a graph cannot be traced, and what ``dynamo`` raises.
         """
@@ -156,7 +164,9 @@ class Stages:
         return self._checked(self._view("aot"))
 
     def inductor(self) -> StageView:
-        """Inductor: the graphs after its passes, its IR, output code and kernels. Raises as ``aot`` does."""
+        """Inductor: the graphs after its passes, its IR, output code and kernels. Raises as ``aot``
+        does.
+        """
         self.dynamo()
         if self._done != "inductor":
             self._compile("inductor", until=None)
@@ -165,9 +175,11 @@ class Stages:
     # changes to what follows
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """Options for all that is compiled from now on, by full name: ``{"inductor.max_fusion_size": 8}``, ``compile.backend``.
+        """Options for all that is compiled from now on, by full name:
+        ``{"inductor.max_fusion_size": 8}``, ``compile.backend``.
 
-        Raises UsageError, with none of them set, for an option that does not exist or has another type.
+        Raises UsageError, with none of them set, for an option that does not exist or has another
+        type.
         """
         self._still_open()
         with self._stepper.settings.in_force():
@@ -183,20 +195,24 @@ class Stages:
         lines: tuple[int, int] = (0, 0),
         configs: Mapping[str, object] | None = None,
     ) -> str:
-        """Mark a region for ``regional_inductor`` in the Dynamo graphs it fits, and say what it holds.
+        """Mark a region for ``regional_inductor`` in the Dynamo graphs it fits, and say what it
+        holds.
 
-        ``nodes`` are names of Dynamo nodes, ``module`` is a path (``layers.0.mlp``), ``lines`` the first and last of ``file``.
-        ``configs`` are ``torch._inductor.config`` entries for this region. Raises UsageError for what matches nothing, and once
-        the graphs have gone on: then ``again("dynamo", marks=…)`` marks them in another variant.
+        ``nodes`` are names of Dynamo nodes, ``module`` is a path (``layers.0.mlp``), ``lines`` the
+        first and last of ``file``. ``configs`` are ``torch._inductor.config`` entries for this
+        region. Raises UsageError for what matches nothing, and once the graphs have gone on: then
+        ``again("dynamo", marks=…)`` marks them in another variant.
         """
         self._still_before("dynamo", "mark a region")
         mark = Mark(name, nodes, module, file, *lines, dict(configs or {}))
         return edit_all(self._stepper, Command("mark", changes=Changes(marks=(mark,))))
 
     def apply_pass(self, path: str | Path, gate: Gate, direction: Direction = "") -> None:
-        """Apply ``pass_(gm)`` of a Python file to each graph after ``gate``, when it gets there. See docs/stepping.md.
+        """Apply ``pass_(gm)`` of a Python file to each graph after ``gate``, when it gets there.
+        See docs/stepping.md.
 
-        Raises PassProblem for a file that cannot be used, and UsageError when the graphs are past the gate.
+        Raises PassProblem for a file that cannot be used, and UsageError when the graphs are past
+        the gate.
         """
         _check_gate(gate, GRAPH_GATES)
         self._still_before(gate, "apply a pass")
@@ -221,10 +237,12 @@ class Stages:
         marks: tuple[Mark, ...] = (),
         passes: tuple[PassFile, ...] = (),
     ) -> StageView:
-        """Compile another variant of a compilation (default: the first) from ``gate`` on, without repeating what comes before.
+        """Compile another variant of a compilation (default: the first) from ``gate`` on, without
+        repeating what comes before.
 
-        ``direction`` and ``region`` lower only that again. Returns what Inductor made of it; ``view.variants[0].saved_s`` are
-        the seconds not spent again. Raises UsageError for what cannot be done, with nothing changed, and StageError.
+        ``direction`` and ``region`` lower only that again. Returns what Inductor made of it;
+        ``view.variants[0].saved_s`` are the seconds not spent again. Raises UsageError for what
+        cannot be done, with nothing changed, and StageError.
         """
         _check_gate(gate)
         self.dynamo()
@@ -251,9 +269,11 @@ class Stages:
         return overview_text(self._reader)
 
     def graph_module(self, stage: Gate, direction: Direction = "", variant: str = "") -> torch.fx.GraphModule:
-        """The live graph of a stage, a copy: after ``dynamo``, ``pre_grad``, ``joint``, ``partition`` or ``post_grad``.
+        """The live graph of a stage, a copy: after ``dynamo``, ``pre_grad``, ``joint``,
+        ``partition`` or ``post_grad``.
 
-        Its tensors and parameters are the model's own. Raises UsageError when the variant has not come to that gate.
+        Its tensors and parameters are the model's own. Raises UsageError when the variant has not
+        come to that gate.
         """
         _check_gate(stage)
         kept = self._stepper.kept_of(variant)
@@ -264,7 +284,9 @@ class Stages:
         return snapshot(found)
 
     def close(self) -> None:
-        """Complete the session, one plain file. Nothing can be compiled afterwards; what was returned can still be read."""
+        """Complete the session, one plain file. Nothing can be compiled afterwards; what was
+        returned can still be read.
+        """
         self._is_closed = True
         self._reader.close()
         try:
@@ -298,7 +320,9 @@ class Stages:
         self._done = stage
 
     def _still_before(self, gate: Gate, what: str) -> None:
-        """Raises UsageError when the graphs have gone past ``gate``; captures them if they have not come into being."""
+        """Raise UsageError when the graphs have gone past ``gate``; captures them if they have not
+        come into being.
+        """
         self._still_open()
         self.dynamo()
         assert self._done is not None
@@ -327,7 +351,7 @@ class Stages:
 
     @contextlib.contextmanager
     def _told_outcome(self) -> Iterator[None]:
-        """The session says how the model's run ended."""
+        """Say in the session how the model's run ended."""
         outcome = Outcome("finished")
         try:
             yield
@@ -357,7 +381,7 @@ def _check_gate(gate: str, allowed: Collection[Gate] = GATES) -> None:
 
 
 def _no_notices(notice: Notice) -> None:
-    """Everything is in the session; nobody listens meanwhile."""
+    """Hear nothing: everything is in the session, and nobody listens meanwhile."""
 
 
 def _temporary_session(owner: Stages) -> Path:

@@ -71,7 +71,9 @@ class StageView:
 
     @property
     def shown(self) -> list[Shown]:
-        """Graphs and texts in the order of the stages, those a variant shares with the one it set out from included."""
+        """Graphs and texts in the order of the stages, those a variant shares with the one it set
+        out from included.
+        """
         return [
             Shown(self.reader, document)
             for variant in self.variants

@@ -1,4 +1,6 @@
-"""One capture from the outside: the worker process, its pipes, the session file, and the end of it all."""
+"""One capture from the outside: the worker process, its pipes, the session file, and the end of it
+all.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,17 @@ MAX_SHOWN = 200
 
 
 class Capture:
-    """Starts a worker for ``request`` (its ``session`` is filled in here) and follows it to the end.
+    """Starts a worker for ``request`` (its ``session`` is filled in here) and follows it to the
+    end.
 
-    The session file exists from ``start()`` on and can be read while it grows. When the worker is gone, its process group is
-    killed, so nothing it started stays behind. With ``output`` the finished session is moved there; without, it stays in a
-    temporary directory until ``discard()``, and so does one of a target that could not be started: it must not replace a good
-    session.
+    The session file exists from ``start()`` on and can be read while it grows. When the worker is
+    gone, its process group is killed, so nothing it started stays behind. With ``output`` the
+    finished session is moved there; without, it stays in a temporary directory until ``discard()``,
+    and so does one of a target that could not be started: it must not replace a good session.
 
-    With ``request.stay`` the worker waits for commands (``send``) when the program has ended: the session is then as complete
-    as if it were over, but for its place; ``cancel()`` lets the worker go, and the outcome stays that of the program.
+    With ``request.stay`` the worker waits for commands (``send``) when the program has ended: the
+    session is then as complete as if it were over, but for its place; ``cancel()`` lets the worker
+    go, and the outcome stays that of the program.
 
     ``on_output(stream, bytes)`` hears what the program prints, as it comes.
     """
@@ -57,9 +61,14 @@ class Capture:
         environment: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> None:
-        """``environment``: variables the worker gets beside our own. ``force``: replace at ``output`` what is no session, too.
+        """``environment`` are variables that the worker gets beside our own. ``force``: replace at
+        ``output`` what is no session, too.
 
-        Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no temporary directory.
+        Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
+        temporary directory.
+
+        Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
+        temporary directory.
         """
         never = files_of(request.target)
         self.output = session_file(output, force=force, never=never) if output else None
@@ -92,7 +101,9 @@ class Capture:
         """What of the program runs on when its capture is over, in words."""
 
     async def start(self) -> None:
-        """Create the session and start the worker. Raises SessionWriteError when there is no room for either."""
+        """Create the session and start the worker. Raises SessionWriteError when there is no room
+        for either.
+        """
         self._began = time.monotonic()
         try:
             self._writer = self._create_session()
@@ -103,7 +114,7 @@ class Capture:
         self._supervisor = asyncio.create_task(self._supervise(), name="worker supervisor")
 
     async def notices(self) -> AsyncIterator[Notice]:
-        """Notices as they come; the last one is the outcome. For one listener."""
+        """Yield notices as they come; the last one is the outcome. There can be one listener."""
         while (notice := await self._notices.get()) is not None:
             yield notice
 
@@ -114,13 +125,17 @@ class Capture:
         return self.outcome
 
     def send(self, command: Command) -> None:
-        """Give the worker a command; the answer is a notice, ``done`` or ``refused``. None comes when the worker is gone."""
+        """Give the worker a command; the answer is a notice, ``done`` or ``refused``. None comes
+        when the worker is gone.
+        """
         self._worker.send(command.to_json())
 
     async def cancel(self, grace_s: float = GRACE_S) -> Outcome:
-        """Stop the worker: politely first, by force after ``grace_s``. Does nothing to one that has ended.
+        """Stop the worker: politely first, by force after ``grace_s``. Does nothing to one that has
+        ended.
 
-        A worker that only waits for more commands is let go; how its program ended stays what it was.
+        A worker that only waits for more commands is let go; how its program ended stays what it
+        was.
         """
         if self._took_s:
             self._is_dismissed = True
@@ -130,12 +145,16 @@ class Capture:
         return await self.wait()
 
     def interrupt(self) -> None:
-        """What Ctrl-C does to a program that runs alone: KeyboardInterrupt in the user's program, which may handle it."""
+        """Do what Ctrl-C does to a program that runs alone: raise KeyboardInterrupt in the user's
+        program, which may handle it.
+        """
         self._worker.signal(signal.SIGINT)
 
     @property
     def is_temporary(self) -> bool:
-        """Whether ``discard`` deletes what was captured: nobody said where to keep it."""
+        """Return whether ``discard`` deletes what was captured, because nobody said where to keep
+        it.
+        """
         return self.output is None
 
     def keep(self) -> None:
@@ -143,8 +162,9 @@ class Capture:
         self._is_kept = True
 
     def discard(self) -> None:
-        """Delete the temporary session, when it was not moved to its place. One that could not be moved is kept: the outcome
-        tells where."""
+        """Delete the temporary session, when it was not moved to its place. One that could not be
+        moved is kept: the outcome tells where.
+        """
         if not self._is_kept:
             shutil.rmtree(self._directory, ignore_errors=True)
         self._lock.release()
@@ -159,6 +179,9 @@ class Capture:
         return writer
 
     async def _supervise(self) -> None:
+        """Run the worker, decide on an outcome whatever happens, and put the session in its place.
+        The last notice is the outcome.
+        """
         try:
             returncode = await self._run()
         except OSError as error:
@@ -198,7 +221,8 @@ class Capture:
 
     async def _read_notices(self, reader: asyncio.StreamReader) -> None:
         """Read to the end of the pipe, whatever comes: a worker whose notices nobody takes waits
-        for ever."""
+        for ever.
+        """
         while line := await _next_line(reader):
             try:
                 notice = checked(Notice.from_json(line.decode()))
@@ -215,7 +239,9 @@ class Capture:
             self._notices.put_nowait(notice)
 
     async def _heed_gate(self, notice: Notice) -> None:
-        """The worker waits for the user, or goes on; without a gate, its program has ended."""
+        """Note that the worker waits for the user, or goes on; without a gate, its program has
+        ended.
+        """
         if notice.state == "end":
             if not self._took_s:
                 self._waited_s += time.monotonic() - self._held_since
@@ -240,6 +266,7 @@ class Capture:
     # the end
 
     def _end(self, returncode: int) -> None:
+        """Judge how the worker ended from what is left of it, and put the session in its place."""
         stacks = _read_if_there(self._directory / "stacks.txt")
         last_words = self._last_words or _read_if_there(self._directory / "outcome.json")
         said = self._last_output.decode(errors="backslashreplace").strip().splitlines()
@@ -263,7 +290,8 @@ class Capture:
 
     def _left_in_words(self) -> str:
         """Say what of the program runs on. It is also a note: whoever looks at no console has to
-        know it."""
+        know it.
+        """
         what = in_words(self._worker.left_the_group)
         told = f"the program started processes that left its process group: {what}."
         self.left_behind = "" if self._worker.stopped else f"{told} They run on, as without fx-explorer."
@@ -272,7 +300,7 @@ class Capture:
         return text
 
     def _outcome_of_program(self) -> Outcome | None:
-        """What a worker that stayed has written before it waited."""
+        """Return what a worker that stayed has written before it waited."""
         with contextlib.suppress(SessionError), SessionReader(self.session_path) as reader:
             known = reader.meta("outcome")
             return Outcome.from_json(known) if known else None
@@ -308,7 +336,7 @@ class Capture:
             self.outcome = with_problem(outcome, problem)
 
     def _has_compiled(self) -> bool:
-        """So too where that is not known."""
+        """Return whether the program has compiled anything; true also where that is not known."""
         with contextlib.suppress(SessionError), SessionReader(self.session_path) as reader:
             return bool(reader.count(Compilation))
         return True
@@ -331,7 +359,9 @@ class Capture:
 
 
 async def _next_line(reader: asyncio.StreamReader) -> bytes:
-    """Empty at the end of the pipe. A line that is too long comes in pieces, of which none is a notice."""
+    """Return the next line; empty at the end of the pipe. A line that is too long comes in pieces,
+    of which none is a notice.
+    """
     try:
         return await reader.readline()
     except ValueError:  # asyncio has dropped what it had of the line

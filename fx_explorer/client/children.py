@@ -1,4 +1,6 @@
-"""What child processes of the program left beside its session, as rows for it. They may have ended anyhow."""
+"""What child processes of the program left beside its session, as rows for it. They may have ended
+anyhow.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def add_children(writer: SessionWriter, session: Path) -> None:
 
 
 def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
-    """None for what tells of nothing."""
+    """Read what one child left; None for what tells of nothing."""
     if file.suffix == ".json" and file.name != "request.json":
         return _unseen(file), []
     if file.suffix != ".fxs":
@@ -104,8 +106,9 @@ def _counted(kind: FindingKind, found: Iterable[tuple[str, int, str, str]]) -> I
 
 
 def without_mark(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a worker of ours that a recorded program starts: its own children are
-    recorded by it alone."""
+    """Return the environment for a worker of ours that a recorded program starts: its own children
+    are recorded by it alone.
+    """
     kept = dict(environment)
     if kept.pop(VARIABLE, None):
         entries = (entry for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry != HOOK)

@@ -25,7 +25,9 @@ MAX_LAST_LINES = 1_000
 
 FLUSH_S = 0.1
 WAITING_LINES = 20_000
-"""With so many lines not yet in the file the pipe is left unread, which slows the program down to what we can write."""
+"""With so many lines not yet in the file the pipe is left unread, which slows the program down to
+what we can write.
+"""
 
 
 class LineSplitter:
@@ -53,7 +55,9 @@ class LineSplitter:
 
 
 def _last_version(line: str, *, keep_end: bool = False) -> str:
-    """A carriage return starts the line anew, as on a terminal; keep what was written last."""
+    """Return what was written last on a line. A carriage return starts the line anew, as on a
+    terminal.
+    """
     end = "\r" if keep_end and line.endswith("\r") else ""
     return line.rstrip("\r").rpartition("\r")[2] + end
 
@@ -63,7 +67,9 @@ def _pieces(line: str) -> list[str]:
 
 
 class Console:
-    """Writes console rows in batches, away from the event loop: SQLite may wait for the worker's own transaction."""
+    """Writes console rows in batches, away from the event loop: SQLite may wait for the worker's
+    own transaction.
+    """
 
     def __init__(self, writer: SessionWriter, listener: Callable[[str, bytes], None] | None = None) -> None:
         self._writer = writer
@@ -114,7 +120,9 @@ class Console:
             self._room.set()
 
     def finish(self, writer: SessionWriter) -> None:
-        """Write what is left. Raises SessionWriteError, and can then be tried again with another writer."""
+        """Write what is left. Raises SessionWriteError, and can then be tried again with another
+        writer.
+        """
         if dropped := self._late - len(self._last):
             text = f"{dropped:,} lines that were printed here are not kept: the session holds the beginning and the end"
             self._rows.append(ConsoleLine(0, "", text, time.monotonic() - self._started))

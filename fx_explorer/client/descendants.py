@@ -1,7 +1,8 @@
-"""Processes that a program started and that left its process group: daemons, what was started in a session of its own.
+"""Processes that a program started and that left its process group: daemons, what was started in a
+session of its own.
 
-They are known by a variable of their environment, which children inherit; one that was given another environment is not found.
-Only Linux tells the environment of a process.
+They are known by a variable of their environment, which children inherit; one that was given
+another environment is not found. Only Linux tells the environment of a process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Sessions in temporary directories: made for each capture, and found again when whoever made them was killed.
+"""Sessions in temporary directories: made for each capture, and found again when whoever made them
+was killed.
 
-A directory is in use while its maker holds a lock on it, which the system releases however the maker ends. One that nobody
-holds and that has something in it is told once, at the next start, and stays until ``fx-explorer recover`` takes it away.
+A directory is in use while its maker holds a lock on it, which the system releases however the
+maker ends. One that nobody holds and that has something in it is told once, at the next start, and
+stays until ``fx-explorer recover`` takes it away.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Lock:
     """Holds a directory as long as this process lives, or until it is released."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises OSError when somebody else holds it, or it cannot be locked."""
+        """Lock the directory. Raises OSError when somebody else holds it, or it cannot be
+        locked.
+        """
         self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,7 +75,7 @@ class Leftover:
 
     @property
     def words(self) -> str:
-        """``train.py, 2026-11-22 10:37, 4 compilations``"""
+        """Describe it: ``train.py, 2026-11-22 10:37, 4 compilations``."""
         what = f"{self.compilations} compilation{'' if self.compilations == 1 else 's'}"
         return f"{self.target}, {self.started}, {self.problem or what}"
 
@@ -80,7 +84,7 @@ class Leftover:
 
 
 def new_directory() -> tuple[Path, Lock]:
-    """Raises SessionWriteError when there is no room for it."""
+    """Make a directory and lock it. Raises SessionWriteError when there is no room for it."""
     try:
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         return directory, Lock(directory)
@@ -96,7 +100,9 @@ def note_told(directory: Path) -> None:
 
 
 def leftovers() -> list[Leftover]:
-    """All of this user's, the oldest first. Those in which nothing was captured are removed."""
+    """Return all leftovers of this user, the oldest first. Those in which nothing was captured are
+    removed.
+    """
     found = []
     for directory in sorted(_directories(), key=lambda one: one.stat().st_mtime):
         with contextlib.suppress(OSError):  # held, or gone meanwhile
@@ -114,7 +120,9 @@ def leftovers() -> list[Leftover]:
 
 
 def news() -> list[str]:
-    """One line about all leftovers that were not told yet; they count as told from now on. Empty when there is nothing new."""
+    """Return one line about all leftovers that were not told yet, which count as told from now on;
+    empty when there is nothing new.
+    """
     new = [one for one in leftovers() if not one.is_told]
     for one in new:
         note_told(one.directory)
@@ -140,7 +148,7 @@ def _directories() -> Iterator[Path]:
 
 
 def _read(directory: Path) -> Leftover | None:
-    """None when nothing was captured."""
+    """Read a leftover; None when nothing was captured."""
     session = directory / SESSION
     if not session.is_file() or session.is_symlink():
         return None

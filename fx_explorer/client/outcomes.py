@@ -1,4 +1,6 @@
-"""How a capture ended, told from what is left of the worker: its last words, its exit status, and what we did to it."""
+"""How a capture ended, told from what is left of the worker: its last words, its exit status, and
+what we did to it.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +56,9 @@ class EndedWorker:
 
 
 def judge(remains: EndedWorker) -> Outcome:
+    """Say how a capture ended. What we did to the worker counts first, then its last words, then
+    its exit status and what it was doing.
+    """
     doing = f" while {remains.activity}" if remains.activity else ""
     status = remains.returncode
     if remains.stopped == "timed_out":
@@ -87,7 +92,9 @@ def judge(remains: EndedWorker) -> Outcome:
 
 
 def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
-    """The row that keeps the stacks of a process that was killed or stopped; None when there is nothing to keep."""
+    """Return the row that keeps the stacks of a process that was killed or stopped; None when there
+    is nothing to keep.
+    """
     if outcome.kind not in ("killed", "timed_out"):
         return None
     kind = signal_name(-outcome.exit_code) if outcome.kind == "killed" else "timeout"
@@ -99,21 +106,25 @@ def signal_name(number: int) -> str:
 
 
 def with_problem(outcome: Outcome, problem: str) -> Outcome:
-    """The outcome of a capture whose session could not be written or moved in full."""
+    """Return the outcome of a capture whose session could not be written or moved in full."""
     told = f"{problem} The program: {outcome.kind}" + (f" ({outcome.message})" if outcome.message else "")
     return replace(outcome, kind="incomplete", message=told) if outcome.kind == "finished" else replace(outcome, message=told)
 
 
 def _where(stacks: str) -> str:
-    """ ", in function (file:line)" of the main thread's innermost frame; empty when there is none."""
+    """Return ", in function (file:line)" for the main thread's innermost frame; empty when there is
+    none.
+    """
     main = stacks.rpartition("Current thread")[2] or stacks
     found = STACK_LINE.search(main)
     return f", in {found['function']} ({found['file']}:{found['line']})" if found else ""
 
 
 def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:
-    """What the command line ends with. ``run`` ends as the script itself would have under a shell. ``stopped_by``: the signal
-    for which we cancelled it; 0 for none, which is taken as Ctrl-C."""
+    """Return what the command line ends with. ``run`` ends as the script itself would have under a
+    shell. ``stopped_by`` is the signal for which we cancelled it; 0 for none, which is taken as
+    Ctrl-C.
+    """
     status = outcome.exit_code
     if outcome.kind == "cancelled" and stopped_by:
         return 128 + stopped_by

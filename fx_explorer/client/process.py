@@ -22,7 +22,9 @@ GRACE_S = 3.0
 """Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""
 
 DRAIN_S = 1.0
-"""How long output is awaited when the worker is gone: a process that left its group may hold the pipe for ever."""
+"""How long output is awaited when the worker is gone: a process that left its group may hold the
+pipe for ever.
+"""
 
 LONGEST_NOTICE = 1 << 20
 
@@ -30,11 +32,15 @@ Reading = Callable[[asyncio.StreamReader], Coroutine[object, object, None]]
 
 
 class WorkerProcess:
-    """One worker, in a session and process group of its own. It is ended with everything in its group, whatever happens to us:
-    also when the task that runs it is cancelled, and, by the closed command pipe, when this process is killed."""
+    """One worker, in a session and process group of its own. It is ended with everything in its
+    group, whatever happens to us: also when the task that runs it is cancelled, and, by the closed
+    command pipe, when this process is killed.
+    """
 
     def __init__(self, python: str, environment: Mapping[str, str] | None = None, job: str = "job") -> None:
-        """``environment``: variables beside our own. ``job``: the module of worker/ that does the work."""
+        """``environment`` are variables beside our own. ``job`` is the module of worker/ that does
+        the work.
+        """
         self.python = python
         self._job = job
         self._mark = secrets.token_hex(8)
@@ -44,8 +50,9 @@ class WorkerProcess:
         self.left_output_open = False
         """Whether a process that left the group still held its output at the end."""
         self.left_the_group: list[Descendant] = []
-        """Processes that the program started and that left its group. When the worker was stopped they were ended, otherwise
-        they run on, as they would without us."""
+        """Processes that the program started and that left its group. When the worker was stopped
+        they were ended, otherwise they run on, as they would without us.
+        """
         self.time_limit = TimeLimit(None, self._time_out)
         """``--timeout``; held while the worker waits for the user."""
         self._process: asyncio.subprocess.Process | None = None
@@ -53,7 +60,9 @@ class WorkerProcess:
         self._timing_out: asyncio.Task[None] | None = None
 
     async def run(self, request: str, timeout_s: float | None, *, notices: Reading, stdout: Reading, stderr: Reading) -> int:
-        """Run it to its end and return its exit status, or minus the signal's number. Raises OSError when it cannot start."""
+        """Run it to its end and return its exit status, or minus the signal's number. Raises
+        OSError when it cannot start.
+        """
         async with contextlib.AsyncExitStack() as stack:
             readers = [await _reading_pipe(stack) for _ in range(3)]
             (_, notices_fd), (_, stdout_fd), (_, stderr_fd) = readers
@@ -91,7 +100,9 @@ class WorkerProcess:
             return process.returncode
 
     async def stop(self, reason: StopReason, grace_s: float = GRACE_S) -> None:
-        """End it: politely first, by force after ``grace_s``. Does nothing to one that has ended."""
+        """End it: politely first, by force after ``grace_s``. Does nothing to one that has
+        ended.
+        """
         process = self._process
         if process is not None and process.returncode is not None:
             return
@@ -117,7 +128,9 @@ class WorkerProcess:
             self._commands.write(line.encode() + b"\n")
 
     async def dismiss(self, line: str, grace_s: float) -> None:
-        """End a worker that has nothing left to do: by its own command, and by force after ``grace_s``."""
+        """End a worker that has nothing left to do: by its own command, and by force after
+        ``grace_s``.
+        """
         self.send(line)
         if self._process is not None:
             try:
@@ -149,7 +162,7 @@ class WorkerProcess:
 
 
 async def _reading_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
-    """A reader for us and a descriptor for the worker."""
+    """Return a reader for us and a descriptor for the worker."""
     ours, theirs = os.pipe()
     reader = asyncio.StreamReader(limit=LONGEST_NOTICE)
     loop = asyncio.get_running_loop()

@@ -24,12 +24,16 @@ _APPLICATION_ID_AT = 68
 
 
 def session_file(path: Path, *, force: bool = False, never: Sequence[Path] = ()) -> OutputFile:
-    """A place for a session: a free name, or an older session (with ``force`` anything but the files in ``never``)."""
+    """Return a place for a session: a free name, or an older session (with ``force`` anything but
+    the files in ``never``).
+    """
     return OutputFile(path, "session", is_a_session, force, tuple(never))
 
 
 def is_a_session(file: Path) -> bool:
-    """Whether the file says in its first bytes that it is one of ours (SQLite's header holds our application id)."""
+    """Return whether the file says in its first bytes that it is one of ours (SQLite's header holds
+    our application id).
+    """
     with contextlib.suppress(OSError), file.open("rb") as opened:
         header = opened.read(_APPLICATION_ID_AT + 4)
         return header.startswith(_SQLITE) and header[_APPLICATION_ID_AT:] == APPLICATION_ID.to_bytes(4, "big")
@@ -37,16 +41,20 @@ def is_a_session(file: Path) -> bool:
 
 
 def files_of(target: str) -> tuple[Path, ...]:
-    """The file that a target names, ``file.py`` or ``file.py:object``, however it is called."""
+    """Return the file that a target names, ``file.py`` or ``file.py:object``, however it is
+    called.
+    """
     return tuple(Path(name) for name in (target, target.rpartition(":")[0]) if name)
 
 
 def place_session(session: Path, output: OutputFile) -> None:
-    """Put the session, as one plain file, at ``output``, at once: a reader never sees half a file there.
+    """Put the session, as one plain file, at ``output``, at once: a reader never sees half a file
+    there.
 
-    It is copied, because the app may still be reading it where it is, and because the place may be on another file system.
-    Only when there is no room for a copy is it moved. Raises SessionWriteError when that fails too, or when something of the
-    user's is there by now; the session then stays where it is.
+    It is copied, because the app may still be reading it where it is, and because the place may be
+    on another file system. Only when there is no room for a copy is it moved. Raises
+    SessionWriteError when that fails too, or when something of the user's is there by now; the
+    session then stays where it is.
     """
     if not session.exists():
         raise SessionWriteError(
@@ -71,7 +79,9 @@ def place_session(session: Path, output: OutputFile) -> None:
 
 
 def copy_session(session: Path, output: OutputFile) -> None:
-    """Copy it whole, with what is still in the write-ahead log. Raises UsageError, OSError and sqlite3.Error."""
+    """Copy it whole, with what is still in the write-ahead log. Raises UsageError, OSError and
+    sqlite3.Error.
+    """
     with output.partial() as beside:
         with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
             source.backup(copy)
@@ -79,7 +89,9 @@ def copy_session(session: Path, output: OutputFile) -> None:
 
 
 def writable_session(session: Path) -> Path:
-    """The session itself, or a copy in a temporary directory when it cannot be written to: compare the two to know.
+    """Return the session itself, or a copy in a temporary directory when it cannot be written to:
+    compare the two to know. Raises SessionError for one that an older fx-explorer wrote: it has no
+    place for what is found.
 
     Raises SessionError for one that an older fx-explorer wrote: it has no place for what is found.
     """

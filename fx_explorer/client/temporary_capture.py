@@ -13,7 +13,8 @@ from fx_explorer.model import CaptureRequest
 async def temporary_capture(
     request: CaptureRequest, python: str, timeout_s: float | None, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[Capture]:
-    """Started; its session is there until the block is left, and its worker ends with a block that is cancelled or raises.
+    """Start a capture. Its session is there until the block is left, and its worker ends with a
+    block that is cancelled or raises. Raises SessionWriteError when there is no room for a session.
 
     Raises SessionWriteError when there is no room for a session.
     """

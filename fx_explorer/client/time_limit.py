@@ -1,4 +1,6 @@
-"""The time limit of a capture. It stands still while the worker waits for the user: that time is not the program's."""
+"""The time limit of a capture. It stands still while the worker waits for the user: that time is
+not the program's.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from collections.abc import Callable
 
 
 class TimeLimit:
-    """Calls ``on_end`` once ``limit_s`` seconds have passed in which nobody held it; never, with None."""
+    """Calls ``on_end`` once ``limit_s`` seconds have passed in which nobody held it; never, with
+    None.
+    """
 
     def __init__(self, limit_s: float | None, on_end: Callable[[], object]) -> None:
         self._left_s = limit_s

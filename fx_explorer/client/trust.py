@@ -1,4 +1,6 @@
-"""Whose session it is: what runs code of one that this user did not capture on this machine asks first."""
+"""Tells whose session it is, because code of a session that this user did not capture on this
+machine is run only after asking.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def remember_own(session: Path) -> None:
 
 
 def is_own(session: Path) -> bool:
-    """Raises SessionError for what is no session."""
+    """Return whether this user captured the session on this machine. Raises SessionError for what
+    is no session.
+    """
     if session.absolute() in _captured:
         return True
     with SessionReader(session) as reader:

@@ -1,7 +1,8 @@
-"""Ends a worker and all that it started when this process is gone, however it went: also by ``kill -9``.
+"""Ends a worker and all that it started when this process is gone, however it went: also by
+``kill -9``.
 
-The worker watches its command pipe itself, but in a thread, which does not run while C code holds the interpreter's lock. A
-shell that waits for the end of a pipe of ours needs nobody.
+The worker watches its command pipe itself, but in a thread, which does not run while C code holds
+the interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
 
 @contextlib.asynccontextmanager
 async def watched(group: int) -> AsyncIterator[None]:
-    """While the block runs, the process group ends when we do. Without a shell (a bare container) nobody sees to it."""
+    """End the process group when we end, as long as the block runs. Without a shell (a bare
+    container) nobody sees to it.
+    """
     theirs, ours = os.pipe()
     try:
         shell = await asyncio.create_subprocess_exec(

@@ -1,7 +1,7 @@
 """Some warm builders (kernel_builder.py), and requests that wait for one to be free.
 
-Each request is a task of its own. To cancel it kills the builder that works on it, which starts anew with the next request;
-what was built before is in the session.
+Each request is a task of its own. To cancel it kills the builder that works on it, which starts
+anew with the next request; what was built before is in the session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class BuilderPool:
     """Builds kernels for one GPU. All methods are for the thread of the event loop."""
 
     def __init__(self, gpu: Gpu, python: str = sys.executable, builders: int = 0) -> None:
-        """``builders``: at most so many processes, each started when it is first needed; 0 lets us choose."""
+        """``builders`` is the largest number of processes, each started when it is first needed; 0
+        lets us choose.
+        """
         self.gpu = gpu
         self._numbers = count(1)
         self._builders = [Builder(gpu, python) for _ in range(builders or min(MOST_BUILDERS, os.cpu_count() or 1))]
@@ -42,12 +44,16 @@ class BuilderPool:
         self._tasks: set[asyncio.Task[BuildAnswer]] = set()
 
     async def warm_up(self) -> BuildAnswer:
-        """Start one builder, so that the first request need not wait for it. Raises WorkerError when nothing can be built."""
+        """Start one builder, so that the first request need not wait for it. Raises WorkerError
+        when nothing can be built.
+        """
         async with self._builder() as builder:
             return await builder.start()
 
     def ask(self, task: BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]:
-        """Ask for something; cancel the task to stop it. A builder that dies of it is an answer too: ``failed``."""
+        """Ask for something; cancel the task to stop it. A builder that dies of it is an answer
+        too: ``failed``.
+        """
         request = BuildRequest(next(self._numbers), task, str(session), kernel, position)
         asked = asyncio.create_task(self._ask(request), name=f"{task} of kernel {kernel}")
         self._tasks.add(asked)
@@ -55,20 +61,26 @@ class BuilderPool:
         return asked
 
     async def build(self, session: Path, kernel: int, position: int = 0) -> KernelBuild:
-        """One configuration, from the session when it is there. Raises WorkerError when nothing could be done."""
+        """Build one configuration, or take it from the session when it is there. Raises WorkerError
+        when nothing could be done.
+        """
         answer = await self.ask("build", session, kernel, position)
         return _row(session, answer)
 
     async def candidates(self, session: Path, kernel: int) -> list[KernelBuild]:
-        """Every configuration, built or not, in the order the autotuner would try them. Raises WorkerError."""
+        """Return every configuration, built or not, in the order the autotuner would try them.
+        Raises WorkerError.
+        """
         answer = await self.ask("candidates", session, kernel)
         if answer.kind == "refused":
             raise WorkerError(answer.text)
         return rows_of(session, kernel, self.gpu.name)
 
     async def build_all(self, session: Path, kernel: int, tell: ToldOf = lambda answer: None) -> list[KernelBuild]:
-        """The resources of every configuration, in parallel; ``tell`` hears of each as it ends. Those that Inductor adds once
-        it has seen the registers of the first ones come last. SASS comes with ``build``. Raises WorkerError."""
+        """Build every configuration in parallel, for its resources; ``tell`` hears of each as it
+        ends. Those that Inductor adds once it has seen the registers of the first ones come last.
+        SASS comes with ``build``. Raises WorkerError.
+        """
         asked: set[int] = set()
         refused: list[str] = []
         while waiting := [row.position for row in await self.candidates(session, kernel) if row.position not in asked]:
@@ -82,7 +94,9 @@ class BuilderPool:
         return rows_of(session, kernel, self.gpu.name)
 
     async def passes(self, session: Path, kernel: int, position: int = 0) -> str:
-        """What MLIR printed before each of its passes (``analysis.below.passes``). Raises WorkerError."""
+        """Return what MLIR printed before each of its passes (``analysis.below.passes``). Raises
+        WorkerError.
+        """
         answer = await self.ask("passes", session, kernel, position)
         row = _row(session, answer)
         if answer.kind == "failed":
@@ -124,7 +138,9 @@ class BuilderPool:
 
 
 def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
-    """A row that says what happened. Without the name of a toolchain: it is tried again when somebody asks."""
+    """Write a row that says what happened to a builder. The name of the toolchain is left out, so
+    that the build is tried again when somebody asks.
+    """
     if request.task == "passes":
         return BuildAnswer(request.number, "refused", text=how)
     rows = [row for row in rows_of(Path(request.session), request.kernel, gpu.name) if row.position == request.position]

@@ -1,4 +1,6 @@
-"""SASS of a kernel that was built on a real GPU: made out of the machine's code that the session keeps, when somebody looks."""
+"""SASS of a kernel that was built on a real GPU: made out of the machine's code that the session
+keeps, when somebody looks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ NO_TOOL = (
 
 
 def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -> KernelBuild:
-    """The row with its SASS, which stands in the session from now on. As it is, when it has SASS or no machine code.
+    """Return the row with its SASS, which is kept in the session from now on. It is returned as it
+    is when it has SASS or no machine code. Takes half a second. Raises WorkerError without a tool,
+    or when the tool cannot read the code.
 
     Takes half a second. Raises WorkerError without a tool, or when it cannot read the code.
     """
@@ -61,7 +65,9 @@ def disassembled(cubin: bytes, python: str = sys.executable) -> str:
 
 @cache
 def nvdisasm(python: str) -> str:
-    """Path of the one that TRITON_NVDISASM_PATH names, or that interpreter's Triton carries; empty when there is none."""
+    """Return the path of the nvdisasm that TRITON_NVDISASM_PATH names, or that the interpreter's
+    Triton carries; empty when there is none.
+    """
     if named := os.environ.get("TRITON_NVDISASM_PATH"):
         return named
     try:

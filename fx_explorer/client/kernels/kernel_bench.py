@@ -1,4 +1,6 @@
-"""One kernel of a session measured on the GPU of this machine, by a process of its own that ends when it is through."""
+"""One kernel of a session measured on the GPU of this machine, by a process of its own that ends
+when it is through.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,12 @@ Told = Callable[[str], object]
 async def measure_kernel(
     session: Path, kernel: int, tell: Told = lambda activity: None, python: str = sys.executable, timeout_s: float = TIMEOUT_S
 ) -> KernelTime:
-    """The result stands in the session too, with what was measured of the card unless it is there already.
+    """Measure a kernel and keep the result in the session, with what was measured of the card
+    unless it is there already. Raises UsageError when it cannot be measured here, WorkerError when
+    the process died, SessionWriteError.
 
-    Raises UsageError when it cannot be measured here, WorkerError when the process died, SessionWriteError.
+    Raises UsageError when it cannot be measured here, WorkerError when the process died,
+    SessionWriteError.
     """
     asked = BenchRequest(str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own(session))
     answers, printed = _Answers(tell), _Printed()

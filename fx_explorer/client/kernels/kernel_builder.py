@@ -1,4 +1,6 @@
-"""One builder (worker/kernels/kernel_builder.py) from the outside: a process that is asked for one thing at a time."""
+"""One builder (worker/kernels/kernel_builder.py) from the outside: a process that is asked for one
+thing at a time.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,10 @@ class Builder:
         return self._running is not None and not self._running.done()
 
     async def start(self) -> BuildAnswer:
-        """Returns when it is warm, some seconds later; at once when it is. Raises WorkerError when this interpreter or machine
-        cannot build, and BuilderDiedError."""
+        """Start the builder, and return when it is warm, some seconds later; at once when it is
+        warm already. Raises WorkerError when this interpreter or machine cannot build, and
+        BuilderDiedError.
+        """
         if self.is_alive:
             return BuildAnswer(0, "ready")
         self._process = WorkerProcess(self._python, job="kernels.kernel_builder")
@@ -53,7 +57,9 @@ class Builder:
         return answer
 
     async def ask(self, request: BuildRequest) -> BuildAnswer:
-        """Raises what ``start`` raises. Cancelled, it kills the process."""
+        """Ask the builder for one thing. Raises what ``start`` raises. When cancelled, it kills the
+        process.
+        """
         try:
             await self.start()
             self._process.send(request.to_json())
@@ -98,7 +104,9 @@ class Builder:
 
 
 def how_it_ended(status: int) -> str:
-    """``the compiler crashed (SIGABRT)``; of an exit status, or minus a signal's number."""
+    """Say how the builder ended: ``the compiler crashed (SIGABRT)``. ``status`` is an exit status,
+    or minus a signal's number.
+    """
     if status == -signal.SIGKILL:
         return "the compiler was killed (SIGKILL), as the system does when memory runs out"
     if status < 0:
@@ -108,7 +116,9 @@ def how_it_ended(status: int) -> str:
 
 
 def _telling_line(said: str) -> str:
-    """What LLVM or Python said of it: the first line that speaks of an error, else the last."""
+    """Return what LLVM or Python said of it: the first line that speaks of an error, else the
+    last.
+    """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = (line for line in lines if "error" in line.lower() or "assert" in line.lower())
     return next(telling, lines[-1] if lines else "")

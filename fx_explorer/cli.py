@@ -1,4 +1,5 @@
-"""The command line: picks the command, turns errors into messages and exit codes. What a command does stands in commands/.
+"""The command line: picks the command, turns errors into messages and exit codes. What a command
+does stands in commands/.
 
 Nothing is imported before it is needed: ``--help`` answers in a tenth of a second.
 """
@@ -33,7 +34,9 @@ COMMANDS: dict[str, str] = {
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }
-"""Name → one line of help. The module is ``fx_explorer.commands.NAME``, imported when it is chosen."""
+"""Name → one line of help. The module is ``fx_explorer.commands.NAME``, imported when it is
+chosen.
+"""
 
 DESCRIPTION = "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and kernels, linked."
 
@@ -69,7 +72,9 @@ class Subcommand(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. Bad options end in SystemExit(2), as argparse does it."""
+    """Run the command line and return the exit code. Bad options end in SystemExit(2), as argparse
+    does it.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     _never_fail_to_print()
     try:
@@ -87,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _never_fail_to_print() -> None:
-    """File names and user strings may hold what the terminal's encoding does not: show the escape instead of dying."""
+    """Show the escape of what the terminal's encoding does not have, instead of dying: file names
+    and user strings may hold it.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -110,6 +117,9 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(name: str, words: list[str]) -> int:
+    """Parse the words of a command and run it. A fault that a damaged session explains is raised as
+    NotASessionError.
+    """
     command: Subcommand = importlib.import_module(f"fx_explorer.commands.{name}")
     prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
     parser = argparse.ArgumentParser(
@@ -135,7 +145,7 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:
-    """Raises NotASessionError when the session that was given is why the command failed."""
+    """Raise NotASessionError when the session that was given is why the command failed."""
     from fx_explorer.command_line.given_session import is_session
     from fx_explorer.session.damage import why_unreadable
 
@@ -145,7 +155,7 @@ def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:
 
 
 def _lacks_target(parser: argparse.ArgumentParser, own: list[str]) -> bool:
-    """Whether the words before ``--`` do not name the target that the command needs."""
+    """Return whether the words before ``--`` do not name the target that the command needs."""
     needed = [action for action in parser._actions if not action.option_strings and action.nargs is None]
     for action in needed:
         action.required, action.nargs = False, "?"
@@ -176,7 +186,9 @@ def _top_parser() -> argparse.ArgumentParser:
 
 
 def _refuse_misspelt_command(word: str) -> None:
-    """``reprot`` is no target: say so before something stranger is said about it."""
+    """Refuse a word such as ``reprot``, which is no target, before something stranger is said about
+    it.
+    """
     if not word.isalpha() or os.path.exists(word):
         return
     import difflib  # only here: 4 ms that --help does not need

@@ -1,1 +1,3 @@
-"""What the subcommands share: options, sessions they are given or capture first, narration, files they write."""
+"""What the subcommands share: options, sessions they are given or capture first, narration, files
+they write.
+"""

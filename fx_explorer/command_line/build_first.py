@@ -1,4 +1,6 @@
-"""Kernels are built before somebody is told of them: with builders of their own, narrated on stderr."""
+"""Kernels are built before somebody is told of them: with builders of their own, narrated on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
-    """``answer``, given a session in which the kernels of ``--kernels`` are built, in every configuration."""
+    """Return ``answer``, given a session in which the kernels of ``--kernels`` are built, in every
+    configuration.
+    """
     if arguments.kernels == NONE:
         return answer
 
@@ -56,7 +60,7 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
 
 def gpu_of(reader: SessionReader) -> Gpu:
-    """Raises UsageError."""
+    """Return the GPU of a session. Raises UsageError when it has none."""
     gpu = session_gpu(reader)
     if gpu is None:
         raise UsageError(NO_GPU)
@@ -64,7 +68,9 @@ def gpu_of(reader: SessionReader) -> Gpu:
 
 
 def named(reader: SessionReader, name: str) -> list[model.Kernel]:
-    """Raises UsageError, with the names there are."""
+    """Return the kernels of this name. Raises UsageError, with the names there are, when there is
+    none.
+    """
     found = kernels_named(reader, name)
     if not found:
         every = "\n  ".join(kernel.name for kernel in triton_kernels(reader)) or "(none: all of it is library calls)"
@@ -73,7 +79,7 @@ def named(reader: SessionReader, name: str) -> list[model.Kernel]:
 
 
 def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
-    """The session, or a copy of one that cannot be written to: builds are rows of it."""
+    """Return the session, or a copy of one that cannot be written to: builds are rows of it."""
     path = writable_session(reader.path)
     if path == reader.path:
         return reader
@@ -82,7 +88,9 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
 
 
 async def build_every(session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str) -> None:
-    """The resources of all configurations of ``kernels``. Raises WorkerError when nothing can be built here."""
+    """Build all configurations of ``kernels``, for their resources. Raises WorkerError when nothing
+    can be built here.
+    """
     async with BuilderPool(gpu, python) as builds:
         tell(f"starting a compiler for {gpu.title}")
         await builds.warm_up()

@@ -1,5 +1,6 @@
 """Commands that need a session and are given a target capture it first, narrating on stderr, and
-then answer."""
+then answer.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ async def capture_first(
 ) -> int:
     """Capture, let ``answer`` read the session, and return the exit code the capture ended with.
 
-    Nothing is answered for a target that could not be started. A command with ``--allow-nothing`` ends with 2 without it where
-    nothing was compiled, when it has answered. Without ``output`` the session is temporary; it is kept, and
-    its place told, when the capture did not end well.
+    Nothing is answered for a target that could not be started. A command with ``--allow-nothing``
+    ends with 2 without it where nothing was compiled, when it has answered. Without ``output`` the
+    session is temporary; it is kept, and its place told, when the capture did not end well.
     """
     progress = CaptureNarration(sys.stderr, pass_through=False)
     capture = Capture(

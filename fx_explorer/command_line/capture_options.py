@@ -16,7 +16,9 @@ def add_allow_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
-    """``--call`` … ``--timeout``, in the groups of the help. ``several_gpus``: ``--gpu`` may be repeated, and is a list."""
+    """Add ``--call`` … ``--timeout``, in the groups of the help. With ``several_gpus``, ``--gpu``
+    may be repeated, and is a list.
+    """
     what = parser.add_argument_group("what to compile")
     what.add_argument(
         "--call", metavar="EXPR", default="", help="expression that makes the model or function, in the target's names"
@@ -55,7 +57,7 @@ def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = Fal
 
 
 def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
-    """How to compile. ``build`` is the default of ``--build``."""
+    """Add how to compile. ``build`` is the default of ``--build``."""
     how = parser.add_argument_group("how to compile")
     how.add_argument("--backend", default="inductor", help="any backend that torch knows (default: inductor)")
     how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
@@ -96,7 +98,7 @@ def add_setting_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
-    """What also holds where the program calls torch.compile itself."""
+    """Add what also holds where the program calls torch.compile itself."""
     parser.add_argument("--fullgraph", action="store_true", help="one graph or an error: a graph break ends the program")
     parser.add_argument(
         "--stance",
@@ -114,7 +116,9 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def option(text: str) -> tuple[str, Any]:
-    """``K=V`` with a Python literal as value, or JSON, in which values are shown; anything else is a string."""
+    """Parse ``K=V`` with a Python literal as value, or JSON, in which values are shown; anything
+    else is a string.
+    """
     import ast
     import json
 
@@ -141,7 +145,8 @@ def seconds(text: str) -> float:
 
 
 def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureRequest:
-    """The request these arguments make. ``session`` may stay empty: the client chooses the file.
+    """Return the request that these arguments make. ``session`` may stay empty: the client chooses
+    the file. Raises UsageError for options that contradict each other.
 
     Raises UsageError for options that contradict each other.
     """
@@ -178,7 +183,9 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
 
 
 def _gpu(name: str | None) -> Gpu | None:
-    """Raises UsageError for one that is not known."""
+    """Return the GPU of this name; None without a name. Raises UsageError for one that is not
+    known.
+    """
     if name is None:
         return None
     from fx_explorer.gpus import find_gpu
@@ -190,7 +197,7 @@ GPU_BACKENDS = ("inductor", "regional_inductor")
 
 
 def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
-    """Raises UsageError for what cannot be done without the device."""
+    """Raise UsageError for what cannot be done without the device."""
     if gpu is None:
         if getattr(arguments, "no_weights", False):
             raise UsageError("--no-weights needs --gpu: tensors without content can only be compiled for, and nothing is run")

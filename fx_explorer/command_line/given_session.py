@@ -1,4 +1,6 @@
-"""Commands that ask something of X, where X is a saved session, or a target that is captured first."""
+"""Commands that ask something of X, where X is a saved session, or a target that is captured
+first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from fx_explorer.session import SessionReader
 SQLITE_HEADER = b"SQLite format 3\0"
 
 _LOG_LINE = re.compile(rb"^[VIWE]\d{4} \d\d:\d\d:\d\d")
-"""How torch's structured trace begins a record (torch/_logging/_internal.py, TorchLogsFormatter)."""
+"""How torch's structured trace begins a record (torch/_logging/_internal.py,
+TorchLogsFormatter).
+"""
 
 
 def add_target_argument(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +31,8 @@ def answer_from(
 ) -> int | None:
     """Let ``answer`` read the session that X is or becomes.
 
-    Returns the exit code the capture ended with, None for a saved session. ``output`` keeps the session of a target; raises
-    UsageError for that of a session.
+    Returns the exit code the capture ended with, None for a saved session. ``output`` keeps the
+    session of a target; raises UsageError for that of a session.
     """
     if is_session(arguments.target):
         if output:
@@ -45,14 +49,16 @@ def answer_from(
 
 
 def refuse_gpu(arguments: argparse.Namespace) -> None:
-    """Raises UsageError: a session has the code of the GPU that it was captured for, or of none."""
+    """Raise UsageError: a session has the code of the GPU that it was captured for, or of none."""
     given = "--gpu" if arguments.gpu is not None else "--no-weights" if arguments.no_weights else ""
     if given:
         raise UsageError(f"{given} is for targets: {arguments.target} is captured already. Capture its program with {given}.")
 
 
 def is_session(target: str) -> bool:
-    """Whether X is a saved session and not a target. Raises UsageError for a log, which cannot be read yet."""
+    """Return whether X is a saved session and not a target. Raises UsageError for a log, which
+    cannot be read yet.
+    """
     path = Path(target)
     if path.suffix == ".fxs":
         return True

@@ -1,4 +1,6 @@
-"""``fx-explorer kernel X NAME --bench``: one kernel is run again and again on this machine's GPU, and told how fast it is."""
+"""``fx-explorer kernel X NAME --bench``: one kernel is run again and again on this machine's GPU,
+and told how fast it is.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from fx_explorer.session import SessionReader
 
 
 def bench_text(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> str:
-    """What was measured, a line a fact; it stands in the session too. Raises UsageError where it cannot be measured."""
+    """Measure a kernel and return what was measured, a line per fact; it is kept in the session
+    too. Raises UsageError where it cannot be measured.
+    """
     run_to_end(measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S))
     with SessionReader(session) as reader:
         speed = kernel_speed(reader, kernel)

@@ -1,4 +1,6 @@
-"""``--measure-breaks``: before a target is captured, what its calls spend at graph breaks is measured, and told on stderr."""
+"""``--measure-breaks``: before a target is captured, what its calls spend at graph breaks is
+measured, and told on stderr.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def add_measure_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
-    """``answer``, given a session that has the times too. What cannot be measured is told, and the rest answered."""
+    """Return ``answer``, given a session that has the times too. What cannot be measured is told,
+    and the rest answered.
+    """
     if not arguments.measure_breaks:
         return answer
     if is_session(arguments.target):

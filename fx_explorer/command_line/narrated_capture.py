@@ -1,4 +1,6 @@
-"""Run one capture for a command without a screen: show how it goes, react to Ctrl-C, say how it ended."""
+"""Run one capture for a command without a screen: show how it goes, react to Ctrl-C, say how it
+ended.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,19 @@ def follow(
     pass_through: bool,
     may_be_empty: bool = True,
 ) -> int:
-    """Capture and return the exit code. With ``pass_through`` the program's output goes where it would go without us;
-    otherwise it is part of the narration on stderr. Unless it ``may_be_empty``, a session without compilations ends with 2."""
+    """Capture and return the exit code. With ``pass_through`` the program's output goes where it
+    would go without us; otherwise it is part of the narration on stderr. Unless it
+    ``may_be_empty``, a session without compilations ends with 2.
+    """
     return asyncio.run(_follow(request, arguments, output, pass_through, may_be_empty))
 
 
 async def _follow(
     request: CaptureRequest, arguments: argparse.Namespace, output: Path, pass_through: bool, may_be_empty: bool
 ) -> int:
+    """Run the capture to its end, tell how it ended and where the session is, and return the exit
+    code.
+    """
     progress = CaptureNarration(sys.stderr, pass_through=pass_through)
     capture = Capture(
         *(request, arguments.python, arguments.timeout, output), on_output=progress.program_output, force=arguments.force
@@ -58,7 +65,9 @@ SCRIPT_ENDED = ("finished", "raised", "exited", "incomplete")
 
 
 def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: bool) -> int:
-    """Exit code of a capture that went well: it is said where nothing was compiled, unless it ``may_be_empty``."""
+    """Return the exit code of a capture that went well. It is said where nothing was compiled,
+    unless that ``may_be_empty``.
+    """
     if may_be_empty or _has_compiled(session):
         return 0
     progress.tell(f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)")
@@ -92,7 +101,8 @@ async def _tick(progress: CaptureNarration) -> None:
 
 @contextlib.contextmanager
 def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed terminal end the capture and keep what was captured.
+    """Let Ctrl-C, SIGTERM and a closed terminal end the capture inside the block, and keep what was
+    captured. A script gets the first Ctrl-C itself, as it would alone.
 
     A script gets the first Ctrl-C itself, as it would alone.
     """
@@ -124,7 +134,7 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
 
 
 def closing_words(outcome: Outcome, session: Path, *, is_complete: bool) -> str:
-    """One or two lines: how it ended, and where the session is."""
+    """Say in one or two lines how the capture ended, and where the session is."""
     where = f"session: {session} (look at it with: fx-explorer {session})" if is_complete else f"session kept in: {session}"
     words = {"finished": "done", "raised": "the program raised", "incomplete": "the session is not complete"}
     said = ": ".join(part for part in (words.get(outcome.kind, ""), outcome.message) if part)

@@ -1,4 +1,6 @@
-"""Where a command writes what it found: ``-o``, ``--force``, and a name of its own for each rank of a distributed run."""
+"""Where a command writes what it found: ``-o``, ``--force``, and a name of its own for each rank of
+a distributed run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ RANKS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
-"""Variables of one process among several, and how many there are: torchrun's, then those of mpirun and srun."""
+"""Variables of one process among several, and how many there are: torchrun's, then those of mpirun
+and srun.
+"""
 
 START = 4096
 """Bytes in which a text of ours says that it is one."""
@@ -30,13 +34,17 @@ def add_force_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def session_output(arguments: argparse.Namespace, default: str = "") -> Path | None:
-    """The session file of ``-o``, or the one called ``default``; each rank of a distributed run has its own."""
+    """Return the session file of ``-o``, or the one called ``default``; each rank of a distributed
+    run has its own.
+    """
     path = arguments.output or (Path(default) if default else None)
     return path and of_this_rank(path)
 
 
 def text_output(path: Path | None, what: str, sign: bytes, arguments: argparse.Namespace, option: str) -> OutputFile | None:
-    """A text of ours, which says ``sign`` near its beginning. Raises UsageError when it cannot be written there."""
+    """Return a place for a text of ours, which says ``sign`` near its beginning. Raises UsageError
+    when it cannot be written there.
+    """
     if path is None:
         return None
 
@@ -50,7 +58,9 @@ def text_output(path: Path | None, what: str, sign: bytes, arguments: argparse.N
 
 
 def of_this_rank(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """``train.fxs`` → ``train.rank1.fxs`` in rank 1 of several: ranks that write one file lose all sessions but one."""
+    """Return the file of this rank: ``train.fxs`` → ``train.rank1.fxs`` in rank 1 of several. Ranks
+    that write one file lose all sessions but one.
+    """
     for rank, size in RANKS:
         number, processes = environment.get(rank, ""), environment.get(size, "")
         if number.isdecimal() and processes.isdecimal() and int(processes) > 1 and not _is_stream(path):

@@ -1,4 +1,6 @@
-"""Narration on stderr: one live line on a terminal, plain lines elsewhere, and the program's output between them."""
+"""Narration on stderr: one live line on a terminal, plain lines elsewhere, and the program's output
+between them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ STAGE_WORDS = {
 
 
 def bar(stage: Stage) -> str:
-    """How far through the stages a compilation is; a recompile or the next graph starts it again."""
+    """Draw how far through the stages a compilation is; a recompile or the next graph starts it
+    again.
+    """
     done = STAGES.index(stage) + 1
     return "=" * done + "." * (len(STAGES) - done)
 
@@ -71,7 +75,7 @@ class CaptureNarration:
         self._redraw()
 
     def tell(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._clear()
         for line in text.splitlines():
             self._out.write(f"fx-explorer: {printable(line)}\n")
@@ -79,14 +83,14 @@ class CaptureNarration:
         self._redraw()
 
     def end(self) -> None:
-        """No live line from here on."""
+        """Show no live line from here on."""
         self._clear()
         self._is_live = False
         for line in (line for splitter in self._splitters.values() for line in splitter.end()):
             self._out.write(f"  | {printable(line)}\n")
 
     def tick(self) -> None:
-        """Time has passed: the live line shows it."""
+        """Show in the live line that time has passed."""
         self._redraw()
 
     def _redraw(self) -> None:

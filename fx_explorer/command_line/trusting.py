@@ -1,4 +1,6 @@
-"""``--trust``: what runs code of a session that this user did not capture on this machine needs it."""
+"""``--trust``: agrees beforehand to run code of a session that this user did not capture on this
+machine. Without it a command refuses.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,17 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def check_program(arguments: argparse.Namespace) -> None:
-    """Before the program that a session names is run. Raises UsageError as ``check_trust`` does."""
+    """Check trust before the program that a session names is run. Raises UsageError as
+    ``check_trust`` does.
+    """
     if is_session(arguments.target):
         check_trust(Path(arguments.target), arguments, RUNS)
 
 
 def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) -> None:
-    """Raises UsageError, which says what would happen, for a stranger's session without ``--trust``."""
+    """Raise UsageError, which says what would happen, for a stranger's session without
+    ``--trust``.
+    """
     if not arguments.trust and not is_own(session):
         raise UsageError(
             f"{session} was not captured by you on this machine, so nothing of it is run unasked. {consequence} "

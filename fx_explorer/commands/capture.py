@@ -27,7 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def default_output(target: str) -> str:
-    """``dir/mymodel.py:MLP`` → ``mymodel.fxs``; ``pkg.mod:obj`` → ``mod.fxs``, in the working directory."""
+    """Return the session file for a target: ``dir/mymodel.py:MLP`` → ``mymodel.fxs``;
+    ``pkg.mod:obj`` → ``mod.fxs``, in the working directory.
+    """
     if Path(target).name.endswith(".py"):
         return Path(target).stem + ".fxs"
     file = target.rpartition(":")[0] or target

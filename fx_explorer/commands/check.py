@@ -1,4 +1,6 @@
-"""``fx-explorer check X``: for CI. Whether X, a target or a session, meets the conditions; a line for each that it does not."""
+"""``fx-explorer check X``: for CI. Whether X, a target or a session, meets the conditions; a line
+for each that it does not.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,13 @@ ALLOWED = {
     "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
     "gaps": "that something torch did could not be recorded",
 }
-"""Name → help. Without the option each is a condition of its own that is not met (analysis/overview/requirements.py)."""
+"""Name → help. Without the option each is a condition of its own that is not met
+(analysis/overview/requirements.py).
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the conditions that can be asked for, what may be allowed, and what to write."""
     parser.epilog = EPILOG
     add_target_argument(parser)
     asked = parser.add_argument_group("conditions (one at least)")
@@ -97,7 +102,9 @@ def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
 
 
 def _exit_code(reader: SessionReader) -> int:
-    """What the capture of a saved session ended with. One without an ending was killed, or goes on: numbers of a part."""
+    """Return what the capture of a saved session ended with. A session without an ending was
+    killed, or goes on: its numbers are of a part.
+    """
     outcome = reader.meta("outcome")
     return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)
 
@@ -117,7 +124,9 @@ def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, juni
 
 
 def _print_annotations(judged: Sequence[Check]) -> None:
-    """GitHub knows files by their path in the repository, wherever the step runs."""
+    """Print the annotations. GitHub knows files by their path in the repository, wherever the step
+    runs.
+    """
     from fx_explorer.report.github import annotation_lines
 
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())

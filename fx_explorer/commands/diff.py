@@ -1,4 +1,6 @@
-"""``fx-explorer diff A B``: two sessions or targets compared; ``diff TARGET --gpu A --gpu B``: one target for two GPUs."""
+"""``fx-explorer diff A B``: two sessions or targets compared; ``diff TARGET --gpu A --gpu B``: one
+target for two GPUs.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
-    """What either side is captured from. Raises UsageError when it takes more, or less, to make two."""
+    """Return what either side is captured from. Raises UsageError when it takes more, or less, to
+    make two.
+    """
     gpus: list[str] = arguments.gpu
     for gpu in gpus:
         find_gpu(gpu)  # before one side is captured
@@ -86,7 +90,9 @@ def _names(arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _session(side: argparse.Namespace, path: Path) -> Path:
-    """The session that is given, or one captured now. Raises ProgramError or WorkerError when it did not come to its end."""
+    """Return the session that is given, or one captured now. Raises ProgramError or WorkerError
+    when it did not come to its end.
+    """
     if is_session(side.target):
         return Path(side.target)
     from fx_explorer.command_line.capture_first import capture_first
@@ -100,7 +106,9 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
 
 
 def _built(reader: SessionReader, arguments: argparse.Namespace, opened: contextlib.ExitStack) -> SessionReader:
-    """The session with the kernels of ``--kernels`` built; a copy of it where it cannot be written to."""
+    """Return the session with the kernels of ``--kernels`` built; a copy of it where it cannot be
+    written to.
+    """
     found = [reader]
     with_kernel_builds(arguments, lambda built: found.append(opened.enter_context(SessionReader(built.path))))(reader)
     return found[-1]
@@ -138,7 +146,7 @@ def _kernels(pairs: list[KernelPair]) -> Iterator[str]:
 
 
 def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str]) -> Iterator[str]:
-    """What the data sheets let expect, kernel by kernel, and what was built for either."""
+    """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
     rows = [
         (pair, [estimated(r, u.kernel if u else None) for r, u in ((left, pair.left), (right, pair.right))]) for pair in pairs
     ]
@@ -155,7 +163,9 @@ def _resources(left: SessionReader, right: SessionReader, pairs: list[KernelPair
 
 
 def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]:
-    """The kernel's code with what differs marked. Raises UsageError for a name that neither session has."""
+    """Yield the kernel's code with what differs marked. Raises UsageError for a name that neither
+    session has.
+    """
     pairs = [p for p in kernel_pairs(left, right) if name in (side.kernel.name for side in (p.left, p.right) if side)]
     if not pairs:
         raise UsageError(f"neither session has a kernel called {name!r}; without --kernel, diff lists those that differ")

@@ -1,4 +1,6 @@
-"""``fx-explorer doctor``: what works on this machine, one line each, with what to do about what does not."""
+"""``fx-explorer doctor``: what works on this machine, one line each, with what to do about what
+does not.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 when something is missing that fx-explorer cannot do without."""
+    """Print the checks. Returns 1 when something is missing that fx-explorer cannot do without."""
     if arguments.gpus:
         return _list_gpus(arguments.format)
     checks = _checks(arguments)
@@ -53,7 +55,9 @@ def _list_gpus(form: str) -> int:
 
 
 def line_of(check: DoctorCheck) -> str:
-    """``✓ torch       ok       2.13.0 (CPU)``, and the advice on a line of its own."""
+    """Return the line of a check, ``✓ torch ok 2.13.0 (CPU)``, and the advice on a line of its
+    own.
+    """
     mark = f"{MARKS[check.state]} {check.name:<12} {check.state:<8}"
     if _has_colour():
         mark = f"\x1b[{COLOURS[check.state]}m{mark}\x1b[0m"

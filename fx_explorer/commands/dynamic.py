@@ -1,4 +1,6 @@
-"""``fx-explorer dynamic TARGET``: dynamic=None, True, False and mark_dynamic compared on one program, and on other inputs."""
+"""``fx-explorer dynamic TARGET``: dynamic=None, True, False and mark_dynamic compared on one
+program, and on other inputs.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises UsageError for a script."""
+    """Compare the ways. Returns 1 when one of them did not come to its end. Raises UsageError for a
+    script.
+    """
     return asyncio.run(_compare(request_from(arguments), arguments))
 
 
 async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> int:
-    """Prints each way as it is done. Returns 1 when one of them did not come to its end."""
+    """Print each way as it is done. Returns 1 when one of them did not come to its end."""
     worker = TrialWorker(arguments.python, arguments.timeout)
     trials: list[DynamicTrial] = []
     async for trial in try_dynamic(request, arguments.others, worker=worker):

@@ -1,4 +1,6 @@
-"""``fx-explorer TARGET``: the app on a target or a saved session; without a terminal, the overview as text."""
+"""``fx-explorer TARGET``: the app on a target or a saved session; without a terminal, the overview
+as text.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
+    that do not go with what was given.
+    """
     session = Path(arguments.target) if is_session(arguments.target) else None
     if session and arguments.output:
         raise UsageError("-o is for targets: a session that is opened is saved already")
@@ -61,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
-    """The app. Its modules are imported here: textual costs 180 ms that nothing else needs."""
+    """Run the app. Its modules are imported here: textual costs 180 ms that nothing else needs."""
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
     with splash(f"fx-explorer  {arguments.target}  ▷ starting"):
         app = _make_app(arguments, session)
@@ -77,6 +82,7 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 
 
 def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerApp:
+    """Make the app for a saved session, or for a target with what captures it."""
     from fx_explorer.trials.recapture import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import config_path, load_config
@@ -110,14 +116,16 @@ def _make_app(arguments: argparse.Namespace, session: Path | None) -> ExplorerAp
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:
-    """Graph breaks are seen once Dynamo is through, before Inductor is paid for: that is where the app stops by itself."""
+    """Return where the app pauses by itself. Graph breaks are seen once Dynamo is through, before
+    Inductor is paid for, so it stops there.
+    """
     if arguments.step:
         return "step"
     return "" if arguments.run else "dynamo"
 
 
 def watched_files(target: str) -> list[Path]:
-    """The file a target names; none for ``package.module:object``."""
+    """Return the file that a target names; empty for ``package.module:object``."""
     for name in (target, target.rpartition(":")[0]):
         if name and Path(name).is_file():
             return [Path(name)]

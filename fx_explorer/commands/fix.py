@@ -1,4 +1,6 @@
-"""``fx-explorer fix X``: graph breaks and recompiles of a target or session, what may take them away; tries it, writes it."""
+"""``fx-explorer fix X``: graph breaks and recompiles of a target or session, what may take them
+away; tries it, writes it.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +82,9 @@ def _find(reader: SessionReader, found: SessionFixes) -> None:
 
 
 async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
+    """Print every break with its fixes, tried where that was asked for, then the recompiles and
+    what can be done next.
+    """
     if not found.breaks:
         print(printable(_no_breaks(found)))
     number = 0
@@ -104,7 +109,7 @@ async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
 
 
 def _what_stopped(reader: SessionReader) -> str:
-    """Empty for a program that came to its end, or has not ended yet."""
+    """Say what ended the program early; empty when it came to its end, or has not ended yet."""
     recorded = reader.meta("outcome")
     if recorded is None:
         return ""

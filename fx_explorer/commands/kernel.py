@@ -1,4 +1,6 @@
-"""``fx-explorer kernel X [NAME]``: a Triton kernel compiled down to the machine's code, for a GPU that need not be there."""
+"""``fx-explorer kernel X [NAME]``: a Triton kernel compiled down to the machine's code, for a GPU
+that need not be there.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
+    """Print what was asked for: a kernel measured, what a real GPU ran, all kernels, or one
+    kernel.
+    """
     from fx_explorer.report.kernel_text import kernels_text
 
     if arguments.bench:
@@ -80,8 +85,9 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
 
 def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:
-    """The text of a kernel that ran on a real GPU: everything is in the session but SASS, which is
-    made when it is asked for.
+    """Return the text of a kernel that ran on a real GPU. Everything is in the session but SASS,
+    which is made when it is asked for. ``session`` is the one that was given, of which ``reader``
+    may read a copy.
 
     ``session``: the one that was given, of which ``reader`` may read a copy.
     """
@@ -114,7 +120,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
 
 def _the_one(reader: SessionReader, name: str) -> model.Kernel:
     """Return the kernel with this name; the first of several with one name (in two compilations).
-    Raises UsageError for a part of several names."""
+    Raises UsageError for a part of several names.
+    """
     found = named(reader, name)
     names = dict.fromkeys(kernel.name for kernel in found)
     if len(names) > 1:
@@ -125,6 +132,9 @@ def _the_one(reader: SessionReader, name: str) -> model.Kernel:
 
 
 def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
+    """Return the text of one kernel: all of its configurations, its passes, its source or one level
+    of it.
+    """
     from fx_explorer.report.kernel_text import kernel_text
 
     if arguments.passes or arguments.mlir_pass is not None:

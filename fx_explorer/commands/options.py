@@ -1,4 +1,6 @@
-"""``fx-explorer options X``: what the options of torch.compile do, their values in force in X, and what other values change."""
+"""``fx-explorer options X``: what the options of torch.compile do, their values in force in X, and
+what other values change.
+"""
 
 from __future__ import annotations
 
@@ -108,8 +110,9 @@ def _found(reader: SessionReader) -> SessionOptions:
 
 
 def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
-    """The options of this name, with or without its group; all without a name. Raises UsageError
-    when there is none."""
+    """Return the options of this name, with or without its group; without a name, all of them.
+    Raises UsageError when there is none.
+    """
     from fx_explorer.analysis.options.console import is_called
 
     if options:
@@ -118,7 +121,7 @@ def _chosen(options: list[ConsoleOption], name: str) -> list[ConsoleOption]:
 
 
 def _check_name(name: str, known: list[str]) -> None:
-    """Raises UsageError for one that is not known."""
+    """Raise UsageError for an option that is not known."""
     from fx_explorer.analysis.options.console import is_called
 
     if not any(is_called(one, name) for one in known):
@@ -141,7 +144,7 @@ def _tell(options: list[ConsoleOption], arguments: argparse.Namespace) -> None:
 
 
 async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
-    """1 when the changed program did not come to its end."""
+    """Try the values. Returns 1 when the changed program did not come to its end."""
     from fx_explorer.report.options_text import figures_text
     from fx_explorer.trials.options import compared, ended_in_words, settings_in_words, try_options
     from fx_explorer.trials.recapture import TrialWorker

@@ -1,4 +1,6 @@
-"""``fx-explorer recover``: sessions that a killed capture left in a temporary directory, listed, taken out or removed."""
+"""``fx-explorer recover``: sessions that a killed capture left in a temporary directory, listed,
+taken out or removed.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def _list(found: list[Leftover]) -> None:
 
 
 def _recover(leftover: Leftover, output: Path) -> None:
-    """Only to a free name: an older session of the same target is not exchanged for half of a new one."""
+    """Move a leftover to its place. Only a free name is taken: an older session of the same target
+    is not exchanged for half of a new one.
+    """
     place = replace(session_file(output), is_ours=never_ours)
     try:
         place.check()

@@ -1,4 +1,6 @@
-"""``fx-explorer report X``: what happened, as a document on stdout or in a file. X is a target or a session."""
+"""``fx-explorer report X``: what happened, as a document on stdout or in a file. X is a target or a
+session.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_report(reader: SessionReader, output: OutputFile | None) -> None:
-    """JSON to ``output``, or to stdout."""
+    """Write JSON to ``output``, or to stdout."""
     from fx_explorer.report.json_report import json_report
 
     text = json.dumps(json_report(reader), indent=2, ensure_ascii=output is None, default=str) + "\n"

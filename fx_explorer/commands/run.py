@@ -1,4 +1,6 @@
-"""``fx-explorer run SCRIPT [-- ARGS]``: run an unmodified script and capture every compilation in it."""
+"""``fx-explorer run SCRIPT [-- ARGS]``: run an unmodified script and capture every compilation in
+it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ends with the script's own exit code."""
+    """Run the script and return its own exit code."""
     from fx_explorer.command_line.narrated_capture import follow
 
     output = session_output(arguments, default_output(arguments.target))
@@ -48,7 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def request_of_run(arguments: argparse.Namespace) -> CaptureRequest:
-    """A script that runs as it would alone builds its kernels, unless their GPU is not there."""
+    """Return the request. A script that runs as it would alone builds its kernels, unless their GPU
+    is not there.
+    """
     if arguments.build is None:
         arguments.build = arguments.gpu is None
     return request_from(arguments)

@@ -1,4 +1,6 @@
-"""The checks behind ``fx-explorer doctor``. torch is asked in a process of its own, so that a broken one cannot break us."""
+"""The checks behind ``fx-explorer doctor``. torch is asked in a process of its own, so that a
+broken one cannot break us.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class DoctorCheck:
 
 
 def torch_checks(python: str) -> list[DoctorCheck]:
-    """What the interpreter that will run the user's program has."""
+    """Return what the interpreter that will run the user's program has."""
     found = probe(python)
     if isinstance(found, str):
         return [
@@ -73,7 +75,7 @@ def torch_checks(python: str) -> list[DoctorCheck]:
 
 
 def probe(python: str) -> dict[str, Any] | str:
-    """What the interpreter says about itself, or why it says nothing."""
+    """Return what the interpreter says about itself, or why it says nothing."""
     try:
         ended = subprocess.run(
             [python, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=PROBE_TIMEOUT_S, check=False
@@ -93,6 +95,9 @@ def probe(python: str) -> dict[str, Any] | str:
 
 
 def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
+    """Yield the checks of what an interpreter says about itself: its Python, torch, GPU, triton and
+    torch's cache.
+    """
     old_python = tuple(found["version_info"]) < OLDEST_PYTHON
     yield DoctorCheck(
         "python",
@@ -115,6 +120,9 @@ def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
 
 
 def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
+    """Judge the torch that was found: whether it can be imported, and whether its release is
+    supported.
+    """
     supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
     if "error" in found:
         install = (
@@ -186,7 +194,7 @@ def _sqlite() -> DoctorCheck:
 
 
 def _temporary_directory() -> DoctorCheck:
-    """Sessions are written here while they are live."""
+    """Check the temporary directory, where sessions are written while they are live."""
     try:
         directory = tempfile.gettempdir()
     except OSError as error:
@@ -195,7 +203,9 @@ def _temporary_directory() -> DoctorCheck:
 
 
 def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
-    """Whether files can be made in ``directory`` (or it can be made), and whether there is room."""
+    """Check whether files can be made in ``directory`` (or it can be made), and whether there is
+    room.
+    """
     existing = directory
     while not os.path.isdir(existing) and existing != os.path.dirname(existing):
         existing = os.path.dirname(existing)
@@ -236,7 +246,7 @@ def _colour(environ: Mapping[str, str]) -> DoctorCheck:
 
 
 def _clipboard(environ: Mapping[str, str]) -> DoctorCheck:
-    """The same choice as the app makes when something is copied."""
+    """Check the clipboard. The choice is the same as the app makes when something is copied."""
     tool = native_tool(environ)
     if tool and not (environ.get("SSH_TTY") or environ.get("SSH_CONNECTION")):
         return DoctorCheck("clipboard", "ok", f"through {tool[0]}")

@@ -1,6 +1,8 @@
-"""``doctor --gpus``: the GPUs that code can be made for. ``doctor --gpu NAME``: whether everything for one is there.
+"""``doctor --gpus``: the GPUs that code can be made for. ``doctor --gpu NAME``: whether everything
+for one is there.
 
-The second is asked of the interpreter that would do it (worker/gpu_check.py), in a process of its own.
+The second is asked of the interpreter that would do it (worker/gpu_check.py), in a process of its
+own.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ LAST = "machine code"
 
 
 def gpus_in_words() -> Iterator[str]:
-    """Every number of every GPU, with its source."""
+    """Yield every number of every GPU, with its source."""
     for name in known_gpus():
         gpu = find_gpu(name)
         yield f"{name}: {gpu.title}, {gpu.arch}"
@@ -47,7 +49,9 @@ def gpus_as_json() -> str:
 
 
 def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
-    """What this interpreter can do for ``gpu``; a check that did not pass is the last one."""
+    """Return what this interpreter can do for ``gpu``; a check that did not pass is the last
+    one.
+    """
     command = [python, str(CHECK), json.dumps(gpu.to_json())]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)

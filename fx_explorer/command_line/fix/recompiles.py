@@ -1,4 +1,6 @@
-"""The recompiles in ``fx-explorer fix``: what caused each, what avoids it, and, with ``--try``, what came of it."""
+"""The recompiles in ``fx-explorer fix``: what caused each, what avoids it, and, with ``--try``,
+what came of it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def recompiles_of(reader: SessionReader) -> Recompiles:
 
 
 async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace) -> None:
-    """``request`` None: the session does not say how it was captured, so nothing is tried."""
+    """Print the recompiles. When ``request`` is None, the session does not say how it was captured,
+    so nothing is tried.
+    """
     for cause in found.causes:
         where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}" if cause.file else f"[{cause.compilation}]"
         print(printable(f"{where}  compiled again: {cause.in_words}"))

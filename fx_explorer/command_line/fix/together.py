@@ -1,4 +1,6 @@
-"""All good fixes at once in ``fx-explorer fix``: ``--try --all`` says what they come to, ``--apply all`` writes them."""
+"""All good fixes at once in ``fx-explorer fix``: ``--try --all`` says what they come to,
+``--apply all`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ TOO_FEW = "there are no two good fixes, of different breaks, that go with each o
 
 
 async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> None:
-    """After each has been tried."""
+    """Print what all good fixes come to, after each has been tried."""
     whole = _together(found)
     print("all good fixes together")
     if whole is None:
@@ -31,7 +33,8 @@ async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> N
 
 
 async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> int:
-    """Tries what decides which of them are good, then all of these; a single good one is written alone.
+    """Try what decides which of them are good, then all of these; a single good one is written
+    alone. Returns 1 when nothing is written.
 
     1 when nothing is written.
     """

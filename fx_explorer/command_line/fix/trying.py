@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @dataclass
 class SessionFixes:
     """The fixes that a session offers and what a trial of them needs, kept when the session is
-    closed."""
+    closed.
+    """
 
     request: CaptureRequest | None = None
     before: SessionFigures | None = None
@@ -36,7 +37,9 @@ class SessionFixes:
     trials: list[Trial] = field(default_factory=list)
 
     def fix(self, number: int) -> Fix:
-        """The fix with this number in the list, from 1. Raises UsageError when there is none."""
+        """Return the fix with this number in the list, from 1. Raises UsageError when there is
+        none.
+        """
         fixes = [fix for _, some, _ in self.breaks for fix in some]
         if not 1 <= number <= len(fixes):
             raise UsageError(
@@ -65,7 +68,7 @@ def told(trial: Trial) -> str:
 
 
 async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:
-    """1 when it is not written."""
+    """Try a fix and write it. Returns 1 when it is not written."""
     if not fix.edits:
         return _set_by_hand(fix)
     if _cannot_be_written(fix):  # before a trial of minutes
@@ -77,7 +80,7 @@ async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
 
 
 def written(fix: Fix, tried: Trial) -> int:
-    """After asking; 1 when it is not."""
+    """Write a fix after asking. Returns 1 when it is not written."""
     if not fix.edits:
         return _set_by_hand(fix)
     from fx_explorer.fixing import accept
@@ -100,7 +103,7 @@ def written(fix: Fix, tried: Trial) -> int:
 
 
 def _cannot_be_written(fix: Fix) -> bool:
-    """Says why, when it is so."""
+    """Return whether a fix cannot be written, and print why."""
     from fx_explorer.fixing import why_not_accepted
 
     reason = why_not_accepted(fix)

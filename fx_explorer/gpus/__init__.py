@@ -1,4 +1,6 @@
-"""The GPUs that code can be generated for without having them: one TOML file each, every number with its source."""
+"""The GPUs that code can be generated for without having them: one TOML file each, every number
+with its source.
+"""
 
 from fx_explorer.gpus.device import gpu_like
 from fx_explorer.gpus.reading import find_gpu, gpu_of_device, known_gpus

@@ -1,7 +1,8 @@
-"""The GPU that a session was recorded on: one of those described here, or what torch read off the device.
+"""The GPU that a session was recorded on: one of those described here, or what torch read off the
+device.
 
-``torch.cuda.get_device_properties()`` tells sizes, counts and clocks. What it does not tell are limits of the architecture
-(limits.py), and peak FLOP/s, which nobody reads off a device.
+``torch.cuda.get_device_properties()`` tells sizes, counts and clocks. What it does not tell are
+limits of the architecture (limits.py), and peak FLOP/s, which nobody reads off a device.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ READ_OFF = {
 
 
 def gpu_like(device_name: str, properties: Mapping[str, object]) -> Gpu | None:
-    """``properties``: what was recorded of the device, empty in sessions that have none of it.
+    """Return the GPU of a device, from ``properties``, which were recorded of it and are empty in
+    sessions that have none. None when nothing is known of it: no GPU, or one of a compute
+    capability or architecture that limits.py does not list.
 
-    None when nothing is known of it: no GPU, or one of a compute capability or architecture that limits.py does not list.
+    None when nothing is known of it: no GPU, or one of a compute capability or architecture that
+    limits.py does not list.
     """
     described = gpu_of_device(device_name)
     if described and properties.get("multi_processor_count", described.multiprocessors) == described.multiprocessors:
@@ -51,7 +55,9 @@ def _limits(properties: Mapping[str, object]) -> Limits | None:
 
 
 def gpu_of_properties(device_name: str, properties: Mapping[str, object], limits: Limits) -> Gpu | None:
-    """A number of 0 is not known, as its source says: bandwidth, where the driver tells no clock or bus."""
+    """Return a GPU with the numbers that torch read off the device. A number of 0 is not known, as
+    its source says: bandwidth, where the driver tells no clock or bus.
+    """
     numbers = {field: _number(properties, name) for field, name in READ_OFF.items() if field not in limits.numbers}
     if not all(numbers.values()):
         return None

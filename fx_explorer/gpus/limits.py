@@ -1,4 +1,6 @@
-"""What no driver tells of a GPU, by its compute capability or architecture: limits that occupancy is computed with."""
+"""What no driver tells of a GPU, by its compute capability or architecture: limits that occupancy
+is computed with.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ BLOCKS_OF_CAPABILITY = {
     (12, 0): 24,
     (12, 1): 24,
 }
-"""The most blocks on a multiprocessor: the one limit that torch's properties leave out (CUDA C++ Programming Guide)."""
+"""The most blocks on a multiprocessor: the one limit that torch's properties leave out (CUDA C++
+Programming Guide).
+"""
 
 
 def nvidia_limits(capability: tuple[int, int]) -> Limits | None:
-    """None for a capability that is not listed above."""
+    """Return the limits of a compute capability; None for one that is not listed above."""
     if capability not in BLOCKS_OF_CAPABILITY:
         return None
     by_guide = {
@@ -68,12 +72,16 @@ CDNA = {
     "gfx942": _Cdna((9, 4), 65_536, 512, 4),
     "gfx950": _Cdna((9, 5), 163_840, 1_280, 4),
 }
-"""MI200, MI300 and MI350: 512 vector registers a lane for both kinds together, and 8 wavefronts on each of 4 SIMD units."""
+"""MI200, MI300 and MI350: 512 vector registers a lane for both kinds together, and 8 wavefronts on
+each of 4 SIMD units.
+"""
 
 
 def amd_limits(arch: str) -> Limits | None:
-    """None for an architecture that is not listed above. Registers and local memory differ between ROCm's releases in what is
-    told of them, so they are not read off the device."""
+    """Return the limits of an architecture; None for one that is not listed above. Registers and
+    local memory differ between ROCm's releases in what is told of them, so they are not read off
+    the device.
+    """
     if arch not in CDNA:
         return None
     of = CDNA[arch]

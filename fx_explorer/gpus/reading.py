@@ -1,7 +1,7 @@
 """A GPU's TOML file → Gpu.
 
-``h100.toml`` beside this file shows the form: every number is ``{ value, source }``, and a source is a text or the name of one
-under ``[sources]``.
+``h100.toml`` beside this file shows the form: every number is ``{ value, source }``, and a source
+is a text or the name of one under ``[sources]``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ SHAPE = 'each number is { value = …, source = "where it is from" }'
 
 
 def known_gpus() -> tuple[str, ...]:
-    """Names for ``--gpu``, in alphabetical order."""
+    """Return the names for ``--gpu``, in alphabetical order."""
     return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
 
 
 def find_gpu(name: str) -> Gpu:
-    """The GPU of that name, or the one that the TOML file at that path describes. Raises UsageError."""
+    """Return the GPU of that name, or the one that the TOML file at that path describes. Raises
+    UsageError.
+    """
     if name.lower() in known_gpus():
         return read_gpu(HERE / f"{name.lower()}.toml")
     path = Path(name)
@@ -41,7 +43,9 @@ def find_gpu(name: str) -> Gpu:
 
 
 def _did_you_mean(name: str) -> str:
-    """``(did you mean h100?)`` for ``H-100`` and ``NVIDIA H100``; nothing for the name of another card."""
+    """Return a suggestion: ``(did you mean h100?)`` for ``H-100`` and ``NVIDIA H100``; nothing for
+    the name of another card.
+    """
     words = _words(name)
     near = [known for known in known_gpus() if "".join(words) == known or words == _words(find_gpu(known).device_name)]
     return f" (did you mean {near[0]}?)" if near else ""
@@ -49,18 +53,22 @@ def _did_you_mean(name: str) -> str:
 
 @functools.cache
 def gpu_of_device(device_name: str) -> Gpu | None:
-    """The one that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None when it is none of ours."""
+    """Return the GPU that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None
+    when it is none of ours.
+    """
     return next((gpu for gpu in map(find_gpu, known_gpus()) if _words(gpu.device_name) == _words(device_name)), None)
 
 
 def _words(device_name: str) -> tuple[str, ...]:
-    """Drivers write ``NVIDIA A100-SXM4-80GB`` and ``A100-SXM4-80GB``."""
+    """Return the words of a device's name. Drivers write ``NVIDIA A100-SXM4-80GB`` and
+    ``A100-SXM4-80GB``.
+    """
     words = re.findall(r"[a-z0-9]+", device_name.casefold())
     return tuple(word for word in words if word not in ("nvidia", "amd"))
 
 
 def read_gpu(path: Path) -> Gpu:
-    """Raises UsageError, with the name of what is wrong."""
+    """Read a GPU's file. Raises UsageError, with the name of what is wrong."""
     # Python 3.10 has no tomllib; tomli is the same module under its older name.
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
@@ -81,7 +89,7 @@ def read_gpu(path: Path) -> Gpu:
 
 
 def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
-    """Raises KeyError, TypeError or ValueError."""
+    """Make a GPU of the entries of its file. Raises KeyError, TypeError or ValueError."""
     texts = _table(entries, "sources") if "sources" in entries else {}
     fields = {word: _required(entries, word) for word in WORDS}
     if not isinstance(fields["capability"], list):
@@ -105,7 +113,9 @@ def _known() -> Iterator[str]:
 
 
 def _plain_name(name: object) -> object:
-    """It names a directory. Raises ValueError; a name that is no text is found by its type."""
+    """Return a name that is no path, since it names a directory. Raises ValueError; a name that is
+    no text is found by its type.
+    """
     if isinstance(name, str) and not re.fullmatch(r"\w[\w.+-]*", name):
         raise ValueError(f"name cannot be {name!r}: letters, digits, '.', '+', '-' and '_' only")
     return name

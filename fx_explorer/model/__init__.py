@@ -1,7 +1,9 @@
-"""What a compilation is: frozen dataclasses, one per row of the session file. No I/O, standard library only.
+"""What a compilation is: frozen dataclasses, one per row of the session file. No I/O, standard
+library only.
 
-Every row has an ``id``. A row that has not been written yet carries ``id=0``; the writer returns the id it was given.
-A field called after another row (``compilation``, ``graph``, ``node`` …) holds that row's id; 0 means "none".
+Every row has an ``id``. A row that has not been written yet carries ``id=0``; the writer returns
+the id it was given. A field called after another row (``compilation``, ``graph``, ``node`` …) holds
+that row's id; 0 means "none".
 """
 
 from fx_explorer.model.gpu import Gpu, Vendor

@@ -1,4 +1,6 @@
-"""difflib's matcher, in bounded time: texts can be made for which it takes the cube of their length."""
+"""difflib's matcher, in bounded time: texts can be made for which it takes the cube of their
+length.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from itertools import accumulate
 
 MOST_STEPS = 20_000_000
 """Steps of one comparison: about two seconds. 30,000 lines of code with 1,000 changes take
-4,300,000."""
+4,300,000.
+"""
 
 Opcode = tuple[str, int, int, int, int]
 """As ``difflib.SequenceMatcher.get_opcodes`` has them."""
@@ -17,7 +20,9 @@ Opcode = tuple[str, int, int, int, int]
 class BoundedMatcher(difflib.SequenceMatcher[str]):
     """One that comes to an end.
 
-    What it has no steps left for counts as replaced: the difference is true, and longer than it could be."""
+    What it has no steps left for counts as replaced: the difference is true, and longer than it
+    could be.
+    """
 
     b2j: dict[str, list[int]]
     """difflib's own: where each line stands in ``after``."""
@@ -31,7 +36,7 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
 
     @property
     def is_cut(self) -> bool:
-        """Whether there were no steps left; known when the opcodes are."""
+        """Return whether there were no steps left; known when the opcodes are."""
         return self._left <= 0
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> difflib.Match:
@@ -40,7 +45,9 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
-    """Opcodes that make ``after`` of ``before``. What both begin and end with is not searched, since most edits are small."""
+    """Return opcodes that make ``after`` of ``before``. What both begin and end with is not
+    searched, since most edits are small.
+    """
     shorter = min(len(before), len(after))
     first = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     rest = shorter - first
@@ -55,7 +62,8 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
 
 def unified_diff(before: Sequence[str], after: Sequence[str], path: str) -> str:
     """Write the changes as ``difflib.unified_diff`` does, for ``patch -p1`` and ``git apply``.
-    Lines have their ends."""
+    Lines have their ends.
+    """
     matcher = BoundedMatcher((), ())
     matcher.opcodes = changed_lines(before, after)
     groups = list(matcher.get_grouped_opcodes()) if list(before) != list(after) else []
@@ -76,6 +84,8 @@ def _hunk(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) 
 
 
 def _range(first: int, end: int) -> str:
-    """As a unified diff has it: from 1, the count left out where it is one, and the line before where it is nothing."""
+    """Return a range as a unified diff has it: from 1, the count left out where it is one, and the
+    line before where it is nothing.
+    """
     count = end - first
     return f"{first + 1}" if count == 1 else f"{first + bool(count)},{count}"

@@ -11,7 +11,9 @@ Row = TypeVar("Row")
 
 
 def checked(row: Row) -> Row:
-    """``row``, when its fields have their types; raises TypeError that names the first that has not. Tuples are looked into."""
+    """Return ``row``, when its fields have their types. Raises TypeError that names the first field
+    that has not. Tuples are looked into.
+    """
     hints = get_type_hints(type(row))
     for field in dataclasses.fields(row):  # type: ignore[arg-type]
         value = getattr(row, field.name)
@@ -36,6 +38,6 @@ def _fits(value: object, declared: Any) -> bool:
 
 
 def _choices(declared: Any) -> str:
-    """``; it is one of go, step`` for a closed set."""
+    """Say which values there are, for a closed set: ``; it is one of go, step``."""
     closed = [one for one in (declared, *get_args(declared)) if get_origin(one) is Literal]
     return f"; it is one of {', '.join(filter(None, get_args(closed[0])))}" if closed else ""

@@ -1,4 +1,6 @@
-"""A GPU as its data sheet describes it: what code is generated for, and what estimates are made with."""
+"""A GPU as its data sheet describes it: what code is generated for, and what estimates are made
+with.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Vendor = Literal["nvidia", "amd"]
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """Sizes are in bytes, rates per second. *multiprocessor* is AMD's compute unit, *warp* its wavefront, *shared* its LDS."""
+    """Sizes are in bytes, rates per second. *multiprocessor* is AMD's compute unit, *warp* its
+    wavefront, *shared* its LDS.
+    """
 
     name: str
     """As in ``--gpu``: ``h100``."""
@@ -57,8 +61,10 @@ class Gpu:
     clock_hz: int
     """The highest."""
     peak_flops: dict[str, float]
-    """Kind of number (``fp32``; ``tf32``, ``bf16``, ``fp16``, ``fp8``, ``int8`` on the matrix units, dense) → operations a
-    second. A kind that is not there has no units of its own, or its maker does not say."""
+    """Kind of number (``fp32``; ``tf32``, ``bf16``, ``fp16``, ``fp8``, ``int8`` on the matrix
+    units, dense) → operations a second. A kind that is not there has no units of its own, or its
+    maker does not say.
+    """
     sources: dict[str, str]
     """Name of a field (``multiprocessors``, ``peak_flops.bf16``) → where its number is from."""
 
@@ -67,7 +73,7 @@ class Gpu:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Gpu:
-        """Raises TypeError, and ValueError for a GPU that cannot be."""
+        """Make a GPU of JSON. Raises TypeError, and ValueError for a GPU that cannot be."""
         gpu = checked(cls(**{**fields, "capability": tuple(fields.get("capability", ()))}))
         if len(gpu.capability) != 2:
             raise ValueError("capability is two numbers, such as [9, 0]")
@@ -112,6 +118,8 @@ def _contradictions(gpu: Gpu) -> Iterator[str]:
 
 
 def _archs(gpu: Gpu) -> str:
-    """``sm_90`` or ``sm_90a`` of [9, 0]; ``gfx942`` of [9, 4], whose last digit is in no capability. A regular expression."""
+    """Return a regular expression for the names of an architecture: ``sm_90`` or ``sm_90a`` for [9,
+    0]; ``gfx942`` for [9, 4], whose last digit is in no capability.
+    """
     major, minor = gpu.capability
     return f"sm_{major}{minor}[af]?" if gpu.vendor == "nvidia" else f"gfx{major}{minor:x}[0-9a-f]"

@@ -1,4 +1,6 @@
-"""What a client asks of a worker, and how a capture ended. Both travel as JSON and are kept in ``meta``."""
+"""What a client asks of a worker, and how a capture ended. Both travel as JSON and are kept in
+``meta``.
+"""
 
 from __future__ import annotations
 
@@ -34,51 +36,71 @@ class CaptureRequest:
     call: str = ""
     """Expression, evaluated in the target's module, that makes the callable."""
     inputs: str = ""
-    """Expression, evaluated in the target's module, that makes the example inputs: a tuple, dict or one value."""
+    """Expression, evaluated in the target's module, that makes the example inputs: a tuple, dict or
+    one value.
+    """
     train: bool | None = None
     """None: with backward when a parameter or input requires grad."""
     backend: str = "inductor"
     mode: str = ""
     dynamic: bool | None = None
     mark_against: str = ""
-    """Expression for other inputs: dimensions in which they differ from the example inputs are marked (``mark_dynamic``).
-    Empty: none; TWICE_THE_BATCH: those of the batch."""
+    """Expression for other inputs: dimensions in which they differ from the example inputs are
+    marked (``mark_dynamic``). Empty: none; TWICE_THE_BATCH: those of the batch.
+    """
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """``torch._inductor.config`` entries by name, as ``torch.compile(options=…)`` takes them."""
     build: bool = False
-    """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the graphs eagerly."""
+    """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the
+    graphs eagerly.
+    """
     use_caches: bool = False
     device: str = ""
     fullgraph: bool = False
     """One graph or an error, also where the program calls torch.compile itself."""
     stance: str = ""
-    """As ``torch.compiler.set_stance`` takes it; empty: what the program says. A target is called as often as it takes to see
-    what the stance does (worker/target/calling.py)."""
+    """As ``torch.compiler.set_stance`` takes it; empty: what the program says. A target is called
+    as often as it takes to see what the stance does (worker/target/calling.py).
+    """
     pause: Pause = ""
     stay: bool = False
-    """When the program has ended, keep the live objects of every stage and wait for commands (``again``, ``quit``)."""
+    """When the program has ended, keep the live objects of every stage and wait for commands
+    (``again``, ``quit``).
+    """
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Options of torch by full name (``dynamo.capture_scalar_outputs``), set before the program runs. ``compile.*`` hold in
-    place of what the program gives to torch.compile."""
+    """Options of torch by full name (``dynamo.capture_scalar_outputs``), set before the program
+    runs. ``compile.*`` hold in place of what the program gives to torch.compile.
+    """
     overlay: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Path of a file of the user's → text that is run in place of the file's own, under the file's name."""
+    """Path of a file of the user's → text that is run in place of the file's own, under the file's
+    name.
+    """
     verify: bool = False
-    """Compare what is compiled with the program as its files have it, run without torch.compile (a Verification)."""
+    """Compare what is compiled with the program as its files have it, run without torch.compile (a
+    Verification).
+    """
     original_settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """With ``verify``: the ``settings`` that are not part of the change, which the original is built with."""
+    """With ``verify``: the ``settings`` that are not part of the change, which the original is
+    built with.
+    """
     measure_breaks: bool = False
-    """Call the compiled target again and again, and time what it spends at its graph breaks (CallTime, BreakTime). Of worth
-    with ``build`` only."""
+    """Call the compiled target again and again, and time what it spends at its graph breaks
+    (CallTime, BreakTime). Of worth with ``build`` only.
+    """
     record_bytecode: bool = False
-    """Call the target once more when it has run, and record what Dynamo's bytecode does (BytecodeRun)."""
+    """Call the target once more when it has run, and record what Dynamo's bytecode does
+    (BytecodeRun).
+    """
     gpu: Gpu | None = None
     """A GPU that is not there, to generate code for; nothing can be run on it."""
     no_weights: bool = False
-    """With ``gpu``: what the program makes has shapes and no content from the beginning, so that no model is too large."""
+    """With ``gpu``: what the program makes has shapes and no content from the beginning, so that no
+    model is too large.
+    """
 
     @property
     def compile_arguments(self) -> dict[str, Any]:
-        """Arguments that hold in place of what the program gives to torch.compile."""
+        """Return the arguments that hold in place of what the program gives to torch.compile."""
         named = {name.removeprefix("compile."): value for name, value in self.settings.items() if name.startswith("compile.")}
         return {"fullgraph": True, **named} if self.fullgraph else named
 
@@ -103,10 +125,11 @@ OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "ca
 class Outcome:
     """How a capture ended: ``meta["outcome"]``, absent while it runs.
 
-    ``finished``: all went through. ``raised``: the user's program raised (traceback in a Failure). ``exited``: it called
-    ``sys.exit`` or ``os._exit``. ``killed``: a signal ended it (segfault, out of memory). ``not_started``: the target could not
-    be found or does not say what to compile (``message`` says what to do). ``incomplete``: the program went on to its end, but
-    the session file could not be written in full (disk full).
+    ``finished``: all went through. ``raised``: the user's program raised (traceback in a Failure).
+    ``exited``: it called ``sys.exit`` or ``os._exit``. ``killed``: a signal ended it (segfault, out
+    of memory). ``not_started``: the target could not be found or does not say what to compile
+    (``message`` says what to do). ``incomplete``: the program went on to its end, but the session
+    file could not be written in full (disk full).
     """
 
     kind: OutcomeKind
@@ -121,7 +144,7 @@ class Outcome:
 
     @property
     def went_well(self) -> bool:
-        """Whether the program came to an end of its own, and reported no fault."""
+        """Return whether the program came to an end of its own, and reported no fault."""
         return self.kind == "finished" or (self.kind == "exited" and self.exit_code == 0)
 
     def to_json(self) -> dict[str, object]:
@@ -141,19 +164,22 @@ CommandKind = Literal[
 class Command:
     """What a client may ask of a worker that waits at a gate; one JSON line each.
 
-    ``go``: on, without stopping again. ``step``: on to the next gate. ``run_to``: on to the next gate called ``gate``.
-    ``skip``: run this graph eagerly. ``abort``: give up what is being compiled; the worker stays usable. ``set``:
-    ``changes.settings`` hold for what follows. ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply
-    ``changes.passes`` to the graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a
-    new variant; at any gate, and when the program has ended. ``measure``: when the program has ended, build ``compilation`` as
-    it was compiled, and time it (Measurement). ``what_if``: when the program has run, ask the guards of every compilation about
-    the inputs that ``expression`` gives; nothing is run or compiled (GuardAnswer). ``steps``: when the program has run, call
-    the target once more and record what Dynamo's bytecode does (BytecodeRun). ``quit``: end the worker; the session is
-    completed.
+    ``go``: on, without stopping again. ``step``: on to the next gate. ``run_to``: on to the next
+    gate called ``gate``. ``skip``: run this graph eagerly. ``abort``: give up what is being
+    compiled; the worker stays usable. ``set``: ``changes.settings`` hold for what follows.
+    ``mark``: ``changes.marks``, at the gate ``dynamo``. ``pass``: apply ``changes.passes`` to the
+    graph at this gate. ``again``: continue ``compilation`` from ``gate`` with ``changes`` as a new
+    variant; at any gate, and when the program has ended. ``measure``: when the program has ended,
+    build ``compilation`` as it was compiled, and time it (Measurement). ``what_if``: when the
+    program has run, ask the guards of every compilation about the inputs that ``expression`` gives;
+    nothing is run or compiled (GuardAnswer). ``steps``: when the program has run, call the target
+    once more and record what Dynamo's bytecode does (BytecodeRun). ``quit``: end the worker; the
+    session is completed.
 
-    Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after ``set``, ``mark``, ``pass``
-    and ``what_if``, the worker is still at the gate. ``abort`` and ``quit`` are obeyed at any time: ``abort`` stops a
-    command that is being carried out, and that alone; while the program runs, it ends the program.
+    Every command is answered with one notice, ``done`` or ``refused``. After ``refused``, and after
+    ``set``, ``mark``, ``pass`` and ``what_if``, the worker is still at the gate. ``abort`` and
+    ``quit`` are obeyed at any time: ``abort`` stops a command that is being carried out, and that
+    alone; while the program runs, it ends the program.
     """
 
     kind: CommandKind
@@ -163,17 +189,21 @@ class Command:
     direction: Direction = ""
     """``again`` from ``partition`` or later: lower this direction only; empty: all."""
     region: str = ""
-    """``again`` from ``partition``: lower this region only, the others are answered from before; empty: all."""
+    """``again`` from ``partition``: lower this region only, the others are answered from before;
+    empty: all.
+    """
     changes: Changes = dataclasses.field(default_factory=Changes)
     expression: str = ""
-    """``what_if``: inputs, as ``--inputs`` takes them; empty: the example inputs with twice the batch."""
+    """``what_if``: inputs, as ``--inputs`` takes them; empty: the example inputs with twice the
+    batch.
+    """
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None)})
 
     @classmethod
     def from_json(cls, text: str) -> Command:
-        """Raises ValueError, TypeError or KeyError for what is no command."""
+        """Read a command. Raises ValueError, TypeError or KeyError for what is no command."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise TypeError("a command is a JSON object")
@@ -190,12 +220,14 @@ NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "gate
 class Notice:
     """One small message from the worker: something happened; the data is in the session file.
 
-    ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``: ``stage`` began
-    (``state`` ``begin``) or ended (``end``). ``compilation``: a row was added or changed. ``artifact``: something of
-    ``stage`` is ready to read. ``note``: something the user should know (``text``). ``gate``: the worker waits after
-    ``gate`` of ``compilation`` (state ``begin``; without ``compilation``, after that gate of all graphs; without ``gate``
-    the program has ended and all its graphs are at hand), or goes on (``end``). ``done``, ``refused``: the answer to a
-    command; ``text`` says what was done, or why not and what to do. ``outcome``: how the capture ended, the last notice.
+    ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``:
+    ``stage`` began (``state`` ``begin``) or ended (``end``). ``compilation``: a row was added or
+    changed. ``artifact``: something of ``stage`` is ready to read. ``note``: something the user
+    should know (``text``). ``gate``: the worker waits after ``gate`` of ``compilation`` (state
+    ``begin``; without ``compilation``, after that gate of all graphs; without ``gate`` the program
+    has ended and all its graphs are at hand), or goes on (``end``). ``done``, ``refused``: the
+    answer to a command; ``text`` says what was done, or why not and what to do. ``outcome``: how
+    the capture ended, the last notice.
     """
 
     kind: NoticeKind

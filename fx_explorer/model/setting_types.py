@@ -1,7 +1,7 @@
 """Types of the compiler's options: type expressions of plain data, as text. Pure.
 
-``bool``, ``int | None``, ``list[str]``, ``Literal['a', 'b']``. Values are what JSON can carry; a tuple travels as a list and
-becomes one again in ``declared``.
+``bool``, ``int | None``, ``list[str]``, ``Literal['a', 'b']``. Values are what JSON can carry; a
+tuple travels as a list and becomes one again in ``declared``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _CONTAINERS: dict[str, tuple[type, ...]] = {"list": (list,), "tuple": (list, tup
 
 
 def plain_type(annotation: str) -> str:
-    """What plain data can fill of a type annotation: the members of a union that are none (functions, classes) are left out.
+    """Return what plain data can fill of a type annotation: members of a union that are not plain
+    (functions, classes) are left out. Empty when nothing but None is left, or when ``annotation``
+    is no type expression.
 
     Empty when nothing but None is left, or when ``annotation`` is no type expression.
     """
@@ -49,7 +51,7 @@ def _union(texts: Sequence[str]) -> str:
 
 
 def _members(node: ast.expr) -> list[str]:
-    """The plain members of the union that ``node`` is."""
+    """Return the plain members of the union that ``node`` is."""
     if isinstance(node, ast.Constant):
         return ["None"] if node.value is None else []
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
@@ -83,7 +85,7 @@ def _argument(node: ast.expr) -> str:
 
 @lru_cache(maxsize=1024)
 def choices_of(type_text: str) -> tuple[str, ...]:
-    """JSON of every value a type allows; empty when there are too many to list."""
+    """Return JSON of every value that a type allows; empty when there are too many to list."""
     choices: list[str] = []
     for member in _union_of(_tree(type_text)) if type_text else ():
         found = _closed(member)
@@ -106,12 +108,14 @@ def _literals(node: ast.Subscript) -> list[object]:
 
 
 def members(type_text: str) -> list[str]:
-    """``int`` and ``None`` of ``int | None``."""
+    """Return the members of a union: ``int`` and ``None`` for ``int | None``."""
     return [ast.unparse(member) for member in _union_of(_tree(type_text))]
 
 
 def fits(type_text: str, value: object) -> bool:
-    """Whether ``value`` is plain data of this type. A bool is no number; a whole number is a float."""
+    """Return whether ``value`` is plain data of this type. A bool is no number; a whole number is a
+    float.
+    """
     return bool(type_text) and _fits(_tree(type_text), value)
 
 
@@ -149,18 +153,18 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
 
 
 def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
-    """``tuple[int, ...]`` has as many as there are values."""
+    """Return the element types of a tuple; ``tuple[int, ...]`` has as many as there are values."""
     last = arguments[-1]
     return [arguments[0]] * length if isinstance(last, ast.Constant) and last.value is ... else arguments
 
 
 def is_same(value: object, allowed: object) -> bool:
-    """Equal, and not as True equals 1."""
+    """Return whether two values are equal, and not as True equals 1."""
     return type(value) is type(allowed) and value == allowed
 
 
 def is_plain(value: object) -> bool:
-    """Whether JSON can carry ``value`` (a tuple as a list)."""
+    """Return whether JSON can carry ``value`` (a tuple as a list)."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_plain(one) for key, one in value.items())
     if isinstance(value, list | tuple):
@@ -172,7 +176,9 @@ def is_plain(value: object) -> bool:
 
 
 def declared(type_text: str, value: object) -> object:
-    """``value``, which fits, as the Python object that is meant: with tuples where the type says so."""
+    """Return ``value``, which fits, as the Python object that is meant: with tuples where the type
+    says so.
+    """
     return _declared(_tree(type_text), value)
 
 
@@ -212,7 +218,7 @@ def _union_of(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _last_name(node: ast.expr) -> str:
-    """``Any`` of ``typing.Any``."""
+    """Return the last name of a type: ``Any`` for ``typing.Any``."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 

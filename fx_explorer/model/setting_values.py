@@ -27,7 +27,7 @@ _WORDS = {
 
 
 def problem_of(setting: Setting, value: object) -> str:
-    """Why ``setting`` cannot have this value, and what it can have; empty when it can."""
+    """Say why ``setting`` cannot have this value, and what it can have; empty when it can."""
     if not setting.type:
         return f"{setting.full_name} holds a Python object and cannot be set from here; set it in your own program"
     if setting.choices:
@@ -40,7 +40,7 @@ def problem_of(setting: Setting, value: object) -> str:
 
 
 def expected(setting: Setting) -> str:
-    """What ``setting`` takes, for people: ``a whole number or null``, ``"all" or "none"``."""
+    """Say what ``setting`` takes, for people: ``a whole number or null``, ``"all" or "none"``."""
     if setting.choices:
         return one_of(setting.choices) if len(setting.choices) <= FEW else f"one of {len(setting.choices)} names"
     return " or ".join(_in_words(member) for member in members(setting.type))
@@ -53,7 +53,7 @@ def _in_words(member: str) -> str:
 
 
 def one_of(texts: Sequence[str]) -> str:
-    """``a, b or c``."""
+    """Join texts as ``a, b or c``."""
     *most, last = texts
     return f"{', '.join(most)} or {last}" if most else last
 
@@ -70,10 +70,14 @@ def _hint(setting: Setting, value: object) -> str:
 
 
 def parse_value(setting: Setting, text: str) -> object:
-    """What a person typed as a value of ``setting``: JSON, Python (``True``, ``None``, ``'a'``) or a bare word for a text.
+    """Parse what a person typed as a value of ``setting``: JSON, Python (``True``, ``None``,
+    ``'a'``) or a bare word for a text.
 
-    The first reading that the option takes counts, so ``8`` is a number for one option and a text for another. Raises
-    ValueError, with a message for people, when it takes none.
+    The first reading that the option takes counts, so ``8`` is a number for one option and a text
+    for another. Raises ValueError, with a message for people, when it takes none.
+
+    The first reading that the option takes counts, so ``8`` is a number for one option and a text
+    for another. Raises ValueError, with a message for people, when it takes none.
     """
     readings = list(_readings(text.strip()))
     for reading in readings:
@@ -83,7 +87,7 @@ def parse_value(setting: Setting, text: str) -> object:
 
 
 def _readings(text: str) -> Iterator[object]:
-    """What ``text`` may mean, the most literal first."""
+    """Yield what ``text`` may mean, the most literal first."""
     try:
         yield json.loads(text)
     except (ValueError, RecursionError):
@@ -104,14 +108,16 @@ def _python_readings(text: str) -> Iterator[object]:
 
 
 def _as_json(value: object) -> object:
-    """With lists for tuples."""
+    """Return a value with lists for tuples, as JSON has them."""
     if isinstance(value, dict):
         return {key: _as_json(one) for key, one in value.items()}
     return [_as_json(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def text_of(setting: Setting, value: object) -> str:
-    """How to type ``value``, so that parse_value gives it back: a text without its quotes where that is clear."""
+    """Return how to type ``value``, so that parse_value gives it back: a text is without its quotes
+    where that is clear.
+    """
     if isinstance(value, str) and value and value == value.strip() and next(_readings(value), None) == value:
         return value
     return json.dumps(value, ensure_ascii=False)

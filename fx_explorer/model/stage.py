@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 Stage = Literal["dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule", "output_code", "kernel"]
-"""``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph has stage ``forward``, direction ``inference``."""
+"""``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph has stage ``forward``,
+direction ``inference``.
+"""
 
 Direction = Literal["", "forward", "backward", "inference"]
 """Empty where the stage has no direction of its own (dynamo, pre_grad, joint)."""

@@ -22,8 +22,10 @@ class CallTime:
 
 @dataclass(frozen=True, slots=True)
 class BreakTime:
-    """What one call spends at a graph break, however often it comes by: from leaving the graph before it to entering the graph
-    behind it, the code that runs in Python there included. What was measured in another CallTime before is not removed."""
+    """What one call spends at a graph break, however often it comes by: from leaving the graph
+    before it to entering the graph behind it, the code that runs in Python there included. What was
+    measured in another CallTime before is not removed.
+    """
 
     id: int
     call: int

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Beginning = Literal["forked", "started"]
-"""``forked``: by ``os.fork`` or multiprocessing; ``started``: as a program of its own (spawn, subprocess, exec)."""
+"""``forked``: by ``os.fork`` or multiprocessing; ``started``: as a program of its own (spawn,
+subprocess, exec).
+"""
 
 FindingKind = Literal["break", "recompile", "guards", "left", "error"]
 

@@ -9,26 +9,33 @@ from fx_explorer.model.rows.stepping import Gate
 from fx_explorer.model.stage import Direction, Stage
 
 Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
-"""``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python. ``restarted``: an attempt
-that left a compiled graph behind before Dynamo began the compilation anew; the one that counts has its name without ``_N``.
-``left``: at a gate the user chose another variant, ran the graph eagerly or aborted; everything up to there is kept."""
+"""``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python.
+``restarted``: an attempt that left a compiled graph behind before Dynamo began the compilation
+anew; the one that counts has its name without ``_N``. ``left``: at a gate the user chose another
+variant, ran the graph eagerly or aborted; everything up to there is kept.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
     """One frame compiled once: torch's ``[frame/recompile]``.
 
-    Restarts are counted in ``attempts``; only an attempt that left a compiled graph behind has a row of its own, ``0/0_0``.
+    Restarts are counted in ``attempts``; only an attempt that left a compiled graph behind has a
+    row of its own, ``0/0_0``.
     """
 
     id: int
     name: str
-    """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2`` when the program called
-    ``torch._dynamo.reset()`` and torch gave the number a second time; ``0/1~2`` for the second variant beside ``0/1``."""
+    """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2``
+    when the program called ``torch._dynamo.reset()`` and torch gave the number a second time;
+    ``0/1~2`` for the second variant beside ``0/1``.
+    """
     frame: int
     recompile: int
     function: str
-    """Qualified name of the Python function: ``MLP.forward``, or torch's ``torch_dynamo_resume_in_forward_at_12``."""
+    """Qualified name of the Python function: ``MLP.forward``, or torch's
+    ``torch_dynamo_resume_in_forward_at_12``.
+    """
     file: str
     line: int
     stack: int = 0
@@ -47,11 +54,15 @@ class Compilation:
     branch_of: str = ""
     """Name of the variant this one set out from; empty for a first variant."""
     branch_from: Gate | None = None
-    """The gate this variant set out from; what came before is shared with that one, and not repeated."""
+    """The gate this variant set out from; what came before is shared with that one, and not
+    repeated.
+    """
     changes: dict[str, object] | None = None
     """``Changes.to_json()`` of this variant; None for a first variant."""
     in_use: bool = True
-    """Whether this is the variant that the program runs. Exactly one of a compilation's variants is, unless it was aborted."""
+    """Whether this is the variant that the program runs. Exactly one of a compilation's variants
+    is, unless it was aborted.
+    """
     saved_s: float = 0.0
     """Seconds that the stages it shares had taken the first time."""
 
@@ -75,13 +86,16 @@ ArtifactKind = Literal[
     "amdgcn",
     "sass",
 ]
-"""``candidate``: the source of another configuration of a template. ``ttir`` and what follows: a kernel at one level below its
-Triton source, in one configuration (KernelBuild)."""
+"""``candidate``: the source of another configuration of a template. ``ttir`` and what follows: a
+kernel at one level below its Triton source, in one configuration (KernelBuild).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One text of a compilation: bytecode, IR, generated code. Its lines can be linked (LineNode, LineSource)."""
+    """One text of a compilation: bytecode, IR, generated code. Its lines can be linked (LineNode,
+    LineSource).
+    """
 
     id: int
     compilation: int
@@ -90,7 +104,9 @@ class Artifact:
     direction: Direction
     title: str
     language: str
-    """What highlight.py knows: ``python``, ``cpp``, ``triton``, ``bytecode``, ``ir``, ``json``, ``text``."""
+    """What highlight.py knows: ``python``, ``cpp``, ``triton``, ``bytecode``, ``ir``, ``json``,
+    ``text``.
+    """
     text: int
     """Id in the text table; ``reader.text(artifact.text)``."""
     line_count: int = 0

@@ -1,4 +1,6 @@
-"""What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile, functions left to Python."""
+"""What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile,
+functions left to Python.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class ResumeFunction:
-    """The rest of a function behind a graph break, made a function of its own that is compiled when Python calls it."""
+    """The rest of a function behind a graph break, made a function of its own that is compiled when
+    Python calls it.
+    """
 
     id: int
     compilation: int
@@ -18,25 +22,32 @@ class ResumeFunction:
     line: int
     """Line of the function that was being compiled, at which the resume function goes on."""
     locals: tuple[str, ...] = ()
-    """Names of the locals it still needs; those of unfinished expressions (``___stack0``) are not among them."""
+    """Names of the locals it still needs; those of unfinished expressions (``___stack0``) are not
+    among them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
-    """A tensor of a Dynamo graph that Python knows by a name: what a graph hands over at its break, what the next one takes."""
+    """A tensor of a Dynamo graph that Python knows by a name: what a graph hands over at its break,
+    what the next one takes.
+    """
 
     id: int
     compilation: int
     source: str
-    """As torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an unfinished expression."""
+    """As torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an
+    unfinished expression.
+    """
     node: int
     is_input: bool
     """Whether the graph takes it; else it hands it over where a break ends it."""
 
 
 FallbackKind = Literal["skipped", "limit", "failed"]
-"""``skipped``: Dynamo does not trace this function. ``limit``: it was compiled too often. ``failed``: compiling it raised, and
-torch was told to go on without (``suppress_errors``)."""
+"""``skipped``: Dynamo does not trace this function. ``limit``: it was compiled too often.
+``failed``: compiling it raised, and torch was told to go on without (``suppress_errors``).
+"""
 
 
 @dataclass(frozen=True, slots=True)

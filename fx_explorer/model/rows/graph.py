@@ -41,14 +41,18 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """FX nodes of one stage and direction. Node ids of a graph are contiguous: ``first_node + position``."""
+    """FX nodes of one stage and direction. Node ids of a graph are contiguous:
+    ``first_node + position``.
+    """
 
     id: int
     compilation: int
     stage: Stage
     direction: Direction
     name: str = ""
-    """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a higher-order op."""
+    """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a
+    higher-order op.
+    """
     parent: int = 0
     """The graph that holds the higher-order op, for a nested subgraph."""
     first_node: int = 0
@@ -80,8 +84,10 @@ class Node:
     stride: tuple[str, ...] | None = None
     device: str = ""
     value: str = ""
-    """Text of a value that is not one plain tensor: ``(f32[4], f32[4])``, ``Sym(s77)``, ``TwoTensor(a: f32[4], b: f32[4])``; of
-    one of the tensors in such a subclass, which. Empty otherwise."""
+    """Text of a value that is not one plain tensor: ``(f32[4], f32[4])``, ``Sym(s77)``,
+    ``TwoTensor(a: f32[4], b: f32[4])``; of one of the tensors in such a subclass, which. Empty
+    otherwise.
+    """
     stack: int = 0
     file: int = 0
     """Innermost user frame's SourceFile; 0 when the node has none."""

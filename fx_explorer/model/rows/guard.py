@@ -1,4 +1,6 @@
-"""What torch checks before it runs compiled code again, what became of asking it, and how dynamic sizes were decided upon."""
+"""What torch checks before it runs compiled code again, what became of asking it, and how dynamic
+sizes were decided upon.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from fx_explorer.model.repeated_text import RepeatedName, RepeatedText
 Origin = Literal["argument", "module", "closure", "global", "library", "state", "shapes"]
 """Where the checked value comes from.
 
-``argument``: a parameter of the function. ``module``: the ``self`` of a model, or what hangs off it. ``closure``: a
-variable of an enclosing function. ``global``: a global of the user's module. ``library``: torch's own modules and
-Python's builtins. ``state``: a setting of torch (grad mode, autocast …). ``shapes``: a relation between dynamic sizes.
+``argument``: a parameter of the function. ``module``: the ``self`` of a model, or what hangs off
+it. ``closure``: a variable of an enclosing function. ``global``: a global of the user's module.
+``library``: torch's own modules and Python's builtins. ``state``: a setting of torch (grad mode,
+autocast …). ``shapes``: a relation between dynamic sizes.
 """
 
 NOT_MEASURED = -1.0
@@ -20,14 +23,18 @@ NOT_MEASURED = -1.0
 
 @dataclass(frozen=True, slots=True)
 class GuardCheck:
-    """One leaf of torch's guard tree: what is really run at every call. A Guard may need several, or none of its own."""
+    """One leaf of torch's guard tree: what is really run at every call. A Guard may need several,
+    or none of its own.
+    """
 
     id: int
     compilation: int
     guard: int
     """The Guard it is for; 0 when torch installs it for itself."""
     position: int
-    """In the order of the tree, depth first: that in which torch checks at first (a check that fails is moved to the front)."""
+    """In the order of the tree, depth first: that in which torch checks at first (a check that
+    fails is moved to the front).
+    """
     kind: str
     """torch's class of leaf: ``TENSOR_MATCH``, ``EQUALS_MATCH``, ``LENGTH_CHECK`` …"""
     source: str
@@ -46,7 +53,8 @@ class GuardCheck:
     stack: int = 0
     cost_ns: float = NOT_MEASURED
     """What one check costs: see capture/dynamo/guards/guard_rows.py. Where a leaf has several parts
-    the first row carries the cost of all, the others 0."""
+    the first row carries the cost of all, the others 0.
+    """
 
 
 Answer = Literal["accepted", "rejected", "not_asked"]
@@ -54,7 +62,9 @@ Answer = Literal["accepted", "rejected", "not_asked"]
 
 @dataclass(frozen=True, slots=True)
 class GuardAnswer:
-    """What one compilation says to other inputs. All that belong to one question have its ``question`` number."""
+    """What one compilation says to other inputs. All that belong to one question have its
+    ``question`` number.
+    """
 
     id: int
     question: int
@@ -63,7 +73,9 @@ class GuardAnswer:
     compilation: int
     answer: Answer
     reason: str = ""
-    """``rejected``: the first check that fails, in torch's words. ``not_asked``: why its guards could not be asked."""
+    """``rejected``: the first check that fails, in torch's words. ``not_asked``: why its guards
+    could not be asked.
+    """
     check: int = 0
     """The GuardCheck that fails; 0 when it is not known which."""
     file: str = ""
@@ -75,11 +87,13 @@ SymbolEventKind = Literal["constrained", "specialized", "same_as", "assumed"]
 
 @dataclass(frozen=True, slots=True)
 class SymbolEvent:
-    """Something that was decided about a dynamic size while it was compiled. One row each time torch says so.
+    """Something that was decided about a dynamic size while it was compiled. One row each time
+    torch says so.
 
-    ``constrained``: code asked something of it, which became a guard (or, for an unbacked one, a check at run time).
-    ``specialized``: it became a constant, or another size. ``same_as``: an input had the same size and was taken to be it for
-    good. ``assumed``: its real value was used, as ``fake_tensor_propagate_real_tensors`` allows.
+    ``constrained``: code asked something of it, which became a guard (or, for an unbacked one, a
+    check at run time). ``specialized``: it became a constant, or another size. ``same_as``: an
+    input had the same size and was taken to be it for good. ``assumed``: its real value was used,
+    as ``fake_tensor_propagate_real_tensors`` allows.
     """
 
     id: int

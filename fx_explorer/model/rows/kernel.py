@@ -27,22 +27,29 @@ class Kernel:
     output_code: int = 0
     """The Artifact (kind ``output_code``) it stands in."""
     first_line: int = 0
-    """Line (from 1) of the output code where its code starts; for ``extern`` the line of the call. 0 when unknown."""
+    """Line (from 1) of the output code where its code starts; for ``extern`` the line of the call.
+    0 when unknown.
+    """
     subgraph: str = ""
     """Region or subgraph it was compiled for, empty for the whole graph."""
     estimated_bytes: int = -1
     """What one call reads and writes, as Inductor estimates it; -1 when it does not."""
     estimated_flops: int = -1
     """Operations of one call's matrix multiplications and convolutions, which are all that Inductor
-    counts; -1 when it does not."""
+    counts; -1 when it does not.
+    """
     runs: tuple[str, ...] = ()
-    """For an ``extern`` that is no library call: the graphs (``subgraph`` of other kernels) that it runs. A conditional has two
-    branches, a loop its condition and its body, a nested compile region is one."""
+    """For an ``extern`` that is no library call: the graphs (``subgraph`` of other kernels) that it
+    runs. A conditional has two branches, a loop its condition and its body, a nested compile region
+    is one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One call of a kernel in the wrapper: repeated layers share a kernel and differ in the call."""
+    """One call of a kernel in the wrapper: repeated layers share a kernel and differ in the
+    call.
+    """
 
     id: int
     kernel: int

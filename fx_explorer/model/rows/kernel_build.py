@@ -1,4 +1,6 @@
-"""A generated kernel compiled further, down to the machine's code: one row per configuration that the autotuner would try."""
+"""A generated kernel compiled further, down to the machine's code: one row per configuration that
+the autotuner would try.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ BuildState = Literal["candidate", "built", "failed"]
 """``candidate``: nobody has asked for it yet."""
 
 BuildOrigin = Literal["heuristic", "smaller_block", "template", "tuned", "cached", "library"]
-"""Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind. ``smaller_block``: tried too,
-because the first ones use many registers. ``template``: another choice for the same matrix multiplication or attention.
-On a real GPU only, ``tuned``: found from there, step by step (``coordinate_descent_tuning``); ``cached``: the pick of an
-earlier run, from Inductor's cache on disk, which leaves nothing to time; ``library``: a library call that was timed beside
-templates."""
+"""Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind.
+``smaller_block``: tried too, because the first ones use many registers. ``template``: another
+choice for the same matrix multiplication or attention. On a real GPU only, ``tuned``: found from
+there, step by step (``coordinate_descent_tuning``); ``cached``: the pick of an earlier run, from
+Inductor's cache on disk, which leaves nothing to time; ``library``: a library call that was timed
+beside templates.
+"""
 
 Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
-"""A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs, ``amdgcn`` on AMD's."""
+"""A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs,
+``amdgcn`` on AMD's.
+"""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
@@ -44,10 +50,14 @@ class KernelBuild:
     state: BuildState = "candidate"
     origin: BuildOrigin = "heuristic"
     source: int = 0
-    """Text of a Triton source of its own (a template writes each configuration anew); 0: the kernel's."""
+    """Text of a Triton source of its own (a template writes each configuration anew); 0: the
+    kernel's.
+    """
     name: str = ""
-    """Name of the function in that source; empty: the kernel's. A template's has one of its own when it is as the autotuner
-    times it by itself: without the operations that are fused into the kernel."""
+    """Name of the function in that source; empty: the kernel's. A template's has one of its own
+    when it is as the autotuner times it by itself: without the operations that are fused into the
+    kernel.
+    """
     toolchain: str = ""
     """``triton 3.7.1, ptxas 12.9``."""
     file: str = ""
@@ -64,8 +74,9 @@ class KernelBuild:
     shared_bytes: int = NOT_KNOWN
     """Shared memory per block."""
     levels: dict[str, int] = field(default_factory=dict)
-    """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text; ``triton`` → that of
-    ``source``."""
+    """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text;
+    ``triton`` → that of ``source``.
+    """
     passes: int = 0
     """Text with the IR before each MLIR pass, when somebody asked for it."""
     error: str = ""
@@ -77,27 +88,32 @@ class KernelBuild:
     is_picked: bool = False
     """Whether the program ran this one."""
     machine_code: int = 0
-    """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0: there is none."""
+    """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0:
+    there is none.
+    """
 
     @property
     def source_artifact(self) -> int:
-        """The Artifact with its own source; 0: it has none, or a session of an earlier version has only the text."""
+        """Return the id of the Artifact with its own source. It is 0 when it has none, and in a
+        session of an earlier version, which has only the text.
+        """
         return self.levels.get(SOURCE_LEVEL, 0)
 
     @property
     def has_resources(self) -> bool:
-        """Whether its resources are known: not those of a library call, of which only the time on a
-        real GPU is."""
+        """Return whether its resources are known. They are not for a library call, of which only
+        the time on a real GPU is known.
+        """
         return self.state == "built" and self.origin != "library"
 
     @property
     def is_undisassembled(self) -> bool:
-        """Whether SASS could be made, and was not."""
+        """Return whether SASS could be made, and was not."""
         return bool(self.machine_code) and "sass" not in self.levels
 
     @property
     def shown_options(self) -> str:
-        """``XBLOCK 1024 · 4 warps · 1 stage``."""
+        """Return the options as text: ``XBLOCK 1024 · 4 warps · 1 stage``."""
         own = [f"{name} {value}" for name, value in self.options.items() if name not in ("num_warps", "num_stages")]
         return " · ".join(
             [*own, *(_counted(self.options, name) for name in ("num_warps", "num_stages") if name in self.options)]
@@ -110,8 +126,10 @@ def _counted(options: dict[str, object], name: str) -> str:
 
 
 BuildTask = Literal["candidates", "resources", "build", "passes", "quit"]
-"""``candidates`` lists the configurations. ``resources`` compiles one: everything but the SASS, which ``build`` adds, and which
-takes as long again. ``passes`` keeps what MLIR prints before each of its passes."""
+"""``candidates`` lists the configurations. ``resources`` compiles one: everything but the SASS,
+which ``build`` adds, and which takes as long again. ``passes`` keeps what MLIR prints before each
+of its passes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +145,23 @@ class BuildRequest:
     position: int = 0
     """Which configuration; of no use for ``candidates``."""
     is_own: bool = False
-    """Whether this user captured the session on this machine. A stranger's sources are loaded only when they are what Inductor
-    writes (session/untrusted/triton_source.py)."""
+    """Whether this user captured the session on this machine. A stranger's sources are loaded only
+    when they are what Inductor writes (session/untrusted/triton_source.py).
+    """
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> BuildRequest:
-        """Raises ValueError or TypeError for anything else."""
+        """Read a request. Raises ValueError or TypeError for anything else."""
         return checked(cls(**json.loads(text)))
 
 
 BuildAnswerKind = Literal["ready", "candidates", "built", "failed", "refused"]
-"""``ready``: it is warm. ``failed``: the row says why. ``refused``: nothing could be done, ``text`` says why."""
+"""``ready``: it is warm. ``failed``: the row says why. ``refused``: nothing could be done, ``text``
+says why.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Kernels on a real GPU: how they were launched, how long one takes, and what the card itself can do."""
+"""Kernels on a real GPU: how they were launched, how long one takes, and what the card itself can
+do.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,16 @@ from typing import Any, Literal
 from fx_explorer.model.checked_json import checked
 
 Argument = dict[str, object]
-"""A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``, ``is_mutated``. A number, flag or text: ``name``,
-``value``. Anything else: ``name``, ``type``."""
+"""A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``, ``is_mutated``. A number, flag
+or text: ``name``, ``value``. Anything else: ``name``, ``type``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """How often a kernel was launched with the same sizes. Launches while it was tuned are not among them."""
+    """How often a kernel was launched with the same sizes. Launches while it was tuned are not
+    among them.
+    """
 
     id: int
     kernel: int
@@ -33,7 +38,9 @@ CeilingKind = Literal["memory", "fp32", "tf32", "bf16", "fp16"]
 
 @dataclass(frozen=True, slots=True)
 class CardCeiling:
-    """The most that was measured of a card: bytes per second (``memory``), or operations. The last of its kind counts."""
+    """The most that was measured of a card: bytes per second (``memory``), or operations. The last
+    of its kind counts.
+    """
 
     id: int
     device: str
@@ -44,12 +51,16 @@ class CardCeiling:
 
 
 Clock = Literal["profiler", "events"]
-"""What times a kernel: the GPU itself, through torch's profiler; or CUDA events around it, which count its start too."""
+"""What times a kernel: the GPU itself, through torch's profiler; or CUDA events around it, which
+count its start too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """How long one kernel runs by itself, on random data of the shapes of a launch. The last one of a kernel counts."""
+    """How long one kernel runs by itself, on random data of the shapes of a launch. The last one of
+    a kernel counts.
+    """
 
     id: int
     kernel: int
@@ -77,14 +88,16 @@ class BenchRequest:
     ceilings: bool = True
     """Measure what the card can do, too."""
     is_own: bool = False
-    """Whether this user captured the session on this machine; a stranger's source is read before it is run."""
+    """Whether this user captured the session on this machine; a stranger's source is read before it
+    is run.
+    """
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> BenchRequest:
-        """Raises ValueError or TypeError for anything else."""
+        """Read a request. Raises ValueError or TypeError for anything else."""
         return checked(cls(**json.loads(text)))
 
 

@@ -1,4 +1,6 @@
-"""What was noticed on the way: breaks, guards, recompiles, symbols, saved tensors, times, output, failures."""
+"""What was noticed on the way: breaks, guards, recompiles, symbols, saved tensors, times, output,
+failures.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from fx_explorer.model.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
-    """One graph break as torch reported it (one row per hit; analysis groups them by place and cause)."""
+    """One graph break as torch reported it (one row per hit; analysis groups them by place and
+    cause).
+    """
 
     id: int
     compilation: int
@@ -27,16 +31,22 @@ class GraphBreak:
     text: int = 0
     """Torch's own report, whole."""
     column: int = 0
-    """Where the code that broke begins in its line, in characters from 1; 0 when torch does not tell."""
+    """Where the code that broke begins in its line, in characters from 1; 0 when torch does not
+    tell.
+    """
     end_line: int = 0
     end_column: int = 0
     """Its last character's column, in ``end_line``."""
     chain: int = 0
-    """The Stack of what was being compiled: the function that Python called, and what was inlined into it, outermost first."""
+    """The Stack of what was being compiled: the function that Python called, and what was inlined
+    into it, outermost first.
+    """
 
     @property
     def cause(self) -> tuple[str, int, str]:
-        """What makes hits one break: a line, and torch's id or reason. ``session/queries/breaks.py`` says the same in SQL."""
+        """Return what makes hits one break: a line, and torch's id or reason.
+        ``session/queries/breaks.py`` says the same in SQL.
+        """
         return self.file, self.line, self.registry_id or self.reason
 
 
@@ -48,7 +58,9 @@ class Guard:
     compilation: int
     position: int
     kind: str
-    """torch's guard type: ``TENSOR_MATCH``, ``ID_MATCH``, ``SHAPE_ENV`` …; empty when torch does not tell."""
+    """torch's guard type: ``TENSOR_MATCH``, ``ID_MATCH``, ``SHAPE_ENV`` …; empty when torch does
+    not tell.
+    """
     source: str
     """What is guarded: ``L['x']``, ``G['F'].gelu``."""
     code: RepeatedText
@@ -60,21 +72,28 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """Why a frame that was compiled already had to be compiled again: one row for each thing that did not fit, however many
-    compilations of the frame it did not fit in (``times``)."""
+    """Why a frame that was compiled already had to be compiled again: one row for each thing that
+    did not fit, however many compilations of the frame it did not fit in (``times``).
+    """
 
     id: int
     compilation: int
     of: str
-    """Name of the compilation whose guard failed (``0/0``); the latest, when several failed on the same."""
+    """Name of the compilation whose guard failed (``0/0``); the latest, when several failed on the
+    same.
+    """
     reason: RepeatedText
     guard: str
     file: RepeatedName
     line: int
     source: str = ""
-    """What the guard looked at, as torch names it: ``L['self'].power``, ``G['scale']``; empty when it is not known."""
+    """What the guard looked at, as torch names it: ``L['self'].power``, ``G['scale']``; empty when
+    it is not known.
+    """
     old: str = ""
-    """What it was, where ``guard`` does not say; values are shortened, and a tensor is only its dtype and shape."""
+    """What it was, where ``guard`` does not say; values are shortened, and a tensor is only its
+    dtype and shape.
+    """
     new: str = ""
     """What it is now; empty when it is not known."""
     times: int = 1
@@ -107,8 +126,10 @@ class Symbol:
 
 
 SavedKind = Literal["activation", "copy", "parameter", "buffer", "input", "constant", "number"]
-"""Whose storage a saved value lies in. ``activation``: one that the forward computed. ``copy``: one that the compiler made of a
-parameter, buffer or input, with other strides. ``number``: a size, in no storage."""
+"""Whose storage a saved value lies in. ``activation``: one that the forward computed. ``copy``: one
+that the compiler made of a parameter, buffer or input, with other strides. ``number``: a size, in
+no storage.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +149,9 @@ class SavedTensor:
     consumer: int
     """Placeholder of the backward graph."""
     storage: str = ""
-    """Rows of a compilation that have the same lie in one storage, which is kept whole; empty when it is not known."""
+    """Rows of a compilation that have the same lie in one storage, which is kept whole; empty when
+    it is not known.
+    """
     storage_bytes: int = -1
     """Size of the storage; -1 when it is not known."""
 
@@ -149,7 +172,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number or text torch counted for a compilation, under torch's name; compilation 0: for the whole run."""
+    """One number or text torch counted for a compilation, under torch's name; compilation 0: for
+    the whole run.
+    """
 
     id: int
     compilation: int
@@ -163,12 +188,16 @@ Measured = Literal["forward", "forward+backward"]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """How long a variant runs when it is built for real, on the inputs it was captured with. The last of each kind counts."""
+    """How long a variant runs when it is built for real, on the inputs it was captured with. The
+    last of each kind counts.
+    """
 
     id: int
     compilation: int
     what: Measured
-    """``forward+backward`` where something it returns has a gradient: a training step without the optimizer."""
+    """``forward+backward`` where something it returns has a gradient: a training step without the
+    optimizer.
+    """
     median_s: float
     """Seconds per run, median over the runs."""
     iqr_s: float
@@ -180,7 +209,9 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
-    """What the user's program printed, in order. ``text`` may hold terminal escapes: show them, never send them."""
+    """What the user's program printed, in order. ``text`` may hold terminal escapes: show them,
+    never send them.
+    """
 
     id: int
     stream: str
@@ -191,9 +222,11 @@ class ConsoleLine:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that went wrong: in the user's program, in the compiler, or in the recording of a view.
+    """Something that went wrong: in the user's program, in the compiler, or in the recording of a
+    view.
 
-    ``where`` is ``program``, ``compiler``, ``recorder``, ``measuring`` (a variant was built and timed) or ``worker``.
+    ``where`` is ``program``, ``compiler``, ``recorder``, ``measuring`` (a variant was built and
+    timed) or ``worker``.
     """
 
     id: int

@@ -1,4 +1,6 @@
-"""Options that decide what torch.compile does, as they were in force: arguments, the stance, and configs, and who set each."""
+"""Options that decide what torch.compile does, as they were in force: arguments, the stance, and
+configs, and who set each.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 SetBy = Literal["default", "program", "fx-explorer", "environment"]
-"""``program``: the user's own code. ``fx-explorer``: an option of the command line or of the app."""
+"""``program``: the user's own code. ``fx-explorer``: an option of the command line or of the
+app.
+"""
 
 STANCE = "compiler.stance"
 """``torch.compiler.set_stance``, among the full names of options."""
 
 ONCE_COMPILED: tuple[str, ...] = ("eager_on_recompile", "fail_on_recompile")
-"""Stances that matter when something is compiled already: set from the start, they leave nothing to compile."""
+"""Stances that matter when something is compiled already: set from the start, they leave nothing to
+compile.
+"""
 
 SECOND_CALL: tuple[str, ...] = ("eager_then_compile", "aot_eager_then_compile")
 """Stances that compile what is called a second time."""
@@ -60,8 +66,9 @@ CONSOLE: tuple[str, ...] = (
     "inductor.freezing",
     "functorch.activation_memory_budget",
 )
-"""The options that decide about breaks, guards, recompiles, dynamic shapes and fusion, in the order they are explained. A
-torch that lacks one of them leaves it out."""
+"""The options that decide about breaks, guards, recompiles, dynamic shapes and fusion, in the order
+they are explained. A torch that lacks one of them leaves it out.
+"""
 
 WHOLE_CAPTURE: tuple[str, ...] = (
     "compile.fullgraph",
@@ -76,7 +83,9 @@ WHOLE_CAPTURE: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class OptionInForce:
-    """One value that an option had while something was compiled, or could have been. A new row for each other value."""
+    """One value that an option had while something was compiled, or could have been. A new row for
+    each other value.
+    """
 
     id: int
     name: str

@@ -1,7 +1,8 @@
 """Stepping through a compilation: where it can pause, what can be changed there, and what was.
 
-A *variant* is one run through the stages after Dynamo. The first variant of ``[0/0]`` is its Compilation row. Every other one
-has a Compilation row of its own (``0/0~1``) that holds only what came after the gate it set out from.
+A *variant* is one run through the stages after Dynamo. The first variant of ``[0/0]`` is its
+Compilation row. Every other one has a Compilation row of its own (``0/0~1``) that holds only what
+came after the gate it set out from.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from fx_explorer.model.stage import Direction, Stage
 Gate = Literal[
     "dynamo", "pre_grad", "joint", "partition", "post_grad", "pre_fusion", "post_fusion", "output_code"
 ]  # fmt: skip
-"""A point where compilation can pause, named for what has just been finished. ``partition`` comes before each lowering, so
-once for the forward and once for the backward graph; what follows it too. An inference graph has no ``joint``."""
+"""A point where compilation can pause, named for what has just been finished. ``partition`` comes
+before each lowering, so once for the forward and once for the backward graph; what follows it too.
+An inference graph has no ``joint``.
+"""
 
 GATES: tuple[Gate, ...] = (
     "dynamo",
@@ -57,7 +60,7 @@ GATE_STAGES: dict[Gate, Stage] = {
 
 
 def stage_at(gate: Gate, direction: Direction) -> Stage:
-    """The stage of the graph that stands at a gate."""
+    """Return the stage of the graph that is at a gate."""
     return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]
 
 
@@ -70,7 +73,9 @@ Pause = Literal["", "dynamo", "step"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A region marked by hand. The nodes of the Dynamo graph that ``nodes``, ``module`` and the lines name, taken together."""
+    """A region marked by hand. The nodes of the Dynamo graph that ``nodes``, ``module`` and the
+    lines name, taken together.
+    """
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -108,11 +113,11 @@ class Changes:
         return bool(self.settings or self.marks or self.passes)
 
     def plus(self, more: Changes) -> Changes:
-        """Both; ``more`` decides where the settings differ."""
+        """Return both changes together; ``more`` decides where the settings differ."""
         return Changes({**self.settings, **more.settings}, (*self.marks, *more.marks), self._passes_with(more))
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
-        """Each once: a file that is given again takes the place of what it did."""
+        """Return each pass file once. One that is given again takes the place of what it did."""
         return tuple(dict.fromkeys((*self.passes, *more.passes)))
 
     def to_json(self) -> dict[str, object]:
@@ -120,7 +125,9 @@ class Changes:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Changes:
-        """Raises TypeError, ValueError or KeyError for fields that are none of ours."""
+        """Read changes. Raises TypeError, ValueError or KeyError for fields that are none of
+        ours.
+        """
         if not isinstance(fields, dict):
             raise TypeError("changes are a JSON object")
         return cls(
@@ -131,8 +138,9 @@ class Changes:
 
 
 SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]
-"""``compile``: the arguments of torch.compile itself; ``compiler``: the stance; the others are ``torch._inductor.config`` and
-so on."""
+"""``compile``: the arguments of torch.compile itself; ``compiler``: the stance; the others are
+``torch._inductor.config`` and so on.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +152,9 @@ class Setting:
     name: str
     """Within its group: ``triton.cudagraphs``."""
     type: str
-    """As a person writes it: ``bool``, ``int``, ``str | None``, ``Literal['default', 'always']``; empty when it is not plain
-    data (a function, say) and cannot be set from here."""
+    """As a person writes it: ``bool``, ``int``, ``str | None``, ``Literal['default', 'always']``;
+    empty when it is not plain data (a function, say) and cannot be set from here.
+    """
     default: str
     """JSON."""
     value: str
@@ -165,7 +174,9 @@ InterventionKind = Literal["setting", "mark", "pass", "skip", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """Something the user changed at a gate: from here on the compilation is no longer what torch alone would have done."""
+    """Something the user changed at a gate: from here on the compilation is no longer what torch
+    alone would have done.
+    """
 
     id: int
     compilation: int
@@ -193,8 +204,9 @@ class RegionLowering:
     name: str
     """Name of the region; empty for nodes marked without one."""
     subgraph: str
-    """torch's name for the submodule, ``__marked_inductor_submod0``; a Kernel's ``subgraph`` refers to it. Empty when the
-    region was not compiled."""
+    """torch's name for the submodule, ``__marked_inductor_submod0``; a Kernel's ``subgraph`` refers
+    to it. Empty when the region was not compiled.
+    """
     nodes: int
     """Nodes of the forward or backward graph in it."""
     configs: dict[str, object] | None = None

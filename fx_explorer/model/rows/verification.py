@@ -1,4 +1,6 @@
-"""What came of comparing a changed program, compiled, with the original one, run without torch.compile."""
+"""What came of comparing a changed program, compiled, with the original one, run without
+torch.compile.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,24 @@ class Verification:
 
     id: int
     is_equal: bool
-    """Everything but what is printed: outputs, gradients, state, changed inputs, and what was raised."""
+    """Everything but what is printed: outputs, gradients, state, changed inputs, and what was
+    raised.
+    """
     prints_equal: bool
     calls: tuple[str, ...]
-    """The inputs of each call, in words: ``the example inputs``, ``the example inputs negated`` …"""
+    """The inputs of each call, in words: ``the example inputs``, ``the example inputs negated``
+    …
+    """
     compared: dict[str, int]
     """Kind of value (``output``, ``gradient`` …) → how many were compared, over all calls."""
     largest_difference: float
-    """The largest absolute one between two floating-point values that were compared; infinite where only one is finite."""
+    """The largest absolute one between two floating-point values that were compared; infinite where
+    only one is finite.
+    """
     where: str
-    """Where it is: ``gradient of fc1.weight, with the example inputs negated``; empty when there is none."""
+    """Where it is: ``gradient of fc1.weight, with the example inputs negated``; empty when there is
+    none.
+    """
     differences: tuple[str, ...]
     """In words, the first ones; empty when all is equal."""
     lost_lines: tuple[str, ...]
@@ -30,12 +40,22 @@ class Verification:
     problem: str = ""
     """Why nothing could be compared; the other fields are then empty."""
     moved_line: str = ""
-    """The first one that comes where the original printed another; empty when the order is the same, or the lines differ."""
+    """The first one that comes where the original printed another; empty when the order is the
+    same, or the lines differ.
+    """
     not_compared: tuple[str, ...] = ()
-    """What the calls may have done that could not be compared, in words; empty when everything was."""
+    """What the calls may have done that could not be compared, in words; empty when everything
+    was.
+    """
     not_tried: tuple[str, ...] = ()
-    """Inputs that the programs were not called with, and ways of running that were left out, in words."""
+    """Inputs that the programs were not called with, and ways of running that were left out, in
+    words.
+    """
     other_messages: tuple[str, ...] = ()
-    """Texts of exceptions that both programs raise and that say something else in the changed one, in words, the first ones."""
+    """Texts of exceptions that both programs raise and that say something else in the changed one,
+    in words, the first ones.
+    """
     is_built: bool = False
-    """Whether the changed program's code was built and run, beside the run of its graphs by PyTorch's own operators."""
+    """Whether the changed program's code was built and run, beside the run of its graphs by
+    PyTorch's own operators.
+    """

@@ -56,7 +56,9 @@ SETTLED_S = 1.0
 
 
 def _settle_memory() -> None:
-    """What exists now stays: keep the garbage collector from walking through it while the user moves about."""
+    """Keep the garbage collector from walking through what exists now while the user moves about,
+    because it stays.
+    """
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -66,7 +68,8 @@ def _settle_memory() -> None:
 class ExplorerApp(TellsUnreadable, App[int]):
     """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows.
 
-    What a key does is a controller's (``controllers/``); here is what keeps the screen true."""
+    What a key does is a controller's (``controllers/``); here is what keeps the screen true.
+    """
 
     TITLE = "fx-explorer"
     BINDINGS = bindings_of("app")
@@ -85,10 +88,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
         trial_worker: TrialWorker | None = None,
         trusts_sessions: bool = False,
     ) -> None:
-        """``target`` is what the user typed; ``watched`` are the files whose change means that it changed.
+        """``target`` is what the user typed; ``watched`` are the files whose change means that it
+        changed.
 
-        ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``: the user agreed to run
-        what a session holds that was captured elsewhere (``--trust``).
+        ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
+        the user agreed to run what a session holds that was captured elsewhere (``--trust``).
         """
         self.config = config or Config()
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all its styles once more.
@@ -123,6 +127,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self._begin()
 
     def _begin(self) -> None:
+        """Tell what is wrong with the config, show the session or begin the capture, and start what
+        looks for news.
+        """
         for problem in (*self.config.problems, *self._clash_messages()):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
@@ -149,7 +156,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         return [f"the key {key} is given to {' and '.join(c.id for c in commands)}" for key, commands in found.items()]
 
     def tell_unreadable(self, error: BaseException) -> bool:
-        """Whether ``error`` is the session's: it is told then, and what can be read stays on screen."""
+        """Return whether ``error`` is the session's: it is told then, and what can be read stays on
+        screen.
+        """
         unreadable = None if self.captures.is_running else why(self.explorer.reader, error)
         if unreadable is None:
             return False
@@ -160,9 +169,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        """What reached Textual has ended the pump of a widget, so the app ends: with a sentence when the session is why.
+        """End the app for what reached Textual, since it has ended the pump of a widget: with a
+        sentence when the session is why. Work beside the screen ends nothing but itself.
 
-        Work beside the screen ends nothing but itself."""
+        Work beside the screen ends nothing but itself.
+        """
         if isinstance(error, WorkerFailed) and self.tell_unreadable(error):
             return
         unreadable = None if self.captures.is_running else why(self.explorer.reader, error)
@@ -189,7 +200,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.look()
 
     def look(self) -> None:
-        """Header and pipeline are always right; views are made again when the session has grown."""
+        """Bring header and pipeline up to date; views are made again when the session has grown."""
         if not self.is_headless and terminal_lost.terminal_is_gone():
             self.controllers.leaving.leave_without_terminal()
             return
@@ -214,7 +225,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         capturing.begin_when_changed()
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
-        """Pipeline and views from what is in the session now, with pauses as long as it took."""
+        """Bring pipeline and views up to date with what is in the session now, with pauses as long
+        as that took.
+        """
         if time.monotonic() < self._next_look:
             self._told = None  # look again at the next tick
             return
@@ -226,6 +239,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self._next_look = time.monotonic() + REST * (time.monotonic() - began)
 
     def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.CaptureState]:
+        """Return the target, the conditions and the state of the capture for the top line."""
         name = header.target_name(reader) if reader else printable(Path(self._target).name)
         problem = self.controllers.capturing.problem
         if problem:
@@ -243,7 +257,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         return name, header.conditions(reader) if reader else "", state
 
     async def action_cancel(self) -> None:
-        """Escape: stop what is running, keep what was found."""
+        """Stop what is running on Escape, and keep what was found."""
         view = self.explorer.body
         if view and view.find_pattern:
             view.stop_find()
@@ -256,7 +270,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
     # commands
 
     async def on_event(self, event: events.Event) -> None:
-        """A key that was typed while a dialog opened goes into the dialog."""
+        """Pass a key that was typed while a dialog opened to the dialog."""
         if isinstance(event, events.Key):
             if not event.is_forwarded:
                 self._keys.sent(event, self.screen)
@@ -266,11 +280,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
         await super().on_event(event)
 
     async def action_carry_out(self, action: str) -> None:
-        """A command of a controller's."""
+        """Carry out a command of a controller's."""
         await self.controllers.carry_out(action)
 
     async def action_run_command(self, command_id: str) -> None:
-        """A click in the footer, or a choice in the palette."""
+        """Run a command for a click in the footer, or a choice in the palette."""
         command = by_id(command_id)
         focused = self.focused or self.explorer
         namespaces: dict[str, object] = {"app": self, "explorer": self.explorer, "lines": focused}
@@ -278,7 +292,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     @conversation("commands", "list the commands")
     async def action_list_commands(self) -> None:
-        """Textual's own palette ends the app when a page is turned in an empty list, or is closed twice (8.2)."""
+        """Show our list of commands. Textual's own palette ends the app when a page is turned in an
+        empty list, or is closed twice (8.2).
+        """
         commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
         choices = [
             Choice(f"{command.title} ({first_key(command, self.config.keys)})", command.help, command.id)
@@ -304,12 +320,14 @@ class ExplorerApp(TellsUnreadable, App[int]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Messages carry names and errors from outside: shown as they are, never as markup."""
+        """Show a message as it is, never as markup: messages carry names and errors from
+        outside.
+        """
         lasts_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(CornerMessage(printable_text(message), title, severity, lasts_s, markup=False)))
 
     def _write_to_terminal(self, text: str) -> None:
-        """Past the screen: for sequences that make the terminal do something."""
+        """Write past the screen: sequences that make the terminal do something."""
         if self._driver is not None:
             self._driver.write(text)
 
@@ -329,7 +347,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.notify(str(error), severity="warning", timeout=8)
 
     async def action_quit(self) -> None:
-        """Textual's own keys and signals quit too."""
+        """Quit, also for Textual's own keys and signals."""
         await self.controllers.leaving.quit()
 
     # what the panes ask for

@@ -1,4 +1,6 @@
-"""Commands as Textual bindings. Every binding carries its command's id, so the user's config file can remap it."""
+"""Commands as Textual bindings. Every binding carries its command's id, so the user's config file
+can remap it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ from fx_explorer.tui.commands import AppCommand, Keymap, Scope, by_id, key_label
 
 
 def bindings_of(*scopes: Scope) -> list[BindingType]:
-    """Bindings of all commands of these scopes, for a class's ``BINDINGS``."""
+    """Return the bindings of all commands of these scopes, for a class's ``BINDINGS``."""
     return [_binding(command) for command in of_scope(*scopes)]
 
 
 def priority_bindings(*scopes: Scope) -> list[BindingType]:
-    """The same for a screen whose keys mean something else to the lists in it: the screen's win."""
+    """Return such bindings for a screen whose keys mean something else to the lists in it: the
+    screen's win.
+    """
     return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
 
 
@@ -34,39 +38,42 @@ def _binding(command: AppCommand) -> Binding:
 
 
 def textual_action(command: AppCommand) -> str:
-    """The action that Textual calls: the app has one for all of its controllers."""
+    """Return the action that Textual calls: the app has one for all of its controllers."""
     return f"carry_out('{command.action}')" if command.is_of_controller else command.action
 
 
 def closing_bindings(*command_ids: str) -> list[BindingType]:
-    """Bindings for a dialog: the keys that opened it close it too, however the user has mapped them."""
+    """Return bindings for a dialog: the keys that opened it close it too, however the user has
+    mapped them.
+    """
     return [Binding(",".join(by_id(i).keys), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)]
 
 
 def reused_bindings(*command_ids: str) -> list[BindingType]:
-    """Bindings for a screen that is open on top, which carries out these commands itself, with the
-    same keys; for a command of a controller, with its method."""
+    """Return bindings for a screen that is open on top, which carries out these commands itself,
+    with the same keys; for a command of a controller, with its method.
+    """
     commands = [by_id(command_id) for command_id in command_ids]
     return [replace(_binding(one), action=one.action.rpartition(".")[2], priority=True) for one in commands]
 
 
 def textual_keymap(keymap: Keymap) -> dict[str, str]:
-    """The user's keys as ``App.set_keymap`` wants them."""
+    """Return the user's keys as ``App.set_keymap`` wants them."""
     return {command_id: ",".join(keys) for command_id, keys in keymap.items()}
 
 
 def keys_text(command: AppCommand, keymap: Keymap) -> str:
-    """``b alt+←``: all keys of a command, as people write them."""
+    """Return all keys of a command, as people write them: ``b alt+←``."""
     return " ".join(key_label(key) for key in keys_of(command, keymap))
 
 
 def first_key(command: AppCommand, keymap: Keymap) -> str:
-    """The key to show where there is room for one; empty when the user unbound it."""
+    """Return the key to show where there is room for one; empty when the user unbound it."""
     return next(iter(map(key_label, keys_of(command, keymap))), "")
 
 
 def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[AppCommand]]:
-    """Keys that more than one of these commands answers to."""
+    """Return the keys that more than one of these commands answers to."""
     owners: dict[str, list[AppCommand]] = {}
     for command in commands:
         for key in keys_of(command, keymap):

@@ -1,4 +1,6 @@
-"""One capture after another for the app: the running one, the session it writes, and the temporary files it leaves."""
+"""One capture after another for the app: the running one, the session it writes, and the temporary
+files it leaves.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ Show = Callable[[SessionReader], None]
 
 
 class Captures:
-    """Runs what ``make_capture`` makes, one at a time. Knows no screen: it is told how to show a session."""
+    """Runs what ``make_capture`` makes, one at a time. Knows no screen: it is told how to show a
+    session.
+    """
 
     def __init__(self, make_capture: MakeCapture | None) -> None:
-        """None: there is nothing to run, the app shows a saved session."""
+        """With ``make_capture`` None there is nothing to run, and the app shows a saved session."""
         self._make_capture = make_capture
         self._made: list[CaptureLike] = []
         """Those whose temporary session may still be shown."""
@@ -43,12 +47,14 @@ class Captures:
 
     @property
     def is_running(self) -> bool:
-        """Whether something goes on, or waits at a gate in the middle. Not when the program has ended and the worker stayed."""
+        """Return whether something goes on, or waits at a gate in the middle. It does not when the
+        program has ended and the worker stayed.
+        """
         return self.live is not None and not self.live.is_at_rest
 
     @property
     def waiting(self) -> Waiting | None:
-        """Where the worker waits for a command."""
+        """Return where the worker waits for a command."""
         return self.live.waiting if self.live else None
 
     @property
@@ -56,10 +62,11 @@ class Captures:
         return self.live.running_stages if self.live else frozenset()
 
     async def run(self, show: Show, *, show_from_the_start: bool) -> list[str]:
-        """Run a capture until its program has ended, show its session, and return what else the user should know.
+        """Run a capture until its program has ended, show its session, and return what else the
+        user should know.
 
-        ``show_from_the_start``: show it while it grows; else whatever is on screen stays until this one is complete. Raises
-        FxExplorerError when the capture cannot be made.
+        ``show_from_the_start``: show it while it grows; else whatever is on screen stays until this
+        one is complete. Raises FxExplorerError when the capture cannot be made.
         """
         assert self._make_capture is not None
         await self.stop()  # a worker that stayed
@@ -84,7 +91,7 @@ class Captures:
         return live.notes
 
     def _found_nothing(self, live: LiveCapture) -> bool:
-        """The user stopped it before anything was compiled."""
+        """Return whether the user stopped it before anything was compiled."""
         outcome = live.capture.outcome
         return outcome is not None and outcome.kind == "cancelled" and not _compilations(live.session_path)
 
@@ -103,11 +110,13 @@ class Captures:
 
     @property
     def last_session(self) -> Path | None:
-        """The session of the last capture that found something."""
+        """Return the session of the last capture that found something."""
         return self._made[-1].session_path if self._made else None
 
     def count_unsaved(self) -> int:
-        """Compilations of the last capture that exist in a temporary place only; 0 when there is nothing to lose."""
+        """Return how many compilations of the last capture exist in a temporary place only; 0 when
+        there is nothing to lose.
+        """
         capture = self._made[-1] if self._made else None
         if capture is None or not capture.is_temporary:
             return 0
@@ -119,7 +128,8 @@ class Captures:
         self._saved = (session, _compilations(session))
 
     async def stop_and_tidy(self, *, keep_unsaved: bool = False) -> str:
-        """Leave no process and no temporary file, but the session that is not saved when that is to be kept.
+        """Leave no process and no temporary file, but the session that is not saved when that is to
+        be kept.
 
         Returns what of the program runs on, in words.
         """
@@ -138,7 +148,9 @@ class Captures:
 
 
 def _compilations(session: Path) -> int:
-    """0 when there is no session that can be read: nobody is asked what to do with it."""
+    """Return how many compilations a session has; 0 when there is none that can be read: nobody is
+    asked what to do with it.
+    """
     try:
         with SessionReader(session) as reader:
             return reader.count(Compilation)

@@ -1,4 +1,5 @@
-"""The user's settings: ``$XDG_CONFIG_HOME/fx-explorer/config.toml``, by default under ``~/.config``.
+"""The user's settings: ``$XDG_CONFIG_HOME/fx-explorer/config.toml``, by default under
+``~/.config``.
 
 ::
 
@@ -43,7 +44,7 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def load_config(path: Path) -> Config:
-    """The settings at ``path``; a missing file means the defaults."""
+    """Load the settings at ``path``; a missing file means the defaults."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

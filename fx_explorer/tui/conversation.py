@@ -1,8 +1,9 @@
 """Conversations: what begins with a key and asks the user something in a dialog before it goes on.
 
-Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a conversation is not done
-before its dialog is there, and what was typed after it goes into the dialog. What takes longer than ``PATIENCE_S`` to open lets
-keys through again; until its dialog is there, no other conversation begins.
+Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a
+conversation is not done before its dialog is there, and what was typed after it goes into the
+dialog. What takes longer than ``PATIENCE_S`` to open lets keys through again; until its dialog is
+there, no other conversation begins.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from fx_explorer.tui.faults import survive
 from fx_explorer.tui.unreadable import tells
 
 PATIENCE_S = 1.0
-"""Longer than a dialog takes to open; short enough that a search in another thread does not freeze the screen."""
+"""Longer than a dialog takes to open; short enough that a search in another thread does not freeze
+the screen.
+"""
 
 AnswerT = TypeVar("AnswerT")
 
@@ -56,9 +59,11 @@ _current: ContextVar[_Conversation | None] = ContextVar("conversation", default=
 
 
 def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Action[AskerT]]:
-    """Make an action of a controller or a screen a conversation: it runs as a worker beside the screen, and may ``ask``.
+    """Make an action of a controller or a screen a conversation: it runs as a worker beside the
+    screen, and may ``ask``.
 
-    ``description`` completes the sentence "fx-explorer is about to …", which the user is told who begins another one too early.
+    ``description`` completes the sentence "fx-explorer is about to …", which the user is told who
+    begins another one too early.
     """
 
     def decorate(method: Action[AskerT]) -> Action[AskerT]:

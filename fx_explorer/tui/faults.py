@@ -1,4 +1,6 @@
-"""Faults of fx-explorer's own that the app survives: told at once, and printed with their tracebacks when it ends."""
+"""Faults of fx-explorer's own that the app survives: told at once, and printed with their
+tracebacks when it ends.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ TELL_S = 20
 
 
 def survive(app: App[Any], error: Exception, doing: str) -> None:
-    """Tell that something could not be done, and go on: one broken dialog must not take a capture with it."""
+    """Tell that something could not be done, and go on: one broken dialog must not take a capture
+    with it.
+    """
     _faults.setdefault(app, []).append("".join(traceback.format_exception(error)))
     problem = f"fx-explorer failed to {doing}: {type(error).__name__}: {error}"
     words = f"{problem}. The traceback is printed when you quit; please report it."
@@ -22,5 +26,5 @@ def survive(app: App[Any], error: Exception, doing: str) -> None:
 
 
 def faults_of(app: App[Any]) -> list[str]:
-    """Tracebacks of what was survived, oldest first."""
+    """Return the tracebacks of what was survived, oldest first."""
     return _faults.get(app, [])

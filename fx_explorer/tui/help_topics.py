@@ -69,6 +69,6 @@ _TEXTS: dict[str, tuple[str, Group]] = {
 
 
 def topic_of(view: str) -> Topic:
-    """The topic of a view, or of the outline."""
+    """Return the topic of a view, or of the outline."""
     text, first = _TEXTS[view]
     return Topic(view, f"{sentence_of(view) or 'Compilations, their graphs, texts and kernels.'}\n{text}", first)

@@ -1,4 +1,6 @@
-"""The dialog of options for a session: what it says of each, and a worker that captures again with others."""
+"""The dialog of options for a session: what it says of each, and a worker that captures again with
+others.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def options_dialog(
     follows: bool,
     ask_first: AskFirst,
 ) -> SettingsDialog:
-    """``ask_first`` raises FxExplorerError when the user does not want the program to be run."""
+    """Make the dialog. ``ask_first`` raises FxExplorerError when the user does not want the program
+    to be run.
+    """
     if reader is None:
         return SettingsDialog([], follows=follows, keymap=keymap)
     request = reader.request()
@@ -42,7 +46,9 @@ def options_dialog(
 
 
 def trying(request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst) -> TryOptions:
-    """``before``: None has the program captured as it was, too, the first time."""
+    """Return what tries options. When ``before`` is None, the program is captured as it was, too,
+    the first time.
+    """
     known = before
 
     async def try_these(settings: Mapping[str, object]) -> OptionTrial:

@@ -1,7 +1,8 @@
-"""What kinds of text and states of lines look like in the theme at hand. Variables of the theme in, rich styles out.
+"""What kinds of text and states of lines look like in the theme at hand. Variables of the theme in,
+rich styles out.
 
-Textual's component classes could do this, but each is a node that the stylesheet styles for every pane: with 35 of them in ten
-panes that was a third of the time to the first paint.
+Textual's component classes could do this, but each is a node that the stylesheet styles for every
+pane: with 35 of them in ten panes that was a third of the time to the first paint.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from textual.color import Color
 
 
 class Look(NamedTuple):
-    """A theme variable, how strongly it is mixed with the background, and attributes as rich writes them."""
+    """A theme variable, how strongly it is mixed with the background, and attributes as rich writes
+    them.
+    """
 
     variable: str
     percent: int = 100
@@ -75,7 +78,9 @@ _BACKGROUNDS: Mapping[int, Look] = {
 _FOCUSED_CURSOR = Look("primary", 40)
 
 _ATTRIBUTES: Mapping[int, str] = {HOVERED: "", MARKED: "bold", SELECTED: "reverse", CURSOR: "underline"}
-"""What stands for a background where there are 16 colours or none; a cursor with the focus is reversed."""
+"""What stands for a background where there are 16 colours or none; a cursor with the focus is
+reversed.
+"""
 
 
 class Palette:
@@ -91,7 +96,9 @@ class Palette:
         self._mixes = not (is_ansi or is_colourless)
 
     def style(self, kind: str, state: int = 0, is_match: bool = False) -> Style:
-        """The style of text of this kind in a line in this state. An unknown kind looks like text."""
+        """Return the style of text of this kind in a line in this state. An unknown kind looks like
+        text.
+        """
         background = self._background
         attributes = ""
         for bit, look in _BACKGROUNDS.items():  # later ones lie above

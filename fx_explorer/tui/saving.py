@@ -1,4 +1,6 @@
-"""Saving the session the user looks at as a file of their own. It copies: the app goes on reading the one it has open."""
+"""Saving the session the user looks at as a file of their own. It copies: the app goes on reading
+the one it has open.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from fx_explorer.output_file import OutputFile, never_ours
 
 
 def suggested_name(target: str) -> str:
-    """``dir/mymodel.py:MLP`` → ``mymodel.fxs``."""
+    """Suggest a file's name: ``dir/mymodel.py:MLP`` → ``mymodel.fxs``."""
     name = PurePath(target.partition(":")[0] or "session").name.removesuffix(".fxs").removesuffix(".py")
     return f"{name.rpartition('.')[2] or 'session'}.fxs"
 
 
 def save_session(source: Path, target: Path) -> Path:
-    """Copy a session whole, whatever is still in its WAL. Never overwrites. Raises SessionWriteError."""
+    """Copy a session whole, whatever is still in its WAL. Never overwrites. Raises
+    SessionWriteError.
+    """
     target = target if target.suffix == ".fxs" else target.with_name(target.name + ".fxs")
     if os.path.lexists(target):
         raise SessionWriteError(f"{target} is there already: choose another name")

@@ -1,4 +1,6 @@
-"""fx-explorer's two themes. Widgets name Textual's own variables only, so they work with any other theme as well."""
+"""fx-explorer's two themes. Widgets name Textual's own variables only, so they work with any other
+theme as well.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ THEMES: tuple[Theme, ...] = (DARK, LIGHT)
 
 
 def default_theme() -> str:
-    """The theme to start with: dark, unless the terminal says that its background is light (``COLORFGBG``, as rxvt, Konsole
-    and others set it: the last number is the background, 7 and 15 are light)."""
+    """Return the theme to start with: dark, unless the terminal says that its background is light
+    (``COLORFGBG``, as rxvt, Konsole and others set it: the last number is the background, 7 and 15
+    are light).
+    """
     background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return LIGHT.name if background in {"7", "15"} else DARK.name

@@ -1,6 +1,8 @@
-"""Changes of what is on screen, one after the other: keys, clicks and conversations may all ask for one at the same time.
+"""Changes of what is on screen, one after the other: keys, clicks and conversations may all ask for
+one at the same time.
 
-A change mounts widgets and waits for them. Another one that began meanwhile would find widgets that are not mounted yet.
+A change mounts widgets and waits for them. Another one that began meanwhile would find widgets that
+are not mounted yet.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
 class TurnLock:
-    """A lock that the task which holds it may take once more, since one change is made of others."""
+    """A lock that the task which holds it may take once more, since one change is made of
+    others.
+    """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -47,7 +51,9 @@ Change = Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, Non
 
 
 def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
-    """Let a method of a screen change it only when no other task is about to, and not any more when the app is leaving it."""
+    """Let a method of a screen change it only when no other task is about to, and not any more when
+    the app is leaving it.
+    """
 
     @functools.wraps(method)
     async def change(self: ShowerT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:

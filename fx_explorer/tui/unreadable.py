@@ -1,4 +1,6 @@
-"""A part of a session that cannot be read, in the app: it is told, once, and everything else goes on being shown."""
+"""A part of a session that cannot be read, in the app: it is told, once, and everything else goes
+on being shown.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ Callback = Callable[..., Any]
 
 class TellsUnreadable(MessagePump):
     """Mixed into widgets whose handlers read the session: Textual would end the app for an
-    exception in a handler."""
+    exception in a handler.
+    """
 
     async def _dispatch_message(self, message: Message) -> None:
         try:
@@ -31,11 +34,11 @@ class TellsUnreadable(MessagePump):
                 raise
 
     def call_after_refresh(self, callback: Callback, *arguments: Any, **named: Any) -> bool:
-        """Textual calls it outside any handler."""
+        """Call ``callback`` after a refresh, guarded: Textual calls it outside any handler."""
         return super().call_after_refresh(self._guarded(callback), *arguments, **named)
 
     def set_timer(self, delay: float, callback: Callback | None = None, **named: Any) -> Timer:
-        """Textual calls it outside any handler, too."""
+        """Set a timer whose ``callback`` is guarded: Textual calls it outside any handler, too."""
         return super().set_timer(delay, callback and self._guarded(callback), **named)
 
     def _guarded(self, callback: Callback) -> Callback:
@@ -52,13 +55,15 @@ class TellsUnreadable(MessagePump):
 
 
 def tells(pump: MessagePump, error: BaseException) -> bool:
-    """Whether the session is why, and the user was told so."""
+    """Return whether the session is why, and the user was told so."""
     tell = getattr(pump.app, "tell_unreadable", None)
     return bool(tell and tell(error))
 
 
 def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:
-    """Say what of the session raised ``error``; None when nothing of it did, or that is not known."""
+    """Say what of the session raised ``error``; None when nothing of it did, or that is not
+    known.
+    """
     inner = error if isinstance(error, SessionError) else getattr(error, "error", None) or error
     if isinstance(inner, SessionError):
         return inner

@@ -1,4 +1,5 @@
-"""Every command of the app, declared once: bindings, footer, palette, help and the key table in the docs come from here.
+"""Every command of the app, declared once: bindings, footer, palette, help and the key table in the
+docs come from here.
 
 Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
 """
@@ -46,7 +47,7 @@ COMMANDS: tuple[AppCommand, ...] = (
 
 
 def by_id(command_id: str) -> AppCommand:
-    """The command with this id. Raises KeyError when there is none."""
+    """Return the command with this id. Raises KeyError when there is none."""
     for command in COMMANDS:
         if command.id == command_id:
             return command

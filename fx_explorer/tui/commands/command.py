@@ -1,4 +1,6 @@
-"""What a command is: its id, keys and words. Data only; the tables beside this file declare all of them."""
+"""What a command is: its id, keys and words. Data only; the tables beside this file declare all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Scope = Literal["app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings"]
-"""Who carries the command out: the app, the main screen, whatever list or text has the focus, what is open on top with a line
-to type in, the comparison of two variants, the fixes of a break, the recorded steps of the bytecode, or the
-options."""
+"""Who carries the command out: the app, the main screen, whatever list or text has the focus, what
+is open on top with a line to type in, the comparison of two variants, the fixes of a break, the
+recorded steps of the bytecode, or the options.
+"""
 
 ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings")
-"""Scopes of what opens above the main screen: their keys hold only there, and mean something else below."""
+"""Scopes of what opens above the main screen: their keys hold only there, and mean something else
+below.
+"""
 
 Group = Literal["Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application"]
 
@@ -44,8 +49,9 @@ class AppCommand:
     keys: tuple[str, ...]
     """Default keys, in Textual's spelling: ``ctrl+p``, ``slash``."""
     action: str
-    """Textual action, without its namespace: ``show_view('graphs')``; or a controller of the app and its method:
-    ``stepping.go_on``."""
+    """Textual action, without its namespace: ``show_view('graphs')``; or a controller of the app
+    and its method: ``stepping.go_on``.
+    """
     title: str
     """Two or three words, for the footer and the palette."""
     help: str
@@ -56,12 +62,12 @@ class AppCommand:
 
     @property
     def is_of_controller(self) -> bool:
-        """Whether a controller carries it out, for the app."""
+        """Return whether a controller carries it out, for the app."""
         return "." in self.action.partition("(")[0]
 
 
 def declared(scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()) -> tuple[AppCommand, ...]:
-    """The commands of a table; those named in ``footer`` have a place there."""
+    """Return the commands of a table; those named in ``footer`` have a place there."""
     return tuple(
         AppCommand(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)
         for id, keys, action, title, sentence in entries
@@ -69,5 +75,5 @@ def declared(scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[s
 
 
 def keys_of(command: AppCommand, keymap: Keymap) -> tuple[str, ...]:
-    """The keys of a command once the user's config file has had its say."""
+    """Return the keys of a command once the user's config file has had its say."""
     return tuple(keymap.get(command.id, command.keys))

@@ -23,6 +23,6 @@ _KEY_NAMES = {
 
 
 def key_label(key: str) -> str:
-    """A key as people write it: ``ctrl+p``, ``/``, ``?``."""
+    """Return a key as people write it: ``ctrl+p``, ``/``, ``?``."""
     *modifiers, name = key.split("+")
     return "+".join((*modifiers, _KEY_NAMES.get(name, name)))

@@ -1,4 +1,6 @@
-"""Commands that move: within a list or text, between panes, back and forth, and to what is found."""
+"""Commands that move: within a list or text, between panes, back and forth, and to what is
+found.
+"""
 
 from __future__ import annotations
 

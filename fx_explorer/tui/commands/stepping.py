@@ -1,4 +1,6 @@
-"""Commands for a compiler that waits. The keys of debuggers are taken: n is the next match, r captures again."""
+"""Commands for a compiler that waits. The keys of debuggers are taken: n is the next match, r
+captures again.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +54,8 @@ _STEPPING: tuple[HelpEntry, ...] = (
 
 AT_A_GATE: tuple[str, ...] = tuple(entry[0] for entry in _STEPPING)
 AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark", "step.measure", "step.what_if")
-"""Commands that come first in the footer while the compiler waits at a gate, and once everything is compiled and at hand."""
+"""Commands that come first in the footer while the compiler waits at a gate, and once everything is
+compiled and at hand.
+"""
 
 STEPPING_COMMANDS = declared("app", "Stepping", *_STEPPING)

@@ -1,4 +1,6 @@
-"""What the app does when a key is pressed: it holds one controller for each kind of thing, and they share ``Services``."""
+"""What the app does when a key is pressed: it holds one controller for each kind of thing, and they
+share ``Services``.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ __all__ = ["Controllers", "Services", "TrialRunners"]
 @dataclass(frozen=True, slots=True)
 class TrialRunners:
     """Functions that stand in for a worker that runs the program again for a trial; None: such a
-    worker."""
+    worker.
+    """
 
     try_fix: TryFix | None = None
     measure_breaks: MeasureBreaks | None = None
@@ -39,7 +42,7 @@ class TrialRunners:
 
 
 class Controllers:
-    """One of each."""
+    """Hold one controller for each kind of thing."""
 
     def __init__(self, services: Services, runners: TrialRunners, show: Callable[[SessionReader], None], target: str) -> None:
         """``show`` puts a session on screen; ``target`` is what the user typed."""
@@ -55,7 +58,9 @@ class Controllers:
         self.leaving = Leaving(services, self.kernel_builds, target)
 
     async def carry_out(self, action: str) -> None:
-        """``stepping.go_on``: a controller and its method. Raises AttributeError where there is none."""
+        """Call a method of a controller, named as in ``stepping.go_on``. Raises AttributeError
+        where there is none.
+        """
         controller, _, method = action.partition(".")
         done: Awaitable[None] | None = getattr(getattr(self, controller), method)()
         if isawaitable(done):

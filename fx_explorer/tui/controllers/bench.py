@@ -1,4 +1,6 @@
-"""One kernel alone, measured from the keyboard on this machine's GPU, as ``fx-explorer kernel X NAME --bench`` does."""
+"""One kernel alone, measured from the keyboard on this machine's GPU, as
+``fx-explorer kernel X NAME --bench`` does.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ async def really_measure(session: Path, kernel: int, tell: Told, python: str) ->
 
 
 class KernelBench:
-    """Measures the kernel that the cursor is on; the inspector has what came of it, also the next time."""
+    """Measures the kernel that the cursor is on; the inspector has what came of it, also the next
+    time.
+    """
 
     measure_kernel: MeasureKernel = staticmethod(really_measure)
 
@@ -46,6 +50,9 @@ class KernelBench:
             self._services.begin(work, "bench", GROUP, described, exclusive=True)
 
     async def _bench(self, kernel: model.Kernel) -> None:
+        """Measure a kernel alone on this machine's GPU, and show the result or why there is
+        none.
+        """
         from fx_explorer.client.trust import MEASURES  # not needed for the first paint
 
         self._is_benching = True
@@ -65,7 +72,7 @@ class KernelBench:
             self._services.explorer.show_progress("")
 
     def stop(self) -> bool:
-        """Escape. Returns whether there was something to stop."""
+        """Stop on Escape. Returns whether there was something to stop."""
         if not self._is_benching:
             return False
         app = self._services.app

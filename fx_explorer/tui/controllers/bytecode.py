@@ -1,4 +1,6 @@
-"""Stepping through Dynamo's bytecode from the keyboard: has it recorded where that is not done yet, and shows the record."""
+"""Stepping through Dynamo's bytecode from the keyboard: has it recorded where that is not done yet,
+and shows the record.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ class BytecodeSteps:
 
 
 def first_at(record: StepRecord, place: Place | None) -> int:
-    """The first step at a line of the bytecode; the very first, when none is there."""
+    """Return the first step at a line of the bytecode; the very first step when none is there."""
     if place is None or place.document.kind != "artifact":
         return 0
     wanted = place.document.id, place.line + 1

@@ -1,4 +1,6 @@
-"""Running the target from the keyboard: once more, when its file is saved, without weights; and stopping it."""
+"""Running the target from the keyboard: once more, when its file is saved, without weights; and
+stopping it.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ class Capturing:
             self._services.notify(f"Watching {names}: saving it captures again.")
 
     async def stop(self) -> None:
-        """Where the user has stopped the compiler at a gate, one key pressed in error must not end it all."""
+        """Stop the capture. At a gate a second Escape is needed: one key pressed in error must not
+        end it all.
+        """
         captures = self._services.captures
         live, waiting = captures.live, captures.waiting
         if live and live.has_ended:

@@ -1,4 +1,6 @@
-"""Everything about one kernel that has to be compiled for it: all of its configurations, and MLIR pass by pass."""
+"""Everything about one kernel that has to be compiled for it: all of its configurations, and MLIR
+pass by pass.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ Asked = set[asyncio.Task[BuildAnswer]]
 
 
 class Configurations:
-    """Compiles all configurations of the kernel that its view shows, and dumps the passes of one."""
+    """Compiles all configurations of the kernel that its view shows, and dumps the passes of
+    one.
+    """
 
     def __init__(self, services: Services, builds: KernelBuilds) -> None:
         self._services = services
@@ -38,7 +42,9 @@ class Configurations:
             self._services.begin(work, "build all", "build all", "compile every configuration of a kernel", exclusive=True)
 
     async def _build_all(self, kernel: model.Kernel) -> None:
-        """The view is made again as each one ends. Those that Inductor adds when it has seen the registers come last."""
+        """Build every configuration, and make the view again as each one ends. Those that Inductor
+        adds when it has seen the registers come last.
+        """
         waiting_for = self._all_asked = set()
         began = time.monotonic()
         asked: set[int] = set()
@@ -74,7 +80,9 @@ class Configurations:
         self._services.explorer.show_progress(words)
 
     async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int, among: Asked) -> BuildAnswer:
-        """``among`` what Escape stops. Raises WorkerError when nothing could be done; a compiler's refusal is kept."""
+        """Ask a builder without a message; ``among`` says what Escape stops. Raises WorkerError
+        when nothing could be done; a compiler's refusal is kept.
+        """
         from fx_explorer.client.trust import COMPILES  # not needed for the first paint
 
         reader = await self._builds.writable(COMPILES)
@@ -92,7 +100,7 @@ class Configurations:
         return builds_here(self._services.explorer.reader, kernel) if self._services.explorer.reader else []
 
     def stop(self) -> bool:
-        """Escape. Returns whether there was something to stop."""
+        """Stop on Escape. Returns whether there was something to stop."""
         running = list(self._all_asked or ())
         for asked in running:
             asked.cancel()
@@ -102,6 +110,9 @@ class Configurations:
 
     @conversation("passes", "show what each MLIR pass did")
     async def passes(self) -> None:
+        """Show what each MLIR pass did to the selected kernel, in the configuration that is
+        shown.
+        """
         from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
 
         explorer = self._services.explorer
@@ -122,7 +133,9 @@ class Configurations:
         await ask(self.app, PassesScreen(title, dump, explorer.keymap))
 
     async def _dump(self, kernel: model.Kernel, position: int) -> str:
-        """What MLIR printed, from the session when it is there. Raises WorkerError, with the compiler's message."""
+        """Return what MLIR printed, from the session when it is there. Raises WorkerError, with the
+        compiler's message.
+        """
         row = next((row for row in self._rows(kernel) if row.position == position), None)
         if row is None or not row.passes:
             answer = await self._asked_quietly("passes", kernel, position, set())

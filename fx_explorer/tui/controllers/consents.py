@@ -1,4 +1,6 @@
-"""Asking before anything of a session is run or compiled that this user did not capture on this machine."""
+"""Asking before anything of a session is run or compiled that this user did not capture on this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,19 @@ class Consents:
         """(session, what will happen)."""
 
     def is_needless(self, session: Path, consequence: str) -> bool:
-        """Reads the texts of the session, so not in the thread that draws."""
+        """Return whether nobody has to be asked. It reads the texts of the session, so it is not
+        called in the thread that draws.
+        """
         from fx_explorer.client.trust import is_own  # not needed for the first paint
 
         return self._trusts_sessions or (session, consequence) in self._agreed or is_own(session)
 
     async def ask(self, reader: SessionReader, consequence: str) -> None:
-        """Once for each session and consequence. Raises UsageError when the user does not agree.
+        """Ask once per session and consequence. Raises UsageError when the user does not agree.
+        Only a worker of Textual can call it, because it can wait for an answer.
 
-        Only from a worker of Textual, which can wait for an answer."""
+        Only from a worker of Textual, which can wait for an answer.
+        """
         path = reader.path
         if await asyncio.to_thread(self.is_needless, path, consequence):
             return
@@ -44,5 +50,5 @@ class Consents:
         self.note(path, consequence)
 
     def note(self, session: Path, consequence: str) -> None:
-        """The user has agreed to it."""
+        """Note that the user has agreed to it."""
         self._agreed.add((session, consequence))

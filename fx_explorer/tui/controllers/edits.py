@@ -1,4 +1,6 @@
-"""Compiling another variant from the keyboard: passes, options, regions marked by hand, and stages to compile again from."""
+"""Compiling another variant from the keyboard: passes, options, regions marked by hand, and stages
+to compile again from.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +37,9 @@ class Edits:
 
     @conversation("apply pass", "choose a pass file")
     async def apply_pass(self) -> None:
+        """Ask for a pass file, and apply it to the graph that waits, or compile a variant with it
+        from an earlier gate.
+        """
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
@@ -69,7 +74,9 @@ class Edits:
 
     @conversation("change option", "look at options, and choose some")
     async def change_option(self) -> None:
-        """Works on a saved session too: values are explained, and others are tried by a worker of their own."""
+        """Show the options, and change some. This works on a saved session too: values are
+        explained, and others are tried by a worker of their own.
+        """
         live = self._services.captures.live
         waits = live is not None and not live.is_over and live.waiting is not None
         settings = await self._choose_settings(follows=waits)
@@ -77,7 +84,9 @@ class Edits:
             self._stepping.send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
 
     async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
-        """``follows``: the compiler waits, and can go on with them."""
+        """Ask which options to change. With ``follows``, the compiler waits and can go on with
+        them.
+        """
         from fx_explorer.tui.option_console import options_dialog  # not needed for the first paint
 
         reader = self._services.stepped_session
@@ -110,7 +119,7 @@ class Edits:
             self._stepping.send(Command("what_if", expression=expression), f"asking the guards about {typed}")
 
     async def _choose_changes(self, title: str, start: VariantStart) -> Changes | None:
-        """Options for another variant; None: none is to be compiled."""
+        """Ask for options of another variant; None when none is to be compiled."""
         choices = [Choice(one.words, one.detail, one) for one in changes_offered(start)]
         offered = await ask(self.app, Chooser(title, matching(choices)))
         if offered is None or offered.settings is not None:
@@ -120,7 +129,8 @@ class Edits:
 
     async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
         """Ask where to set out from. At a gate only the compilation that waits there can be taken
-        up."""
+        up.
+        """
         reader = self._services.stepped_session
         found = variant_starts(reader, waiting.compilation) if reader else []
         if not found:
@@ -133,6 +143,7 @@ class Edits:
 
     @conversation("mark region", "mark the selection as a region")
     async def mark_region(self) -> None:
+        """Ask which part of the selection to mark and what to call it, and mark it as a region."""
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
@@ -152,7 +163,9 @@ class Edits:
             await self._mark(waiting, chosen.compilation, chosen.named(name))
 
     def export_marking(self) -> None:
-        """Works on a saved session too: nothing is asked of the compiler."""
+        """Show the marks as an edit of the source. This works on a saved session too: nothing is
+        asked of the compiler.
+        """
         from fx_explorer.analysis.regions.hand_marks import hand_marks, source_edit  # not needed for the first paint, all of it
         from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
@@ -169,7 +182,8 @@ class Edits:
 
     async def _mark(self, waiting: Waiting, compilation: str, mark: Mark) -> None:
         """Put the mark on the graph that waits at Dynamo's gate; elsewhere another variant sets out
-        from there."""
+        from there.
+        """
         marked = Changes(marks=(mark,))
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")

@@ -22,7 +22,9 @@ class Fixes:
     """Looks for fixes, and shows them."""
 
     def __init__(self, services: Services, try_fix: TryFix | None) -> None:
-        """``try_fix`` stands in for a worker that runs the changed program; None: such a worker."""
+        """``try_fix`` stands in for a worker that runs the changed program; when it is None, there
+        is such a worker.
+        """
         self._services = services
         self.app = services.app
         self._try_fix = try_fix
@@ -31,7 +33,9 @@ class Fixes:
 
     @conversation("fixes", "look for what may take a graph break away")
     async def show(self) -> None:
-        """Works on a saved session too: proposing runs nothing."""
+        """Show what may take the break away. This works on a saved session too: proposing runs
+        nothing.
+        """
         from fx_explorer import fixing
         from fx_explorer.tui.screens.fixes import FixScreen  # not needed for the first paint: libcst is loaded with it
         from fx_explorer.tui.views.breaks import subjects
@@ -52,7 +56,9 @@ class Fixes:
             self._services.notify(offer.why_none, title="no fix", timeout=15)
 
     def _asking_first(self, try_fix: TryFix) -> TryFix:
-        """A trial runs the program that the session names, with source files of the session in place of those on disk."""
+        """Return ``try_fix``, asking first: a trial runs the program that the session names, with
+        source files of the session in place of those on disk.
+        """
 
         async def try_after_asking(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
             await self._services.ask_to_run()

@@ -1,4 +1,6 @@
-"""Compiling kernels below their source: what a pane lacks is compiled beside the screen, and Escape stops it."""
+"""Compiling kernels below their source: what a pane lacks is compiled beside the screen, and Escape
+stops it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def real_builds(gpu: Gpu, python: str) -> BuilderPoolLike:
 
 
 class KernelBuilds:
-    """Has builders for the virtual GPU of the session on screen, started as soon as it has a kernel to build."""
+    """Has builders for the virtual GPU of the session on screen, started as soon as it has a kernel
+    to build.
+    """
 
     make_builds: Callable[[Gpu, str], BuilderPoolLike] = staticmethod(real_builds)
 
@@ -62,14 +66,15 @@ class KernelBuilds:
         """A second builder that starts at the same time would only make both slower."""
 
     def prepare(self) -> None:
-        """A builder takes some seconds to start: begin before somebody asks."""
+        """Start a builder before somebody asks for it, because it takes some seconds to start."""
         reader = self._services.explorer.reader
         if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
             self._services.begin(partial(self._prepare, reader), "prepare builds", "warm up", STARTS, may_fail=True)
 
     async def _prepare(self, reader: SessionReader) -> None:
         """Start builders for a session that may be built without asking: a stranger's starts
-        nothing."""
+        nothing.
+        """
         from fx_explorer.client.trust import COMPILES
 
         may_build = await asyncio.to_thread(self._services.consents.is_needless, reader.path, COMPILES)
@@ -99,14 +104,19 @@ class KernelBuilds:
     # one configuration, for the panes
 
     def want(self, event: BuildWanted) -> None:
-        """The last one counts: the cursor may pass over many kernels. What runs is let finish: it is soon over, and stopping it
-        costs the start of another process."""
+        """Build what a pane lacks; the last one counts, since the cursor may pass over many
+        kernels. What runs is let finish: it is soon over, and stopping it costs the start of
+        another process.
+        """
         is_busy = self._wanted is not None
         self._wanted = event
         if not is_busy:
             self._services.begin(self._build_wanted, "build", "build", "compile a kernel")
 
     async def _build_wanted(self) -> None:
+        """Build what is wanted until nothing more is; what cannot be built is given up, so that
+        moving the cursor does not try it again.
+        """
         try:
             while self._wanted:
                 wanted = self._wanted
@@ -125,7 +135,9 @@ class KernelBuilds:
             self._wanted = None
 
     async def _build(self, wanted: BuildWanted) -> str:
-        """Returns what went wrong, if nothing came of it. What the compilers say is in the session."""
+        """Build what is wanted. Returns what went wrong, if nothing came of it. What the compilers
+        say is in the session.
+        """
         reader = self._services.explorer.reader
         if reader is None:
             return ""
@@ -155,7 +167,9 @@ class KernelBuilds:
         return ""
 
     async def _ask(self, task: BuildTask, kernel: model.Kernel, position: int, doing: str) -> BuildAnswer:
-        """Ask a builder, telling the panes for how long it takes. Raises CancelledError after Escape."""
+        """Ask a builder, telling the panes for how long it takes. Raises CancelledError after
+        Escape.
+        """
         from fx_explorer.client.trust import COMPILES
 
         reader = await self.writable(COMPILES)
@@ -179,9 +193,13 @@ class KernelBuilds:
         return await builds.ask(task, reader.path, kernel.id, position)
 
     async def writable(self, consequence: str) -> SessionReader:
-        """What is compiled goes into the session; of one that cannot be written to, a copy is shown from now on.
+        """Return the session that is shown, writable: what is compiled goes into it; of one that
+        cannot be written to, a copy is shown from now on. ``consequence`` is what is about to be
+        done; a stranger's session is asked about first. Raises UsageError.
 
-        ``consequence``: what is about to be done; a stranger's session is asked about first. Raises UsageError."""
+        ``consequence``: what is about to be done; a stranger's session is asked about first. Raises
+        UsageError.
+        """
         from fx_explorer.client.session_files import writable_session
 
         reader = self._services.explorer.reader
@@ -196,7 +214,7 @@ class KernelBuilds:
         return self._services.explorer.reader
 
     def stop(self) -> bool:
-        """Escape. Returns whether there was something to stop."""
+        """Stop on Escape. Returns whether there was something to stop."""
         self._wanted = None
         if self._asked is None or self._asked.done():
             return False

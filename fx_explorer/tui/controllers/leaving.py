@@ -24,7 +24,7 @@ class Leaving:
     """Ends the app, with what it started."""
 
     def __init__(self, services: Services, kernel_builds: KernelBuilds, target: str) -> None:
-        """``target``: what the user typed, which a saved session is named after."""
+        """``target`` is what the user typed, which a saved session is named after."""
         self._services = services
         self._kernel_builds = kernel_builds
         self._target = target
@@ -46,7 +46,7 @@ class Leaving:
         return await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
 
     def _save(self, session: Path, name: str) -> bool:
-        """Whether the session is there."""
+        """Save the session. Returns whether it is there."""
         try:
             path = save_session(session, Path(name).expanduser())
         except FxExplorerError as error:
@@ -57,7 +57,9 @@ class Leaving:
         return True
 
     async def quit(self) -> None:
-        """No process stays behind: the worker's whole group is ended before we leave. What is not saved is asked about."""
+        """Leave the app, after asking about what is not saved. No process stays behind: the
+        worker's whole group is ended first.
+        """
         if any(isinstance(screen, Quitting) for screen in self.app.screen_stack):
             return
         unsaved = self._services.captures.count_unsaved()
@@ -75,7 +77,9 @@ class Leaving:
             await self.leave()
 
     async def _save_all(self) -> bool:
-        """What still runs is stopped: a file holds what there is."""
+        """Stop what still runs and save the last capture, since a file holds what there is. Returns
+        whether it was saved.
+        """
         captures = self._services.captures
         name = await self._ask_name()
         if not name:
@@ -85,7 +89,7 @@ class Leaving:
         return captures.last_session is not None and self._save(captures.last_session, name)
 
     async def leave(self, exit_code: int = 0, *, keep_unsaved: bool = False) -> None:
-        """Whatever goes wrong with the worker: the app ends."""
+        """End the app, whatever goes wrong while the worker is stopped."""
         try:
             await self._kernel_builds.close()
             self.left_behind = await self._services.captures.stop_and_tidy(keep_unsaved=keep_unsaved)
@@ -95,13 +99,17 @@ class Leaving:
     # signals
 
     def leave_on_signals(self) -> None:
-        """A closed terminal or a kill ends like ``q``: the worker is stopped, temporary files go."""
+        """Leave as ``q`` does when the terminal is closed or a kill arrives: the worker is stopped,
+        temporary files go.
+        """
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.leave_on_sigterm)
         loop.add_signal_handler(signal.SIGHUP, self.leave_without_terminal)
 
     def leave_on_sigterm(self) -> None:
-        """Nobody can be asked: what is not saved stays in its temporary place, and the next start names it."""
+        """Leave without asking, because nobody can be asked: what is not saved stays in its
+        temporary place, and the next start names it.
+        """
         leaving = partial(self.leave, TERMINATED, keep_unsaved=True)
         self._services.begin(leaving, "terminate", "leave", "leave: asked to by a signal", exclusive=True)
 

@@ -1,4 +1,6 @@
-"""What every controller needs: the app, the captures, the main screen, and what the user agreed to."""
+"""What every controller needs: the app, the captures, the main screen, and what the user agreed
+to.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class Services:
 
     @property
     def stepped_session(self) -> SessionReader | None:
-        """The session of the capture that is stepped through."""
+        """Return the session of the capture that is stepped through."""
         return self.captures.incoming or self.explorer.reader
 
     def notify(
@@ -44,13 +46,16 @@ class Services:
     ) -> None:
         """Do it beside the screen.
 
-        ``exclusive``: it ends what the group does. ``may_fail``: an exception in it does not end the app.
+        ``exclusive``: it ends what the group does. ``may_fail``: an exception in it does not end
+        the app.
         """
         ends_app = not may_fail
         self.app.run_worker(work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app)
 
     async def ask_to_run(self) -> None:
-        """Raises UsageError when the user does not want the program of the session to be run."""
+        """Ask whether the program of the session may be run. Raises UsageError when the user does
+        not want that.
+        """
         from fx_explorer.client.trust import RUNS  # not needed for the first paint
 
         reader = self.stepped_session

@@ -1,4 +1,6 @@
-"""Stepping through the compiler from the keyboard: what can be asked of a worker that waits, and why it cannot be asked now."""
+"""Stepping through the compiler from the keyboard: what can be asked of a worker that waits, and
+why it cannot be asked now.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Stepping:
                 self._services.notify(answer.text)
 
     def first_commands(self) -> tuple[str, ...]:
-        """What the footer begins with."""
+        """Return what the footer begins with."""
         waiting = self._services.captures.waiting
         if waiting is None:
             return ()
@@ -78,7 +80,7 @@ class Stepping:
     # who listens
 
     def _worker(self) -> LiveCapture | None:
-        """The capture, if its worker is there; else the user is told why not."""
+        """Return the capture, if its worker is there; else the user is told why not."""
         live = self._services.captures.live
         if live and not live.is_over:
             return live
@@ -86,14 +88,14 @@ class Stepping:
         return None
 
     def at_rest(self) -> Waiting | None:
-        """Where the worker waits, at a gate or when all is done."""
+        """Return where the worker waits, at a gate or when all is done; None else."""
         live = self._worker()
         if live and live.waiting is None:
             self._services.notify(NOTHING_WAITS)
         return live.waiting if live else None
 
     def _at_gate(self) -> Waiting | None:
-        """The gate where the worker waits."""
+        """Return the gate where the worker waits; None when it waits at none."""
         waiting = self.at_rest()
         if waiting and waiting.gate is None:
             self._services.notify(NOTHING_LEFT)

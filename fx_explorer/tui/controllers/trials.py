@@ -1,4 +1,6 @@
-"""Trials from the keyboard: the program is run again by workers of their own, for what this capture cannot tell."""
+"""Trials from the keyboard: the program is run again by workers of their own, for what this capture
+cannot tell.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Trials:
         measure_breaks: MeasureBreaks | None,
         try_dynamic: TryDynamic | None,
     ) -> None:
-        """What stands in for a worker that runs the program again; None: such a worker."""
+        """The callables stand in for a worker that runs the program again; where one is None, there
+        is such a worker.
+        """
         self._services = services
         self._stepping = stepping
         self.app = services.app
@@ -52,6 +56,7 @@ class Trials:
 
     @conversation("measure", "choose what to build and run for its time")
     async def measure(self) -> None:
+        """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
         from fx_explorer.analysis.variants.measurable import measurable_breaks, measurable_variants  # not for the first paint
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
@@ -76,6 +81,7 @@ class Trials:
 
     @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
+        """Measure the graph breaks with a worker of its own, and add the times to the session."""
         from fx_explorer.trials import break_times  # not needed for the first paint
         from fx_explorer.tui.dialogs.measuring import MeasuringScreen
 
@@ -108,7 +114,9 @@ class Trials:
 
     @conversation("dynamic shapes", "try settings of dynamic shapes")
     async def try_dynamic(self) -> None:
-        """Works on a saved session too, when its target is here."""
+        """Try settings of dynamic shapes. This works on a saved session too, when its target is
+        here.
+        """
         from fx_explorer.trials import dynamic  # not needed for the first paint
         from fx_explorer.tui.screens.dynamic import DynamicScreen
 

@@ -24,7 +24,7 @@ class Ask(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
     def __init__(self, question: str, suggestion: str, verb: str = "saves") -> None:
-        """``verb``: what Enter does."""
+        """``verb`` says what Enter does."""
         super().__init__()
         self._verb = verb
         self._question = question

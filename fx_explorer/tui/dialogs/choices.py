@@ -1,4 +1,6 @@
-"""What a chooser lists of a session: documents for a pane, regions for the graphs, variants to compare."""
+"""What a chooser lists of a session: documents for a pane, regions for the graphs, variants to
+compare.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 
 
 def document_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
-    """Everything a pane can show, by compilation."""
+    """Return everything that a pane can show, by compilation."""
     sources = source_documents(reader)
     choices: list[Choice[Document | model.Level]] = [Choice(document.title, "source", document) for document in sources]
     for compilation in reader.rows(model.Compilation):
@@ -30,7 +32,7 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
 
 
 def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
-    """Levels of whatever kernel is selected; none where there is no Triton kernel."""
+    """Return the levels of whatever kernel is selected; empty where there is no Triton kernel."""
     if not reader.count(model.Kernel, language="triton"):
         return []
     gpu = gpu_of(reader)
@@ -43,7 +45,7 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
 
 
 def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> list[Choice[RegionKey]]:
-    """These regions, or all there are."""
+    """Return these regions, or all there are."""
     return [
         Choice(region.name, ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()), (region.key, region.value))
         for region in regions(reader)
@@ -52,8 +54,10 @@ def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> l
 
 
 def variant_choices(reader: SessionReader, chosen: Sequence[model.Compilation] = ()) -> list[Choice[model.Compilation]]:
-    """What a comparison begins with, in the order things happened; or what to compare with: variants of the same compilation
-    first and of these the newest, since that is what was just tried."""
+    """Return the variants that a comparison can begin with, in the order in which they were made.
+    With a first one chosen, return what to compare it with: variants of the same compilation first
+    and of these the newest, since that is what was just tried.
+    """
     variants = [variant for variant in reader.rows(model.Compilation) if variant not in chosen]
     if chosen:
         variants.sort(key=lambda variant: (root_name(variant.name) != root_name(chosen[0].name), -variant.id))

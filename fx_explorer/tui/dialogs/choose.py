@@ -40,7 +40,9 @@ MOST_LINES = 18
 
 
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
-    """Search among choices that are all there: every word typed must occur. Those that have all in their text come first."""
+    """Return a search among choices that are all there: every word typed must occur. Those that
+    have all in their text come first.
+    """
 
     def search(typed: str) -> Sequence[Choice[ValueT]]:
         words = typed.casefold().split()
@@ -56,7 +58,9 @@ def _has_all(words: Sequence[str], text: str) -> bool:
 
 
 class Chooser(Dialog[ValueT | None], Generic[ValueT]):
-    """A title, a line to type in, and what matches. Enter takes the line under the cursor, escape none."""
+    """A title, a line to type in, and what matches. Enter takes the line under the cursor, escape
+    none.
+    """
 
     DEFAULT_CSS = """
     Chooser { align: center top; }
@@ -122,7 +126,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self.dismiss(self._choices[self._list.cursor].value)
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
-        """A click on a line takes it."""
+        """Take the line that is clicked."""
         event.stop()
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:

@@ -1,4 +1,6 @@
-"""Asks whether something may be done with a session that somebody else made, and says what will happen."""
+"""Asks whether something may be done with a session that somebody else made, and says what will
+happen.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from fx_explorer.tui.dialogs.dialog import Dialog
 
 
 class Consent(Dialog[bool]):
-    """``y`` agrees. Every other key that closes, Enter among them, does not: nobody agrees by accident."""
+    """``y`` agrees. Every other key that closes, Enter among them, does not: nobody agrees by
+    accident.
+    """
 
     DEFAULT_CSS = """
     Consent { align: center middle; }

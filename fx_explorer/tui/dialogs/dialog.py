@@ -12,7 +12,8 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
-    """Dismissed a second time, by a key that was under way already, it leaves the screen below it alone.
+    """Dismissed a second time, by a key that was under way already, it leaves the screen below it
+    alone.
 
     Textual's ``Screen.dismiss`` (8.2) pops whatever screen is on top then.
     """
@@ -23,5 +24,7 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
 
 
 def is_under_way(trial: Worker[None] | None) -> TypeGuard[Worker[None]]:
-    """Whether a trial runs that nobody has stopped. One that is stopped before it began never says that it has ended."""
+    """Return whether a trial runs that nobody has stopped. One that is stopped before it began
+    never says that it has ended.
+    """
     return trial is not None and not trial.is_cancelled

@@ -29,7 +29,9 @@ READ_S = 20
 
 
 class MeasuringScreen(Dialog[BreakTimes | None]):
-    """One line says what the worker does. Closes by itself with what was measured; escape gives None and ends the worker."""
+    """One line says what the worker does. Closes by itself with what was measured; escape gives
+    None and ends the worker.
+    """
 
     DEFAULT_CSS = """
     MeasuringScreen { align: center middle; }
@@ -57,7 +59,7 @@ class MeasuringScreen(Dialog[BreakTimes | None]):
 
     @work(name="measure breaks", group="measure breaks", description="build the program, and time its graph breaks")
     async def _run(self) -> None:
-        """The program runs in a process of its own, which ends when this is cancelled."""
+        """Measure. The program runs in a process of its own, which ends when this is cancelled."""
         try:
             found = await self._measure(self._request, self._tell)
         except FxExplorerError as error:

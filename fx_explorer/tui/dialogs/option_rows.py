@@ -1,4 +1,6 @@
-"""What the dialog of options says: its rows, the words for one option, and what came of trying another value."""
+"""What the dialog of options says: its rows, the words for one option, and what came of trying
+another value.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _GROUP_OF = {name: group for group, options in GROUPS.items() for name in option
 
 
 def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[OptionEntry]:
-    """What matches ``typed``, best first; with nothing typed everything under headings, what was changed on top."""
+    """Return what matches ``typed``, best first; with nothing typed everything under headings, what
+    was changed on top.
+    """
     found = search(settings, typed, chosen)
     if typed.strip():
         return list(found)
@@ -44,7 +48,9 @@ def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) ->
 
 
 def row_of(entry: OptionEntry, option: ConsoleOption | None, chosen: Mapping[str, object]) -> Row:
-    """``option``: its values in force, for one that the console explains."""
+    """Return the row of a setting. ``option`` has its values in force, for one that the console
+    explains.
+    """
     if isinstance(entry, str):
         return ((f"── {entry}", "strong"),)
     name = entry.full_name
@@ -65,7 +71,9 @@ def row_of(entry: OptionEntry, option: ConsoleOption | None, chosen: Mapping[str
 
 
 def help_of(setting: Setting, option: ConsoleOption | None = None) -> str:
-    """What the option does, its values in force and who set them, what it may be, and torch's own words."""
+    """Say what the option does, its values in force and who set them, what it may be, and torch's
+    own words.
+    """
     parts = [f"{setting.full_name}: {setting.type or 'a Python object'}"]
     if option:
         parts[0] += f"\n{option.words.does} {option.words.more}".rstrip()
@@ -95,7 +103,7 @@ def _choices(option: ConsoleOption) -> list[str]:
 
 
 def trial_in_words(trial: OptionTrial) -> str:
-    """What changed, before → after; and how it ended, when that is worth a word."""
+    """Say what changed, before → after; and how it ended, when that is worth a word."""
     lines = [f"tried {settings_in_words(trial.settings)} in {trial.took_s:.0f} s"]
     if trial.outcome.kind != "finished" or trial.outcome.message:
         lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")

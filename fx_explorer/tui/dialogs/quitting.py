@@ -1,4 +1,6 @@
-"""Asks before the app is left while a capture is in a temporary place only. One key for each answer."""
+"""Asks before the app is left while a capture is in a temporary place only. One key for each
+answer.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Quitting(Dialog[Answer]):
     ]
 
     def __init__(self, what: str) -> None:
-        """``what``: the capture, in a few words."""
+        """``what`` is the capture, in a few words."""
         super().__init__()
         self._what = what
 

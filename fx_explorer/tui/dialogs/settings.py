@@ -1,4 +1,6 @@
-"""The options of the compiler: what each does, its value in force, and another value, for what follows or to be tried."""
+"""The options of the compiler: what each does, its value in force, and another value, for what
+follows or to be tried.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,11 @@ FIND = "type to find a name or a word of the help"
 class SettingsDialog(TryingDialog):
     """A line to type in, the options that match, and all about the one under the cursor.
 
-    Enter opens an option: its value can be typed, each letter is checked, and what is allowed is listed (↑ ↓ go through it).
-    Once a value is taken, the first lines of the list say what can be done with all of them: use them for what follows (they
-    are handed over), or capture again with them beside this, and compare. Escape goes one step back, and from the list gives
-    an empty dict: nothing is changed.
+    Enter opens an option: its value can be typed, each letter is checked, and what is allowed is
+    listed (↑ ↓ go through it). Once a value is taken, the first lines of the list say what can be
+    done with all of them: use them for what follows (they are handed over), or capture again with
+    them beside this, and compare. Escape goes one step back, and from the list gives an empty dict:
+    nothing is changed.
     """
 
     DEFAULT_CSS = """
@@ -75,8 +78,10 @@ class SettingsDialog(TryingDialog):
         trials: list[OptionTrial] | None = None,
         keymap: Keymap | None = None,
     ) -> None:
-        """``chosen``: values taken before and not sent yet; they come back with the others. ``follows``: something waits that
-        can go on with other options. ``trials``: what was tried before; the dialog adds to it, so that it is there again."""
+        """``chosen`` are values taken before and not sent yet; they come back with the others. With
+        ``follows``, something waits that can go on with other options. ``trials`` were tried
+        before; the dialog adds to them, so that they are there again.
+        """
         super().__init__(chosen, options, try_options, trials)
         self._settings = settings
         self._follows = follows
@@ -109,7 +114,7 @@ class SettingsDialog(TryingDialog):
 
     @property
     def edited(self) -> Setting | None:
-        """The option whose value is being typed."""
+        """Return the option whose value is being typed."""
         return self._edited
 
     # finding
@@ -131,14 +136,16 @@ class SettingsDialog(TryingDialog):
         self._show_help()
 
     def _first_line(self, typed: str) -> int:
-        """The first option; what can be done with all that was changed comes before it, when nothing is looked for."""
+        """Return the line of the first option. What can be done with all that was changed comes
+        before it, when nothing is looked for.
+        """
         if self._chosen and not typed:
             return 0
         return self._above + int(bool(self._found) and isinstance(self._found[0], str))
 
     @property
     def _uses(self) -> list[tuple[str, Callable[[], object]]]:
-        """What can be done with what was changed."""
+        """Return what can be done with what was changed."""
         if not self._chosen:
             return []
         uses: list[tuple[str, Callable[[], object]]] = []
@@ -150,7 +157,7 @@ class SettingsDialog(TryingDialog):
 
     @property
     def _above(self) -> int:
-        """Lines before the first option."""
+        """Return how many lines come before the first option."""
         return len(self._uses)
 
     def _rows_of_all(self) -> list[Row]:

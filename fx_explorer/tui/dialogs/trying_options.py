@@ -1,4 +1,6 @@
-"""A dialog that has chosen values of options: what is chosen, and capturing again with it to see what it changes."""
+"""A dialog that has chosen values of options: what is chosen, and capturing again with it to see
+what it changes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""
 
 TryOptions = Callable[[Mapping[str, object]], Awaitable[OptionTrial]]
-"""Captures the program once more with these options. Raises FxExplorerError when there is no room for it."""
+"""Captures the program once more with these options. Raises FxExplorerError when there is no room
+for it.
+"""
 
 
 class TryingDialog(Dialog[Chosen]):
@@ -49,19 +53,19 @@ class TryingDialog(Dialog[Chosen]):
         self._trial: Worker[None] | None = None
 
     def _show_chosen(self) -> None:
-        """What is chosen, or what came of trying it, is another now: show it."""
+        """Show what is chosen, or what came of trying it: it is another now."""
         raise NotImplementedError
 
     def _option(self, entry: OptionEntry | None) -> ConsoleOption | None:
         return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
 
     def _value_of(self, setting: Setting) -> object:
-        """What was chosen for it, else what is in force, the latest."""
+        """Return what was chosen for a setting, else what is in force, the latest."""
         option = self._option(setting)
         return self._chosen.get(setting.full_name, json.loads(option.values[-1] if option else setting.value))
 
     def _choose(self, setting: Setting, value: object) -> None:
-        """A value that is in force everywhere is no change."""
+        """Choose a value. One that is in force everywhere is no change."""
         option = self._option(setting)
         values = option.values if option else (setting.value,)
         if values == (json.dumps(value, sort_keys=True, ensure_ascii=False),):
@@ -70,7 +74,7 @@ class TryingDialog(Dialog[Chosen]):
             self._chosen[setting.full_name] = value
 
     def _words_of_all(self) -> str:
-        """What was changed, and what came of trying it."""
+        """Say what was changed, and what came of trying it."""
         lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self._chosen.items()]
         tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
         if is_under_way(self._trial):
@@ -82,7 +86,7 @@ class TryingDialog(Dialog[Chosen]):
         return "\n".join(lines)
 
     def _try_chosen(self, setting: Setting | None) -> None:
-        """What was changed; without that, the next value of ``setting``."""
+        """Try what was changed; without that, the next value of ``setting``."""
         option = self._option(setting)
         if self._try_options is None:
             self.notify(READ_ONLY, severity="warning", timeout=READ_S)
@@ -108,7 +112,9 @@ class TryingDialog(Dialog[Chosen]):
 
     @work(name="try options", group="options", description="capture the program again with other options, and compare")
     async def _run_trial(self, settings: Chosen) -> None:
-        """Nothing here waits for the processor: the program runs in a process of its own, which ends when this is cancelled."""
+        """Run the trial. Nothing here waits for the processor: the program runs in a process of its
+        own, which ends when this is cancelled.
+        """
         assert self._try_options is not None
         try:
             self._trials.append(await self._try_options(settings))

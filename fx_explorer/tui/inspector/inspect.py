@@ -1,4 +1,6 @@
-"""What is known about a place, as text: one line for the bottom of the screen, and everything for the inspector."""
+"""What is known about a place, as text: one line for the bottom of the screen, and everything for
+the inspector.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,20 @@ from fx_explorer.tui.selection.line_glyphs import GLYPHS
 
 MANY_NODES = 400
 """Nodes that are listed or asked for their source at most, of a line that a whole model passes
-through."""
+through.
+"""
 
 
 def summary(selection: Selection) -> list[str]:
-    """The facts of a place in a few words each, most important first: the inspector line."""
+    """Return the facts of a place in a few words each, most important first: the inspector line."""
     node = node_at(selection.reader, selection.place)
     return _node_summary(selection, node) if node else _kernel_summary(selection) or _line_summary(selection)
 
 
 def _kernel_summary(selection: Selection) -> list[str]:
-    """The summary of a line of a Triton kernel, or of a level below it; empty for any other line."""
+    """Return the summary of a line of a Triton kernel, or of a level below it; empty for any other
+    line.
+    """
     reader, place = selection.reader, selection.place
     if not is_level(place.document) and place.document.language != "triton":
         return []
@@ -58,6 +63,9 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
 
 
 def _line_summary(selection: Selection) -> list[str]:
+    """Return the facts of a line: what happened there, what it is a copy of, and what it computes
+    or became.
+    """
     reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
     happened = [f"{GLYPHS[event.what][0]} {event.text}" for event in line_events(reader, place.document).get(place.line, ())]
@@ -80,7 +88,9 @@ def _line_summary(selection: Selection) -> list[str]:
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
-    """``became 9 forward and 13 backward operations``: counted in the last graphs there are, since each stage has its own."""
+    """Say what became of a line's nodes: ``became 9 forward and 13 backward operations``. They are
+    counted in the last graphs there are, since each stage has its own.
+    """
     found = operation_counts(reader, nodes)
     if not found:
         return f"became {counted(len(nodes), 'node')}"
@@ -96,13 +106,13 @@ def _kernel_words(selection: Selection) -> list[str]:
 
 
 def where(reader: SessionReader, node: model.Node) -> str:
-    """``model.py:32`` of the innermost user frame; empty when the node has none."""
+    """Return ``model.py:32`` for the innermost user frame; empty when the node has none."""
     place = place_of_source(reader, node.file, node.line) if node.file else None
     return f"{place.document.title}:{node.line}" if place else ""
 
 
 def entries(reader: SessionReader, place: Place) -> list[Entry]:
-    """Everything known about a place, in the order of the questions asked of it."""
+    """Return everything known about a place, in the order of the questions asked of it."""
     node = node_at(reader, place)
     facts = list(_node_entries(reader, node)) if node else [Entry("line", part) for part in _said_of_line(reader, place)]
     if place.document.stage == "kernel":
@@ -118,12 +128,14 @@ def entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
     """Describe the Triton line that this line below a kernel was made from. Facts about the whole
-    kernel are listed by ``kernel_entries``."""
+    kernel are listed by ``kernel_entries``.
+    """
     said = _line_summary(Selection(reader, triton_place(reader, place)))
     return said[1:] if is_level(place.document) else said
 
 
 def _node_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    """Yield everything that is known about a node."""
     graph = place_of_node(reader, node).document
     yield Entry("name", node.name)
     yield Entry("operation", f"{node.op} {node.target}")
@@ -189,7 +201,9 @@ def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list
 
 
 def links(reader: SessionReader, place: Place) -> list[Entry]:
-    """Where Enter can lead from a place: everything it is linked to; from a line below a kernel to the lines of that."""
+    """Return where Enter can lead from a place: everything it is linked to; from a line below a
+    kernel to the lines of that.
+    """
     if is_level(place.document):
         from fx_explorer.tui.inspector.inspect_kernel import kernel_entries
 
@@ -198,7 +212,9 @@ def links(reader: SessionReader, place: Place) -> list[Entry]:
 
 
 def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
-    """Path and line (from 1) of the user's source for a place, for the editor; None when no user line is known."""
+    """Return path and line (from 1) of the user's source for a place, for the editor; None when no
+    user line is known.
+    """
     if place.document.kind == "source":
         return reader.get(model.SourceFile, place.document.id).path, place.line + 1
     if written := source_of_own(reader, own_lines_at(reader, triton_place(reader, place))):

@@ -1,4 +1,6 @@
-"""What is known about a kernel and about the lines of its levels, for the inspector. It is imported when it is asked for."""
+"""What is known about a kernel and about the lines of its levels, for the inspector. It is imported
+when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def _is_instruction(reader: SessionReader, place: Place) -> bool:
 
 
 def kernel_words(reader: SessionReader, place: Place) -> list[str]:
-    """A kernel's facts for the inspector line, in the configuration of a level, the one that ran, or the first built."""
+    """Return a kernel's facts for the inspector line, in the configuration of a level, the one that
+    ran, or the first built.
+    """
     kernel = kernel_of(reader, place.document)
     if kernel is None or kernel.language != "triton" or card(reader) is None:
         return []
@@ -56,14 +60,16 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> list[str]:
-    """Remembered: this is asked for at every move of the cursor, and looks through all of the PTX. ``state`` is in the key."""
+    """Return the facts in short. They are remembered: this is asked for at every move of the
+    cursor, and looks through all of the PTX. ``state`` is in the key.
+    """
     gpu = card(reader)
     row = reader.get(KernelBuild, build) if build else None
     return in_short(reader, reader.get(model.Kernel, kernel), gpu, row) if gpu else []
 
 
 def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
-    """The same in full, and where a line of a level leads."""
+    """Return a kernel's facts in full, and where a line of a level leads."""
     kernel = kernel_of(reader, place.document)
     gpu = card(reader)
     if kernel is None or kernel.language != "triton":
@@ -80,7 +86,7 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 
 def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
-    """What was measured of it by itself."""
+    """Return what was measured of a kernel by itself."""
     speed = kernel_speed(reader, kernel)
     if speed is None:
         return []

@@ -1,4 +1,6 @@
-"""What panes below a kernel show: the levels of one kernel in one configuration, or why they are not there. No widget."""
+"""What panes below a kernel show: the levels of one kernel in one configuration, or why they are
+not there. No widget.
+"""
 
 from __future__ import annotations
 
@@ -77,18 +79,20 @@ class Levels:
         """What is being done about a level that is not there, or why it cannot be."""
 
     def forget(self) -> None:
-        """Another session: ids mean something else."""
+        """Forget everything, because in another session ids mean something else."""
         self.kernel, self.listed, self._positions, self._given_up, self.news = None, None, {}, {}, ""
 
     def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
-        """The user asks for this kernel; ``position``: in this configuration. What was given up is tried again."""
+        """Show this kernel, as the user asks; with ``position``, in this configuration. What was
+        given up is tried again.
+        """
         if position is not None:
             self._positions[kernel.id] = position
         self._given_up = {key: why for key, why in self._given_up.items() if key[0] != kernel.id}
         self._turn_to(kernel)
 
     def give_up(self, kernel: int, position: int, why: str) -> None:
-        """Nothing came of compiling it: moving the cursor does not try again."""
+        """Note that nothing came of compiling it: moving the cursor does not try again."""
         self._given_up[kernel, position] = why
 
     def _turn_to(self, kernel: model.Kernel) -> None:
@@ -97,7 +101,9 @@ class Levels:
         self.kernel = kernel
 
     def follow(self, reader: SessionReader, place: Place, kernel_document: Document | None) -> None:
-        """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows of it."""
+        """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows
+        of it.
+        """
         build = build_of_document(reader, place.document)
         if build:
             self._positions[build.kernel] = build.position
@@ -108,13 +114,17 @@ class Levels:
                 self._back_to_its_own(reader, kernel)
 
     def _back_to_its_own(self, reader: SessionReader, kernel: model.Kernel) -> None:
-        """The cursor is in the kernel's own code: a configuration that has another source is not what it is about."""
+        """Return to a kernel's own configuration when the cursor is in its own code: a
+        configuration that has another source is not what it is about.
+        """
         build = self._build_of(reader, kernel)
         if build and build.source_artifact:
             self._positions.pop(kernel.id, None)
 
     def position(self, reader: SessionReader) -> int:
-        """The configuration that is shown: the user's choice, the one that ran, the first."""
+        """Return the configuration that is shown: the user's choice, the one that ran, the
+        first.
+        """
         return self._position_of(reader, self.kernel) if self.kernel else 0
 
     def _position_of(self, reader: SessionReader, kernel: model.Kernel) -> int:
@@ -122,7 +132,7 @@ class Levels:
         return self._positions.get(kernel.id, picked)
 
     def build(self, reader: SessionReader) -> KernelBuild | None:
-        """None while nobody has asked for it."""
+        """Return the build that is shown; None while nobody has asked for it."""
         return self._build_of(reader, self.kernel) if self.kernel else None
 
     def _build_of(self, reader: SessionReader, kernel: model.Kernel) -> KernelBuild | None:
@@ -130,7 +140,9 @@ class Levels:
         return next((row for row in builds_here(reader, kernel) if row.position == wanted), None)
 
     def in_configuration(self, reader: SessionReader, document: Document) -> Document:
-        """A kernel's code as it is in the configuration that is shown of it; a template writes each anew. Any other: itself."""
+        """Return a kernel's code as it is in the configuration that is shown of it, since a
+        template writes each anew; any other document itself.
+        """
         kernel = kernel_of(reader, document) if document.stage == "kernel" else None
         build = self._build_of(reader, kernel) if kernel else None
         return source_here(reader, build) or document if build else document
@@ -145,7 +157,9 @@ class Levels:
         return replace(document, title=f"{LEVEL_TITLES[level]} · {options_apart(reader, build)}".removesuffix(" · "))
 
     def is_wanting(self, reader: SessionReader) -> bool:
-        """Whether the configuration could be compiled and is not, or was compiled and could be disassembled."""
+        """Return whether the configuration could be compiled and is not, or was compiled and could
+        be disassembled.
+        """
         build = self.build(reader)
         if self.kernel is None or (self.kernel.id, self.position(reader)) in self._given_up:
             return False
@@ -157,12 +171,12 @@ class Levels:
         return gpu_of(reader) is not None and is_open
 
     def still_lacks(self, reader: SessionReader, wanted: BuildWanted) -> bool:
-        """Whether what was asked for is not there, although it was answered."""
+        """Return whether what was asked for is not there, although it was answered."""
         row = next(iter(reader.rows(KernelBuild, kernel=wanted.kernel, position=wanted.position)), None)
         return row is None or row.state == "candidate" or lacks_sass(row)
 
     def words(self, reader: SessionReader, level: Level) -> str:
-        """Why there is no such level."""
+        """Say why there is no such level."""
         from fx_explorer.analysis.kernels.candidates import levels_of
 
         build = self.build(reader)
@@ -184,5 +198,7 @@ class Levels:
 
 
 def lacks_sass(build: KernelBuild) -> bool:
-    """Resources come without it: nvdisasm takes longer than most compiles."""
+    """Return whether a configuration was built without SASS. Its resources come first: nvdisasm
+    takes longer than most compiles.
+    """
     return build.state == "built" and "ptx" in build.levels and "sass" not in build.levels

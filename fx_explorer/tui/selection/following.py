@@ -1,5 +1,6 @@
 """The document that a pane turns to when something is selected elsewhere: the file, graph or kernel
-that belongs to it."""
+that belongs to it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from fx_explorer.tui.selection.presets import ShowableDocuments, Slot, document_
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
-    """Everything of one compilation that a pane can show; its own file is the first of the sources."""
+    """Return everything of one compilation that a pane can show; its own file is the first of the
+    sources.
+    """
     found = reader.by_ids(model.Compilation, [compilation_id])
     sources = source_documents(reader)
     if not found:
@@ -25,14 +28,16 @@ def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDo
 
 
 def with_region(reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
-    """The same without the graphs that have no node in the region."""
+    """Return the documents without the graphs that have no node in the region."""
     documents = [d for d in showable.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
     return replace(showable, documents=documents)
 
 
 def compilation_of(selection: Selection, current: int) -> int:
-    """The compilation a place belongs to. For a source line: the ``current`` one if anything was made of the line there, else
-    the first where something was; ``current`` where nothing was."""
+    """Return the compilation that a place belongs to. For a source line it is the ``current`` one
+    if anything was made of the line there, else the first where something was; ``current`` where
+    nothing was.
+    """
     if selection.place.document.compilation:
         return selection.place.document.compilation
     compilations = compilations_of_nodes(selection.reader, selection.nodes)
@@ -51,14 +56,18 @@ STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
 
 
 def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
-    """What the capture says about a stage this compilation does not have; empty when it says nothing."""
+    """Say why this compilation does not have a stage, in the words of the capture; empty when it
+    says nothing.
+    """
     found = reader.by_ids(model.Compilation, [compilation_id])
     reasons = (found[0].missing_stages or {}) if found else {}
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
 
 
 def turned(selection: Selection, slot: Slot, shown: Document | None, showable: ShowableDocuments) -> Document | None:
-    """What a pane in ``slot`` that shows ``shown`` should show now that this is selected; ``shown`` itself to stay."""
+    """Return what a pane in ``slot`` that shows ``shown`` should show now that this is selected;
+    ``shown`` itself to stay.
+    """
     if slot == "source":
         return _source(selection, shown)
     if slot == "kernel":
@@ -71,7 +80,9 @@ def turned(selection: Selection, slot: Slot, shown: Document | None, showable: S
 
 
 def kernel_following(selection: Selection, kernel: model.Kernel | None, showable: ShowableDocuments) -> Document | None:
-    """The code of the kernel that belongs to the selection: of the one that is looked at already, if it does."""
+    """Return the code of the kernel that belongs to the selection: of the one that is looked at
+    already, if it does.
+    """
     document = selection.place.document
     if document.kind == "artifact" and document.stage == "kernel":
         return document
@@ -80,8 +91,9 @@ def kernel_following(selection: Selection, kernel: model.Kernel | None, showable
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
-    """The lit line to show when there is no room for all of them: in a graph an operation rather
-    than an input."""
+    """Return the lit line to show when there is no room for all of them: in a graph an operation
+    rather than an input.
+    """
     if not lines:
         return None
     if document.kind == "graph":
@@ -91,8 +103,9 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
 
 
 def _source(selection: Selection, shown: Document | None) -> Document | None:
-    """The file of the node under the cursor, or of the line of the user's own kernel. A line of other generated code keeps the
-    file: it may come from several."""
+    """Return the file of the node under the cursor, or of the line of the user's own kernel. A line
+    of other generated code keeps the file: it may come from several.
+    """
     node = node_at(selection.reader, selection.place)
     own = selection.own_lines if selection.place.document.kind == "artifact" else []
     file = node.file if node else next((line.file for line in own), 0)
@@ -102,7 +115,9 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
 
 
 def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocuments) -> Document | None:
-    """The kernel that computes the selection; the one that is shown already, when it does."""
+    """Return the kernel that computes the selection; the one that is shown already, when it
+    does.
+    """
     computing = selection.computing
     if shown and shown.id in computing:
         return shown

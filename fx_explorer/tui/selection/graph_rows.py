@@ -1,4 +1,6 @@
-"""The nodes of a graph as rows, read from the session page by page. A million nodes open as fast as ten."""
+"""The nodes of a graph as rows, read from the session page by page. A million nodes open as fast as
+ten.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class GraphRows:
     """A RowSource over one graph, or over some of its nodes."""
 
     def __init__(self, reader: SessionReader, document: Document, positions: Sequence[int] | None = None) -> None:
-        """``positions``: the nodes to show, ascending; None: all."""
+        """``positions`` are the nodes to show, ascending; None shows all."""
         self._reader = reader
         self._graph = reader.get(model.Graph, document.id)
         self._positions = positions
@@ -60,7 +62,9 @@ def node_row(node: model.Node) -> Row:
 
 
 def region_cell(node: model.Node) -> list[Piece]:
-    """What ``annotate`` said, each in its region's colour: ``attention``; several are listed."""
+    """Return the names that ``annotate`` gave, each in its region's colour: ``attention``; several
+    are listed.
+    """
     pieces: list[Piece] = []
     for value in (node.annotations or {}).values():
         name = region_value(value)

@@ -40,19 +40,21 @@ class History(Generic[StopT]):
         self._at = len(self._stops) - 1
 
     def amend(self, stop: StopT) -> None:
-        """The current place moved a little (the cursor went on): coming back leads here."""
+        """Note that the current place moved a little (the cursor went on): coming back leads
+        here.
+        """
         if self._stops:
             self._stops[self._at] = stop
 
     def back(self) -> StopT | None:
-        """The place before, or None at the beginning."""
+        """Return the place before; None at the beginning."""
         if self._at <= 0:
             return None
         self._at -= 1
         return self._stops[self._at]
 
     def forward(self) -> StopT | None:
-        """The place after, or None at the end."""
+        """Return the place after; None at the end."""
         if self._at + 1 >= len(self._stops):
             return None
         self._at += 1

@@ -1,7 +1,8 @@
 """Which documents the linked panes show: what the presets mean, for one compilation.
 
-A *slot* is what a pane is for. A pane in a slot follows the selection: select a node of another file, direction or kernel,
-and the pane turns to it. A pane the user gave a document of their own has no slot and stays.
+A *slot* is what a pane is for. A pane in a slot follows the selection: select a node of another
+file, direction or kernel, and the pane turns to it. A pane the user gave a document of their own
+has no slot and stays.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class ShowableDocuments:
 
 
 def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direction = "") -> Document | None:
-    """What a pane in ``slot`` shows first; ``direction`` is that of the selection, empty when it has none."""
+    """Return what a pane in ``slot`` shows first; ``direction`` is that of the selection, empty
+    when it has none.
+    """
     if slot == "source":
         return next(iter(showable.sources), None)
     if slot == "kernel":
@@ -77,7 +80,7 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
 
 
 def bytecode_slot(document: Document) -> Slot:
-    """Which of the bytecode slots this document is for; empty when it is no bytecode."""
+    """Return which of the bytecode slots this document is for; empty when it is no bytecode."""
     if document.language != "bytecode":
         return ""
     return "bytecode_modified" if document.title == ARTIFACT_TITLES["bytecode_modified"] else "bytecode_original"

@@ -1,6 +1,8 @@
-"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a kernel its code.
+"""Which lines of a document a pane shows: all; of a graph those of one region; of a level below a
+kernel its code.
 
-A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where the pane shows it.
+A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where
+the pane shows it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ class ShownLines:
     """Turns lines into rows and back."""
 
     def __init__(self, lines: Sequence[int] | None = None) -> None:
-        """``lines``: those that are shown, ascending; None: all."""
+        """``lines`` are those that are shown, ascending; None shows all."""
         self.lines = lines
         self._rows = {line: row for row, line in enumerate(lines or ())}
 
@@ -26,7 +28,9 @@ class ShownLines:
         return row if self.lines is None else self.lines[row]
 
     def row_of(self, line: int) -> int:
-        """Where a line is shown; for a hidden one where the next shown one is, or the last."""
+        """Return where a line is shown; for a hidden one, where the next shown one is, or the
+        last.
+        """
         if self.lines is None:
             return line
         return max(0, min(bisect_left(self.lines, line), len(self.lines) - 1))
@@ -43,7 +47,7 @@ EVERY_LINE = ShownLines()
 
 
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
-    """What a pane shows of a document while it is narrowed to ``region``."""
+    """Return what a pane shows of a document while it is narrowed to ``region``."""
     if document.language in LEVELS:
         return ShownLines(_lines_of_code(document.language, text_of(reader, document)))
     if region is None or document.kind != "graph":
@@ -58,7 +62,7 @@ def _lines_of_code(level: str, text: str) -> list[int]:
 
 
 def code_of(level: str, text: str, lines: Sequence[int]) -> str:
-    """These lines of a level, in as little room as they need."""
+    """Return these lines of a level, in as little room as they need."""
     from fx_explorer.analysis.kernel_ir.code_lines import without_margin
 
     every = text.split("\n")

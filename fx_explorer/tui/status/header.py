@@ -37,14 +37,16 @@ class CaptureState:
 
 
 def target_name(reader: SessionReader) -> str:
-    """``transformer.py:Transformer``; before the worker knows, what the user typed."""
+    """Return ``transformer.py:Transformer``; before the worker knows, what the user typed."""
     target = reader.meta("target") or {}
     name = target.get("name") or (reader.meta("request") or {}).get("target") or reader.path.name
     return printable(PurePath(str(name)).name)
 
 
 def conditions(reader: SessionReader) -> str:
-    """``torch 2.13.0 · cpu · training``; what is not known yet is left out. That a GPU is not there comes first."""
+    """Return ``torch 2.13.0 · cpu · training``; what is not known yet is left out. That a GPU is
+    not there comes first.
+    """
     environment = reader.meta("environment") or {}
     target = reader.meta("target") or {}
     torch = environment.get("torch")
@@ -67,14 +69,14 @@ def running_state(doing: str, elapsed_s: float) -> CaptureState:
 
 
 def paused_state(waiting: Waiting) -> CaptureState:
-    """``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
+    """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes."""
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
     after = f"paused after {GATE_WORDS[waiting.gate]}" if waiting.gate else "every stage is at hand"
     return CaptureState("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
 
 
 def ended_state(reader: SessionReader) -> CaptureState:
-    """How the capture in this session ended, or that somebody is still writing it."""
+    """Return how the capture in this session ended, or that somebody is still writing it."""
     outcome = reader.meta("outcome")
     if outcome is None:
         return CaptureState("▷", "being written", "running")
@@ -103,6 +105,8 @@ _FAILED: dict[str, str] = {
 
 
 def _exception(message: str) -> str:
-    """``ValueError`` of ``ValueError: bad shape``; empty when the message does not begin with a name."""
+    """Return ``ValueError`` for ``ValueError: bad shape``; empty when the message does not begin
+    with a name.
+    """
     name = first_line(message).partition(":")[0]
     return name if name.replace(".", "").isidentifier() else ""

@@ -1,4 +1,5 @@
-"""A capture followed while it runs: what the worker is doing right now, in the few words the header and pipeline bar need.
+"""A capture followed while it runs: what the worker is doing right now, in the few words the header
+and pipeline bar need.
 
 The data itself is in the session file; notices only say that it changed.
 """
@@ -72,7 +73,9 @@ class LiveCapture:
         self.answers: deque[Notice] = deque()
         """``done`` and ``refused``, not yet told."""
         self.marks: list[Mark] = []
-        """Regions the user marked at gates; a session has them only once something was compiled with them."""
+        """Regions the user marked at gates; a session has them only once something was compiled
+        with them.
+        """
 
     @property
     def session_path(self) -> Path:
@@ -80,12 +83,12 @@ class LiveCapture:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds of work; what the worker waited for the user is not counted."""
+        """Return the seconds of work; what the worker waited for the user is not counted."""
         return time.monotonic() - self._began
 
     @property
     def running_stages(self) -> frozenset[Stage]:
-        """Stages that began and have not ended."""
+        """Return the stages that began and have not ended."""
         return frozenset() if self.is_over else frozenset(+self._open_stages)
 
     async def start(self) -> None:
@@ -93,7 +96,9 @@ class LiveCapture:
         await self.capture.start()
 
     async def follow(self) -> None:
-        """Until the capture is over, or its program has ended and the worker stays for commands; then call it again."""
+        """Follow the capture until it is over, or its program has ended and the worker stays for
+        commands; then call it again.
+        """
         async for notice in self._notices:
             self.take(notice)
             if notice.kind == "gate" and notice.state == "begin" and notice.gate is None:
@@ -103,23 +108,27 @@ class LiveCapture:
 
     @property
     def waiting(self) -> Waiting | None:
-        """Where the worker waits; None while it works."""
+        """Return where the worker waits; None while it works."""
         top = self._open[-1] if self._open and not self.is_over else None
         return top if isinstance(top, Waiting) else None
 
     @property
     def has_ended(self) -> bool:
-        """The program is through. The worker may still be there, and compile another variant."""
+        """Return whether the program is through. The worker may still be there, and compile another
+        variant.
+        """
         return self.is_over or Waiting() in self._open
 
     @property
     def is_at_rest(self) -> bool:
-        """Nothing happens any more, unless somebody asks for it."""
+        """Return whether nothing happens any more, unless somebody asks for it."""
         return self.is_over or self.waiting == Waiting()
 
     @property
     def _is_obeying(self) -> bool:
-        """A command is being carried out: an abort interrupts it, and has no answer but that command's."""
+        """Return whether a command is being carried out: an abort interrupts it, and has no answer
+        but that command's.
+        """
         return bool(self._open) and isinstance(self._open[-1], Command)
 
     def send(self, command: Command, doing: str) -> None:
@@ -132,7 +141,7 @@ class LiveCapture:
         self.capture.send(command)
 
     def take(self, notice: Notice) -> None:
-        """One notice's news."""
+        """Take in what one notice says."""
         if notice.kind == "worker":
             self.doing = notice.text
         elif notice.kind == "note" and notice.stage is None:  # a note on a stage (a graph break) is in the session too
@@ -157,7 +166,9 @@ class LiveCapture:
             self._open.append(Waiting(notice.gate, notice.compilation, notice.direction))
 
     def _close(self, kind: type[OpenT]) -> OpenT | None:
-        """The innermost of this kind is over: at a gate a command is given, which may itself lead to a gate."""
+        """Close the innermost of this kind: at a gate a command is given, which may itself lead to
+        a gate.
+        """
         for i in reversed(range(len(self._open))):
             found = self._open[i]
             if isinstance(found, kind):

@@ -1,6 +1,8 @@
-"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it cost.
+"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it
+cost.
 
-Several compilations share the bar: counts and seconds add up, and a step is running while any compilation is in it.
+Several compilations share the bar: counts and seconds add up, and a step is running while any
+compilation is in it.
 """
 
 from __future__ import annotations
@@ -55,13 +57,17 @@ class StepState:
     name: str
     state: State
     found: tuple[str, ...] = ()
-    """``1 graph``, ``0 breaks``, ``23 guards``, most important first; or why the step is missing."""
+    """``1 graph``, ``0 breaks``, ``23 guards``, most important first; or why the step is
+    missing.
+    """
     took: str = ""
     """``0.43 s``; empty when nothing is known."""
 
 
 def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None) -> list[StepState]:
-    """The state of every step; ``running`` are the stages the worker says it is in right now, unless it waits at ``paused``."""
+    """Return the state of every step; ``running`` are the stages the worker says it is in right
+    now, unless it waits at ``paused``.
+    """
     is_over = reader.meta("outcome") is not None
     reached = stages_reached(reader)
     if paused:
@@ -102,12 +108,14 @@ def _word(state: State, why: str) -> tuple[str, ...]:
 
 
 def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
-    """Somebody else is writing the session: the latest stage it shows is the one we know of."""
+    """Return the latest stage, since it is the one we know of when somebody else is writing the
+    session.
+    """
     return {max(reached, key=model.STAGES.index)} if reached else set()
 
 
 def _missing(reader: SessionReader) -> dict[model.Stage, str]:
-    """Stages that no compilation has, with the reason of the first."""
+    """Return the stages that no compilation has, with the reason of the first."""
     compilations = [c for c in reader.rows(model.Compilation) if c.status != "running"]
     absent = [c.missing_stages or {} for c in compilations]
     if not absent:
@@ -163,7 +171,9 @@ class Bar:
 
 
 def bar_for(states: Sequence[StepState], room: int) -> Bar:
-    """Shortened until the bar fits into ``room`` cells: first the times go, then the less important counts, then all."""
+    """Shorten the bar until it fits into ``room`` cells: first the times go, then the less
+    important counts, then all.
+    """
     for parts, has_took, separator in _LEVELS:
         texts = tuple(f"{_shortened(s, parts)} {s.took * has_took}".strip() for s in states)
         bar = Bar(texts, separator)
@@ -173,7 +183,9 @@ def bar_for(states: Sequence[StepState], room: int) -> Bar:
 
 
 def _shortened(state: StepState, parts: int) -> str:
-    """The most important ``parts``; why a step is missing is a sentence, and the first to go."""
+    """Return the most important ``parts``; why a step is missing is a sentence, and the first to
+    go.
+    """
     if state.state == "missing" and 0 < parts < 9:
         return "none"
     return " · ".join(state.found[:parts])

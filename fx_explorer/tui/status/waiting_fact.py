@@ -1,4 +1,6 @@
-"""What the first screen says while the compiler waits: what has happened, what waits, and which key goes on."""
+"""What the first screen says while the compiler waits: what has happened, what waits, and which key
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _RAN = "Your program has already run to its end, uncompiled."
 
 
 def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
-    """The fact that the compiler waits; None when nothing waits, or everything is compiled."""
+    """Return the fact that the compiler waits; None when nothing waits, or everything is
+    compiled.
+    """
     if waiting is None or waiting.gate is None:
         return None
     figures = totals(reader)
@@ -45,6 +49,8 @@ def _before(keymap: Keymap) -> str:
 
 
 def _key(command_id: str, keymap: Keymap) -> str:
-    """The palette finds what has no key."""
+    """Return the key of a command; without one, the palette's key and the title that finds it
+    there.
+    """
     command = by_id(command_id)
     return first_key(command, keymap) or f"{first_key(by_id('app.palette'), keymap)} {command.title}"

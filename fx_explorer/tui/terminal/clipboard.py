@@ -1,7 +1,8 @@
-"""Copying text: a native tool, then the terminal itself (OSC 52), then a file; and saying which it was.
+"""Copying text: a native tool, then the terminal itself (OSC 52), then a file; and saying which it
+was.
 
-A native tool talks to the clipboard of the machine fx-explorer runs on. Over ssh that is the wrong machine, so there the
-terminal comes first: it is the one that sits in front of the user.
+A native tool talks to the clipboard of the machine fx-explorer runs on. Over ssh that is the wrong
+machine, so there the terminal comes first: it is the one that sits in front of the user.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 OSC52_LIMIT_BYTES = 74_994
-"""What xterm and tmux accept at most: 100,000 bytes of escape sequence, base64 included. More is dropped without a word."""
+"""What xterm and tmux accept at most: 100,000 bytes of escape sequence, base64 included. More is
+dropped without a word.
+"""
 
 TOOL_TIMEOUT_S = 2.0
 
@@ -45,7 +48,8 @@ class CopyDestination:
 def copy(
     text: str, write_to_terminal: Callable[[str], object] | None = None, environ: Mapping[str, str] = os.environ
 ) -> CopyDestination:
-    """Copy ``text``. ``write_to_terminal`` sends bytes past the application's screen; without it OSC 52 is not tried.
+    """Copy ``text``. ``write_to_terminal`` sends bytes past the application's screen; without it
+    OSC 52 is not tried.
 
     Raises OSError when not even a file can be written.
     """
@@ -64,7 +68,9 @@ def copy(
 
 
 def native_tool(environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Sequence[str]:
-    """The command that puts its input on this machine's clipboard; empty when there is none."""
+    """Return the command that puts its input on this machine's clipboard; empty when there is
+    none.
+    """
     candidates: list[Sequence[str]] = []
     if sys.platform == "darwin":
         candidates.append(("pbcopy",))
@@ -77,14 +83,16 @@ def native_tool(environ: Mapping[str, str] = os.environ, which: Callable[[str], 
 
 
 def osc52(text: str, *, in_tmux: bool = False) -> str:
-    """The escape sequence that asks the terminal to put ``text`` on its clipboard, passed through tmux when it is around us."""
+    """Return the escape sequence that asks the terminal to put ``text`` on its clipboard, passed
+    through tmux when it is around us.
+    """
     sequence = f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07"
     # tmux needs "set -g allow-passthrough on" for the wrapped form and "set-clipboard on" for the plain one: send both.
     return sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if in_tmux else sequence
 
 
 def _run(command: Sequence[str], text: str) -> str:
-    """What went wrong; empty when nothing did."""
+    """Run a command. Returns what went wrong; empty when nothing did."""
     try:
         # Not PIPE: xclip stays behind to serve the clipboard, and would keep our pipe open for ever.
         subprocess.run(
@@ -101,7 +109,7 @@ def _run(command: Sequence[str], text: str) -> str:
 
 
 def _write_file(text: str) -> Path:
-    """Into a new file that only the user can read: what is copied is the user's code."""
+    """Write into a new file that only the user can read: what is copied is the user's code."""
     descriptor, path = tempfile.mkstemp(prefix="fx-explorer-copied-", suffix=".txt")
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)

@@ -1,4 +1,6 @@
-"""Opening a file in the user's editor from inside the app: the screen steps aside when the editor needs the terminal."""
+"""Opening a file in the user's editor from inside the app: the screen steps aside when the editor
+needs the terminal.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def edit(app: App[int], path: str, line: int) -> None:
-    """Open ``path`` at ``line`` and, for an editor in this terminal, wait for its end. Raises UsageError when it cannot."""
+    """Open ``path`` at ``line`` and, for an editor in this terminal, wait for its end. Raises
+    UsageError when it cannot.
+    """
     if not os.path.exists(path):
         raise UsageError(f"{path} is not on this machine; the session keeps its text, shown here.")
     command = editor_command(path, line)

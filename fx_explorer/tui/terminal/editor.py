@@ -1,4 +1,6 @@
-"""The command line that opens a file at a line in the user's editor. Builds it; running it is the app's business."""
+"""The command line that opens a file at a line in the user's editor. Builds it; running it is the
+app's business.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def editor_command(
     environ: Mapping[str, str] = os.environ,
     which: Callable[[str], str | None] = shutil.which,
 ) -> list[str]:
-    """How to open ``file`` at ``line`` (from 1) in ``$VISUAL``, ``$EDITOR``, or an editor that is there.
+    """Return the command that opens ``file`` at ``line`` (from 1) in ``$VISUAL``, ``$EDITOR``, or
+    an editor that is there. Raises UsageError when there is none, or the one named cannot be found.
 
     Raises UsageError when there is none, or the one named cannot be found.
     """
@@ -59,6 +62,8 @@ def editor_command(
 
 
 def needs_terminal(command: Sequence[str]) -> bool:
-    """Whether the editor runs in this terminal, so that the app must step aside until it ends."""
+    """Return whether the editor runs in this terminal, so that the app must step aside until it
+    ends.
+    """
     is_emacs_window = PurePath(command[0]).stem in {"emacs", "emacsclient"} and bool({"-c", "--create-frame"} & set(command))
     return PurePath(command[0]).stem not in _WINDOWED and not is_emacs_window

@@ -1,7 +1,8 @@
 """Keys that were on their way to one screen when another opened on top of it.
 
-Textual hands a key to the widget that has the focus when the key arrives, and looks for its binding when it has come up from
-there. Typed ahead, the second key starts for the main screen before the first one has opened its dialog; it is for the dialog.
+Textual hands a key to the widget that has the focus when the key arrives, and looks for its binding
+when it has come up from there. Typed ahead, the second key starts for the main screen before the
+first one has opened its dialog; it is for the dialog.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from textual.screen import Screen
 
 
 class KeysUnderWay:
-    """Remembers the screen that each key was sent to, until the key comes up again or one that was sent later does."""
+    """Remembers the screen that each key was sent to, until the key comes up again or one that was
+    sent later does.
+    """
 
     def __init__(self) -> None:
         self._sent: deque[tuple[events.Key, Screen[object]]] = deque()
 
     def sent(self, key: events.Key, screen: Screen[object]) -> None:
-        """This key has just arrived, and goes to this screen."""
+        """Note that this key has just arrived, and goes to this screen."""
         self._sent.append((key, screen))
 
     def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
-        """Whether a key that comes up was sent to another screen than this one, which is on top now."""
+        """Return whether a key that comes up was sent to another screen than this one, which is on
+        top now.
+        """
         while self._sent:
             sent, to = self._sent.popleft()
             if sent is key:

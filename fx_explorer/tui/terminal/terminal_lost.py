@@ -1,6 +1,7 @@
 """Notices that the terminal is gone (its window was closed, ssh broke off) where no SIGHUP says so.
 
-Textual goes on without a terminal, and blocks once its queue of unwritten frames is full; nobody could ever stop the app.
+Textual goes on without a terminal, and blocks once its queue of unwritten frames is full; nobody
+could ever stop the app.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 
 
 def terminal_is_gone() -> bool:
-    """Whether stdin's terminal has hung up. Costs microseconds."""
+    """Return whether stdin's terminal has hung up. Costs microseconds."""
     stdin = sys.__stdin__
     if stdin is None or stdin.closed or not hasattr(select, "poll"):
         return False

@@ -1,4 +1,6 @@
-"""Notices that files were saved, by looking at them: no dependency, and it works on every file system."""
+"""Notices that files were saved, by looking at them: no dependency, and it works on every file
+system.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Some files as they were last seen. A file counts as changed once two looks in a row agree: editors write in steps."""
+    """Some files as they were last seen. A file counts as changed once two looks in a row agree:
+    editors write in steps.
+    """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
@@ -18,7 +22,7 @@ class FileWatch:
         self._pending: tuple[Signature, ...] | None = None
 
     def has_changed(self) -> bool:
-        """Whether a file was saved since the last time this said so."""
+        """Return whether a file was saved since the last time this said so."""
         now = self._look()
         if now == self._seen:
             self._pending = None

@@ -8,7 +8,9 @@ from rich.cells import cell_len
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Words on rows of at most ``width`` cells; a longer word is cut. At least one row."""
+    """Put words on rows of at most ``width`` cells; a longer word is cut. There is at least one
+    row.
+    """
     rows = [""]
     for word in text.split(" "):
         if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
@@ -21,7 +23,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def chop(text: str, width: int) -> str:
-    """The longest beginning of the text that fits into ``width`` cells."""
+    """Return the longest beginning of the text that fits into ``width`` cells."""
     if text.isascii():
         return text[:width]
     cells = accumulate(map(cell_len, text))
@@ -29,7 +31,7 @@ def chop(text: str, width: int) -> str:
 
 
 def wrapped_text(text: str, width: int) -> str:
-    """Several paragraphs, each going on under its own beginning (past a bullet)."""
+    """Wrap several paragraphs, each going on under its own beginning (past a bullet)."""
     rows: list[str] = []
     for line in text.split("\n"):
         body = line.lstrip(" •")

@@ -13,7 +13,8 @@
     │   └── NewerSessionError           5      written by a newer fx-explorer
     └── SessionWriteError               4      the session file cannot be written (full disk, read-only directory)
 
-A message says what happened, where, and what to do next. A user's mistake never shows a traceback of ours.
+A message says what happened, where, and what to do next. A user's mistake never shows a traceback
+of ours.
 """
 
 from __future__ import annotations

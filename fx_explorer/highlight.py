@@ -1,7 +1,9 @@
-"""Text from outside → lines of ``(text, kind)`` that are safe to show: what the screen and the reports colour code by.
+"""Text from outside → lines of ``(text, kind)`` that are safe to show: what the screen and the
+reports colour code by.
 
-Kinds say what a piece of text is (``keyword``, ``string``, …), never how it looks. Lines are cut one at a time by one regular
-expression a language (lexing.py): 5 µs a line, where Pygments takes 80 and must start at the top of the file.
+Kinds say what a piece of text is (``keyword``, ``string``, …), never how it looks. Lines are cut
+one at a time by one regular expression a language (lexing.py): 5 µs a line, where Pygments takes 80
+and must start at the top of the file.
 """
 
 from __future__ import annotations
@@ -30,8 +32,10 @@ Kind = Literal[
     "label",
     "offset",
 ]
-"""``variable``: names the compiler made (``buf0``, ``tmp3``, ``primals_1``). ``decorator``: also C++ preprocessor lines.
-``label``: JSON keys, IR buffers, jump targets. ``offset``: numbers that count lines or bytes in a bytecode listing."""
+"""``variable``: names the compiler made (``buf0``, ``tmp3``, ``primals_1``). ``decorator``: also
+C++ preprocessor lines. ``label``: JSON keys, IR buffers, jump targets. ``offset``: numbers that
+count lines or bytes in a bytecode listing.
+"""
 
 Token = tuple[str, Kind]
 Line = Sequence[Token]
@@ -40,7 +44,9 @@ __all__ = ["LANGUAGES", "Kind", "Line", "Lines", "Token", "lines", "printable", 
 
 TAB_SIZE = 4
 LONGEST_COLOURED = 4_000
-"""A line with more characters than this is shown without colours: nobody reads it, and a page must cost the same everywhere."""
+"""A line with more characters than this is shown without colours: nobody reads it, and a page must
+cost the same everywhere.
+"""
 
 _UNSAFE = re.compile(
     # C0 and C1 controls, then what reorders or hides text (bidirectional marks, zero-width characters, tags), lone surrogates.
@@ -61,7 +67,7 @@ def printable(text: str) -> str:
 
 
 def printable_text(text: str) -> str:
-    """The same for a text of several lines: newlines stay newlines."""
+    """Return a text of several lines made safe as ``printable`` does; newlines stay newlines."""
     return "\n".join(printable(line.removesuffix("\r")) for line in text.split("\n"))
 
 
@@ -75,12 +81,16 @@ def _visible(found: re.Match[str]) -> str:
 
 
 def lines(text: str, language: str) -> Lines:
-    """The lines of ``text``, coloured as ``language`` when they are asked for. Unknown languages are plain text."""
+    """Return the lines of ``text``, coloured as ``language`` when they are asked for. Unknown
+    languages are plain text.
+    """
     return Lines(text, language)
 
 
 class _Enclosed(NamedTuple):
-    """A stretch of text that does not follow the rules around it: a string or comment of several lines, or embedded code."""
+    """A stretch of text that does not follow the rules around it: a string or comment of several
+    lines, or embedded code.
+    """
 
     start: int
     stop: int
@@ -134,11 +144,13 @@ class Lines(Sequence[Line]):
         return map(self._line, range(len(self)))
 
     def raw(self, number: int) -> str:
-        """Line ``number`` (from 0) as it stands in the text, unsafe characters and all: for searching and copying."""
+        """Return line ``number`` (from 0) as it is in the text, unsafe characters and all: for
+        searching and copying.
+        """
         return self.text[self._starts[number] : self._starts[number + 1] - 1].removesuffix("\r")
 
     def plain(self, number: int) -> str:
-        """Line ``number`` (from 0) as it is shown."""
+        """Return line ``number`` (from 0) as it is shown."""
         return printable(self.raw(number))
 
     def _line(self, number: int) -> Line:
@@ -165,6 +177,7 @@ class Lines(Sequence[Line]):
 
 
 def _tokens(text: str, rules: Rules) -> list[Token]:
+    """Cut a text into tokens by the pattern of its language; what no token covers is plain text."""
     if rules.pattern is None:
         return [(text, "text")] if text else []
     tokens: list[Token] = []
@@ -184,7 +197,7 @@ def _tokens(text: str, rules: Rules) -> list[Token]:
 
 
 def _safe(tokens: list[Token]) -> Line:
-    """Unsafe characters made visible; tabs are expanded by the column they stand in."""
+    """Make unsafe characters visible; tabs are expanded by the column they are in."""
     if not _UNSAFE.search("".join([text for text, _ in tokens])):
         return tokens
     column = 0
@@ -197,7 +210,9 @@ def _safe(tokens: list[Token]) -> Line:
 
 
 def _find_blocks(text: str, rules: Rules) -> Iterator[_Enclosed]:
-    """Strings and comments of several lines, in order. One pass by ``str.find``: 5 MB in some milliseconds."""
+    """Yield strings and comments of several lines, in order. One pass by ``str.find`` takes some
+    milliseconds for 5 MB.
+    """
     at = outside = 0
     following = {opener: text.find(opener) for opener in rules.blocks}
     while True:
@@ -231,7 +246,9 @@ def _block(start: int, end: int, stop: int, before: str, opener: str, kind: str)
 
 
 def _hides(before: str, rules: Rules) -> bool:
-    """Whether an opener after ``before`` stands in a comment or in a string of one line, and so opens nothing."""
+    """Return whether an opener after ``before`` is in a comment or in a string of one line, and so
+    opens nothing.
+    """
     tokens = _tokens(before, rules)
     if not tokens:
         return False

@@ -1,7 +1,8 @@
-"""How each language is cut into tokens: one regular expression whose group names are the kinds of highlight.py.
+"""How each language is cut into tokens: one regular expression whose group names are the kinds of
+highlight.py.
 
-Enough of each grammar to read code by, line by line; not a parser. What spans lines (triple-quoted strings, C comments) is
-named in ``blocks`` and found by highlight.py.
+Enough of each grammar to read code by, line by line; not a parser. What spans lines (triple-quoted
+strings, C comments) is named in ``blocks`` and found by highlight.py.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _PYTHON_KEYWORDS = " ".join(word for word in keyword.kwlist if word not in _CONS
 _PYTHON_BUILTINS = " ".join(name for name in dir(builtins) if name[0].isalpha() and name not in _CONSTANTS.split())
 _LIBRARIES = "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels async_compile ops self cls"
 _MADE_NAMES = r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x|r0_)\d+(?:_\d+)*\b"
-"""Names that Dynamo, AOTAutograd and Inductor make up; seeing them apart from the user's own helps reading."""
+"""Names that Dynamo, AOTAutograd and Inductor make up; seeing them apart from the user's own helps
+reading.
+"""
 
 _PYTHON = (
     r"(?P<comment>#.*)"
@@ -203,10 +206,12 @@ LANGUAGES: tuple[str, ...] = tuple(_GRAMMARS)
 
 @cache
 def rules_of(language: str) -> Rules:
-    """The rules of ``language``, compiled when they are first needed (2 to 8 ms each)."""
+    """Return the rules of ``language``, compiled when they are first needed (2 to 8 ms each)."""
     pattern, blocks = _GRAMMARS.get(language, _GRAMMARS["text"])
     return Rules(re.compile(pattern) if pattern else None, blocks)
 
 
 EMBEDDED = re.compile(r"\basync_compile\.(?P<call>cpp\w*|triton|cuda|multi_kernel)\(.*$")
-"""A call of ``torch/_inductor/async_compile.py`` whose triple-quoted argument is a kernel: code, not a string."""
+"""A call of ``torch/_inductor/async_compile.py`` whose triple-quoted argument is a kernel: code,
+not a string.
+"""

@@ -1,6 +1,8 @@
-"""A file that the user asked us to write. Nothing of the user's is lost by it: only a free name is taken, or a file of ours.
+"""A file that the user asked us to write. Nothing of the user's is lost by it: only a free name is
+taken, or a file of ours.
 
-The content is written beside the place, under a name nobody can guess, and put there whole and at once.
+The content is written beside the place, under a name nobody can guess, and put there whole and at
+once.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class OutputFile:
     """How another place is chosen."""
 
     def check(self) -> None:
-        """Raises UsageError when the file cannot be written, or would replace something of the user's."""
+        """Raise UsageError when the file cannot be written, or would replace something of the
+        user's.
+        """
         status = self._status()
         if status is None or stat.S_ISREG(status.st_mode):
             self._check_replacing(status)
@@ -48,7 +52,8 @@ class OutputFile:
     def write_text(self, text: str, errors: str = "strict") -> None:
         """Write all of it or nothing. A terminal, a FIFO or another stream is written to as it is.
 
-        Raises UsageError as ``check`` does, and when the place does not take it (no room, nobody reads).
+        Raises UsageError as ``check`` does, and when the place does not take it (no room, nobody
+        reads).
         """
         self.check()
         content = text.encode("utf-8", errors)
@@ -64,8 +69,10 @@ class OutputFile:
 
     @contextlib.contextmanager
     def partial(self) -> Iterator[Path]:
-        """An empty file beside the place, for the block to fill. It is put in the place when the block ends well, and removed
-        otherwise. Raises UsageError as ``check`` does, and OSError when the place cannot be taken."""
+        """Give the block an empty file beside the place to fill. It is put in the place when the
+        block ends well, and removed otherwise. Raises UsageError as ``check`` does, and OSError
+        when the place cannot be taken.
+        """
         before = self._status()
         self._check_replacing(before)
         place = self.path.resolve()
@@ -77,7 +84,9 @@ class OutputFile:
             beside.unlink(missing_ok=True)
 
     def put(self, file: Path) -> None:
-        """Move a whole file, from the same file system, to the place. What is there now counts, not what was there before."""
+        """Move a whole file, from the same file system, to the place. What is there now counts, not
+        what was there before.
+        """
         there = self._status()
         self._check_replacing(there)
         place = self.path.resolve()
@@ -98,7 +107,9 @@ class OutputFile:
     # what is in the way
 
     def _status(self) -> os.stat_result | None:
-        """The status of the file, or of the one that a link leads to; None when there is none."""
+        """Return the status of the file, or of the one that a link leads to; None when there is
+        none.
+        """
         try:
             return os.stat(self.path)
         except FileNotFoundError:
@@ -111,7 +122,9 @@ class OutputFile:
             raise self._cannot(error) from error
 
     def _is_stream(self, status: os.stat_result) -> bool:
-        """A session is a file; a text may go to a terminal or to another program."""
+        """Return whether the file is a stream: a session is a file, but a text may go to a terminal
+        or to another program.
+        """
         return self.what != "session" and (stat.S_ISCHR(status.st_mode) or stat.S_ISFIFO(status.st_mode))
 
     def _check_replacing(self, status: os.stat_result | None) -> None:
@@ -167,7 +180,7 @@ def _same(path: Path, file: Path) -> str:
 
 
 def kind_of(mode: int) -> str:
-    """``a FIFO``: what a path is that is no regular file."""
+    """Say what a path is that is no regular file: ``a FIFO``."""
     kinds = (
         (stat.S_ISDIR, "a directory"),
         (stat.S_ISCHR, "a device"),
@@ -179,7 +192,9 @@ def kind_of(mode: int) -> str:
 
 
 def _new_file_in(folder: Path, mode: int, *, is_new: bool) -> Path:
-    """An empty file of a name that nobody can guess: no link that lies in wait under a known name is followed."""
+    """Return an empty file of a name that nobody can guess: no link that lies in wait under a known
+    name is followed.
+    """
     path = folder / f".fx-explorer-{secrets.token_hex(8)}.partial"
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode if is_new else 0o600)
     try:

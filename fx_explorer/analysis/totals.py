@@ -1,4 +1,4 @@
-"""The figures of a whole session, counted once and the same everywhere."""
+"""The totals of a whole session that a screen always shows, counted once and the same everywhere."""
 
 from __future__ import annotations
 

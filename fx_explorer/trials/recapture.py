@@ -34,10 +34,10 @@ Attend = Callable[[Capture], Awaitable[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class TrialWorker:
-    """Where trials run."""
+    """The interpreter that trials run in, and how long they may take."""
 
     python: str = sys.executable
-    """The interpreter."""
+    """The interpreter: a path."""
     timeout_s: float | None = None
     """None: the limit of each kind of trial."""
 

@@ -56,7 +56,8 @@ def _compared(row: DiffRow[model.Node], whole: Mapping[int, str]) -> DiffRow[mod
 
 def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
     """Compare two texts line by line, as far as they are ``comparable``. Lines that repeat often
-    are no anchors in long texts, so 10,000 lines take only a moment."""
+    are no anchors in long texts, so 10,000 lines take only a moment.
+    """
     is_long = max(len(before), len(after)) > MOST_LINES + 1
     before, after = comparable(before), comparable(after)
     matcher = BoundedMatcher(before, after)
@@ -72,8 +73,8 @@ kernels has as many.
 
 
 def comparable(lines: Sequence[str]) -> list[str]:
-    """Return ``lines`` up to a limit. A last line then says how many more there are; it is equal for
-    two texts only if these further lines are equal.
+    """Return ``lines`` up to a limit. A last line then says how many more there are; it is equal
+    for two texts only if these further lines are equal.
     """
     if len(lines) <= MOST_LINES + 1:  # a text that was cut already stays as it is
         return list(lines)
@@ -131,6 +132,9 @@ def _rows(
     matcher: difflib.SequenceMatcher[str],
     is_changed: Callable[[ItemT, ItemT], bool],
 ) -> Iterator[DiffRow[ItemT]]:
+    """Yield the rows of a comparison. Lines that replace each other share a row where
+    ``is_changed`` says so.
+    """
     for kind, i, i_end, j, j_end in matcher.get_opcodes():
         if kind == "equal":
             yield from (DiffRow(" ", old, new) for old, new in zip(before[i:i_end], after[j:j_end], strict=True))

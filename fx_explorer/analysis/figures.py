@@ -15,8 +15,8 @@ from fx_explorer.session.queries.guards import check_count
 
 @dataclass(frozen=True, slots=True)
 class SessionFigures:
-    """Figures by which two captures are compared. Those that ``Totals`` counts stand among them under
-    the same names, so that each figure is asked for by one name.
+    """Figures by which two captures are compared. Those that ``Totals`` counts stand among them
+    under the same names, so that each figure is asked for by one name.
     """
 
     compilations: int
@@ -41,6 +41,7 @@ class SessionFigures:
 
 
 def session_figures(reader: SessionReader) -> SessionFigures:
+    """Count the figures of a session."""
     counted = totals(reader)
     symbols = [row for row in reader.rows(model.Symbol) if row.final_range]
     return SessionFigures(

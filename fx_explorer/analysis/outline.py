@@ -1,4 +1,6 @@
-"""The table of contents of a session: compilations, their stages, graphs, texts and kernels, as one flat indented list."""
+"""The table of contents of a session: compilations, their stages, graphs, texts and kernels, as one
+flat indented list.
+"""
 
 from __future__ import annotations
 
@@ -118,6 +120,9 @@ def plain_function(function: str) -> str:
 
 
 def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[OutlineEntry]:
+    """Return the entries of one compilation or variant: its title, its documents, its kernels, and
+    the stages that it lacks.
+    """
     place = place_of_path(reader, compilation.file, compilation.line)
     where = in_file(compilation.file, compilation.line)
     took = seconds(compilation.duration_s) if compilation.duration_s else ""

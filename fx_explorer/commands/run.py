@@ -20,6 +20,7 @@ from fx_explorer.model import CaptureRequest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a script, which says itself how it compiles."""
     parser.add_argument("target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`")
     parser.add_argument("arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --")
     parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: SCRIPT's name + .fxs)")

@@ -137,6 +137,9 @@ def _totals(reader: SessionReader) -> Json:
 
 
 def _compilation(reader: SessionReader, row: model.Compilation) -> Json:
+    """Return one compilation: how it ended, its graphs, kernels and guards, and the seconds per
+    stage.
+    """
     times = stage_times(reader, row.id)
     return {
         "id": row.name,
@@ -256,6 +259,7 @@ def _sources(nodes: Iterable[model.Node], paths: dict[int, str]) -> list[Json]:
 
 
 def _recompile(one: ExplainedRecompile) -> Json:
+    """Return one recompile: what changed, what it became, and what avoids it."""
     return {
         "compilation": one.compilation,
         "of": one.of,
@@ -316,6 +320,7 @@ def _limit_hit(one: LimitHit) -> Json:
 
 
 def _saved_tensor(one: SavedValue) -> Json:
+    """Return one value that the forward saves. A size that is a symbol stays text."""
     saved = one.saved
     return {
         "compilation": one.compilation,

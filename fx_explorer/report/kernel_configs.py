@@ -32,6 +32,7 @@ def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
 
 
 def _config(one: Candidate, is_pick_known: bool) -> Json:
+    """Return one configuration; null stands for what is not known."""
     build = one.build
     return {
         "config": build.position,

@@ -80,6 +80,7 @@ def configurations(found: Sequence[Candidate]) -> list[list[str]]:
 
 
 def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
+    """Return the row of a configuration. One without resources says how far it came."""
     build = one.build
     chosen = [str(build.options.get(name, "")) for name in options]
     if not build.has_resources:

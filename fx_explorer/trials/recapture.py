@@ -37,7 +37,7 @@ class TrialWorker:
     """The interpreter that trials run in, and how long they may take."""
 
     python: str = sys.executable
-    """The interpreter: a path."""
+    """The path of the interpreter."""
     timeout_s: float | None = None
     """None: the limit of each kind of trial."""
 

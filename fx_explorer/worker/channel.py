@@ -34,7 +34,9 @@ MAX_SHOWN = 200
 
 
 class Channel:
-    """Talks to the client. Usable from any thread; silent in forked children, who are not the worker."""
+    """Talks to the client. Usable from any thread; silent in forked children, who are not the
+    worker.
+    """
 
     def __init__(self, notices: int, commands: int) -> None:
         self._notices: Descriptor | None = moved_up(notices)
@@ -90,6 +92,9 @@ class Channel:
         _thread.start_new_thread(self._obey, ())
 
     def _obey(self) -> None:
+        """Pass commands on as they come. When nobody waits for one, an abort or quit ends the work,
+        and any other is refused.
+        """
         while line := self._read_line():
             try:
                 command = Command.from_json(line.decode())

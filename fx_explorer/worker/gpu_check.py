@@ -48,6 +48,9 @@ def main(gpu_json: str) -> None:
 
 
 def check(gpu: Gpu, say: Say) -> None:
+    """Check step by step whether this interpreter can emulate the GPU: Triton, the C++ part, torch,
+    the hooks, and kernels down to machine code.
+    """
     from fx_explorer.capture.virtual_gpu import installing, shim
 
     with _checking("triton", say) as found:

@@ -1,8 +1,10 @@
-"""One request in the worker, from "importing torch" to the outcome. ``main`` never returns: the process ends here.
+"""One request in the worker, from "importing torch" to the outcome. ``main`` never returns: the
+process ends here.
 
-The user's program owns everything but two private pipes, a command thread and the SIGTERM handler. A script ends as under
-``python``: threads are joined and exit handlers run, then the process leaves through ``os._exit``. Any other target leaves as
-soon as its capture is done, so that no thread of the program can keep it.
+The user's program owns everything but two private pipes, a command thread and the SIGTERM handler.
+A script ends as under ``python``: threads are joined and exit handlers run, then the process leaves
+through ``os._exit``. Any other target leaves as soon as its capture is done, so that no thread of
+the program can keep it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 def main(notices: int, commands: int) -> None:
+    """Run what the client asks for, send the outcome, and end the process with its exit code."""
     channel = Channel(notices, commands)
     request = channel.read_request()
     ending.watch(Path(request.session))
@@ -98,6 +101,7 @@ class Job:
             return self._outcomes.of_fault(error)
 
     def _capture(self) -> Outcome:
+        """Run the program, record what it compiles, and return how it ended."""
         self._progress.place = locate(self._progress.request)
         gpu = self._virtual_gpu()
         with contextlib.ExitStack() as until:

@@ -84,6 +84,7 @@ class Outcomes:
         return Outcome("finished")
 
     def _of_error(self, error: BaseException) -> Outcome:
+        """Return the outcome of a program that ended with an exception."""
         try:
             raise error
         except ending.Cancelled:

@@ -62,6 +62,9 @@ class TargetProgram:
             self._others = OtherPrograms(self._progress.place, self._request)
 
     def _call(self, target: Target) -> None:
+        """Call the target in the way that was asked for: timed, compared with the original program,
+        or plainly.
+        """
         from fx_explorer.worker.target.calling import call_target
         from fx_explorer.worker.target.other_inputs import CalledTarget
 

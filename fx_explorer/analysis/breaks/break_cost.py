@@ -36,7 +36,8 @@ from fx_explorer.analysis.words import counted
 @dataclass(frozen=True, slots=True)
 class BreakCost:
     """The cost that one break adds, over all functions it cuts. Compares by what matters most:
-    greater is worse."""
+    greater is worse.
+    """
 
     functions_in_python: int = 0
     """Functions of which nothing was compiled because of the break."""
@@ -141,6 +142,9 @@ def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.Grap
 
 
 def _cost(books: CutTensors, cut: FunctionCall, hit: model.GraphBreak, behind: Sequence[FunctionCall]) -> BreakCost:
+    """Compute what one break of a call costs: extra graphs, functions in Python, and tensors that
+    cross it.
+    """
     pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
     handed_over = books.handed_over(cut, hit)
     taken = {source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))}

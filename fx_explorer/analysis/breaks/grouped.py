@@ -66,9 +66,12 @@ class DistinctBreak:
     """The column where the code that breaks begins, from 1; 0 when torch does not tell."""
     carets: str = ""
     """A line to put under ``code``, with a caret below each character that breaks. Empty when torch
-    does not tell."""
+    does not tell.
+    """
     chain: tuple[model.Frame, ...] = ()
-    """The function that Python called, and what was inlined into it down to the break. Its innermost frame may be torch's."""
+    """The function that Python called, and what was inlined into it down to the break. Its
+    innermost frame may be torch's.
+    """
     resume_functions: tuple[str, ...] = ()
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
@@ -116,6 +119,9 @@ class _Known:
         self._times = break_times(reader)
 
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
+        """Return the break that these hits are of. What it is comes from the first hit, what it
+        costs from all of them.
+        """
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
         chain = self._books.chain(first)

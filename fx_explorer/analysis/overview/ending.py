@@ -39,6 +39,7 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
 
 
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
+    """Say how the program ended."""
     name = (reader.meta("target") or {}).get("name", "The program")
     early = ", although more of it was left to run" if outcome.is_early else ""
     told = {

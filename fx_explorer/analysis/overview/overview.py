@@ -69,6 +69,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
 
 
 def _graphs(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+    """Yield what was not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
     for compilation in compilations:
         if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
@@ -172,6 +173,9 @@ def _break(one: DistinctBreak) -> Fact:
 
 
 def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+    """Yield the limits that were hit, the first recompiles with their causes, and how many guards
+    there are.
+    """
     for hit in limit_hits(reader):
         refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
         yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
@@ -244,6 +248,7 @@ def plain_library(name: str) -> str:
 
 
 def _memory(reader: SessionReader) -> Iterator[Fact]:
+    """Yield how much the forward keeps for the backward; nothing where it keeps nothing."""
     every, computed, copies = saved_total(reader), saved_total(reader, *COMPUTED), saved_total(reader, "copy")
     if not every.count:
         return

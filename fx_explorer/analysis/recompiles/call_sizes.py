@@ -18,6 +18,9 @@ _SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
 def sizes_then(
     reader: SessionReader, change: GuardChange, before: model.Compilation | None, after: model.Compilation | None
 ) -> CallSizes:
+    """Return how the sizes of two compilations differ, and what became of the size that was
+    recompiled for; empty for other changes.
+    """
     if before is None or after is None or change.kind not in ("size", "number"):
         return CallSizes()
     source = _source(change)

@@ -201,6 +201,9 @@ def _grouped(rows: list[model.Compilation], key: Callable[[model.Compilation], K
 
 
 def _explained(reader: SessionReader, session: _Compilations, row: model.Recompile) -> ExplainedRecompile:
+    """Explain one recompile: which function it is, what changed, where, who called it, and what
+    avoids it.
+    """
     compilation, before = session.of_recompile(row), session.before(row)
     function = session.function(compilation) or before
     change = change_of(row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new)
@@ -279,6 +282,9 @@ def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tup
 
 
 def _limit_hit(reader: SessionReader, session: _Compilations, refused: model.Compilation) -> LimitHit:
+    """Describe a compilation that torch refused because its function had been compiled too
+    often.
+    """
     compiled = [one for one in session.siblings(refused) if one.status in ("ok", "broke")]
     function = session.function(refused) or refused
     said = _LIMIT.search(refused.error)

@@ -251,6 +251,9 @@ _WITHOUT_VALUES = {
 
 
 def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str) -> GuardChange:
+    """Describe a change in words, from what torch's guard says and from the values that were
+    recorded.
+    """
     reported = {key: text or "" for key, text in found.items()}
     reported["source"] = reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
     if kind == "keys":

@@ -33,7 +33,9 @@ class CallSizes:
     is_specialized: bool = False
     """Whether torch made it a symbol first, and the code turned that into a constant."""
     varied: tuple[Dimension, ...] = ()
-    """All sizes of inputs that were fixed in the compiled code and differed in the call that did not fit."""
+    """All sizes of inputs that were fixed in the compiled code and differed in the call that did
+    not fit.
+    """
     alike: tuple[Dimension, ...] = ()
     """Sizes that were equal to this one in the compiled call and differ from it now."""
 
@@ -50,6 +52,7 @@ def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None
 
 
 def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
+    """Say what avoids a recompile for another size of a tensor."""
     where = f"{change.name}, {change.index}"
     if {change.old, change.new} & {"0", "1"}:
         return (
@@ -103,6 +106,7 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
 
 
 def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
+    """Say what avoids a recompile for another value of a number."""
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (

@@ -136,7 +136,8 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
 
 def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
     """List what regional compilation left out of every region, one entry per compilation and
-    direction; empty without it."""
+    direction; empty without it.
+    """
     return _eager(reader, lowerings(reader), lambda annotated: True)
 
 
@@ -147,6 +148,7 @@ def _eager_of(reader: SessionReader, lowered: list[Lowering], key: str, value: s
 def _eager(
     reader: SessionReader, lowered: list[Lowering], is_wanted: Callable[[list[tuple[str, str]]], bool]
 ) -> list[EagerNodes]:
+    """Count the wanted operations that no compiled region has, by compilation and direction."""
     named = {one.row.name for one in lowered}
     found = []
     for compilation, direction in dict.fromkeys((one.row.compilation, one.row.direction) for one in lowered):

@@ -27,7 +27,9 @@ STAGE_OF_EVENT: dict[str, Stage] = {
     "compile_file": "kernel",
     "async_compile.wait": "kernel",
 }
-"""Events of ``dynamo_timed`` (torch/_dynamo/utils.py) that belong to one stage. They may nest; analysis counts time once."""
+"""Events of ``dynamo_timed`` (torch/_dynamo/utils.py) that belong to one stage. They may nest;
+analysis counts time once.
+"""
 
 _AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")
 _INDUCTOR_STAGES: tuple[Stage, ...] = ("pre_grad", "post_grad", "schedule", "output_code", "kernel")
@@ -68,6 +70,7 @@ def missing(recording: Recording, name: str, status: Status, error: str = "") ->
 
 
 def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> str:
+    """Say why a compilation lacks a stage; empty when it is not known."""
     state = recording.of(name)
     backend = state.backend or recording.request.backend
     cached = [event for event in state.cache_events if event.endswith("_hit")]

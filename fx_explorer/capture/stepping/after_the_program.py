@@ -141,6 +141,10 @@ def again(stepper: Stepper, command: Command) -> Variant:
 
 
 def _compile_outside(stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule) -> None:
+    """Compile a variant when Dynamo has finished the frame. An error is recorded with the variant
+    and told, not raised.
+    """
+
     def compile_here(module: torch.fx.GraphModule) -> Any:
         made = stepper.compiler(kept)(module, kept.inputs)
         if not callable(made):  # Dynamo asks for no more either

@@ -97,7 +97,8 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
 
 def allow_for_all(stepper: Stepper, command: Command) -> None:
     """Refuse to go on when the source has changed: what was captured is compiled from here on, and
-    the source on the screen must be the one that it was captured from."""
+    the source on the screen must be the one that it was captured from.
+    """
     if command.kind in ("go", "step", "run_to"):
         stepper.check_source()
 
@@ -180,6 +181,9 @@ def _apply(
     module: torch.fx.GraphModule | None,
     passes: tuple[PassFile, ...],
 ) -> str:
+    """Apply passes to the graph at this gate, and say which. Raises UsageError where there is no
+    graph, or for a pass of another gate.
+    """
     if module is None:
         raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
     here = [replace(one, gate=gate, direction=direction) for one in passes]

@@ -98,6 +98,9 @@ class SteppedBoundary:
     def region(
         self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
     ) -> Any:
+        """Return what Inductor makes of a region, or what it made of an equal region of an earlier
+        variant.
+        """
         variant = self.stepper.variant
         if variant is None:
             return compile_region()

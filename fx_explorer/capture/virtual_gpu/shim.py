@@ -39,7 +39,9 @@ _loaded: list[ctypes.CDLL] = []
 
 
 def load() -> None:
-    """Build the shim if it is not there yet, and load it, once. Raises WorkerError; torch must not have been imported."""
+    """Build the shim if it is not there yet, and load it, once. Raises WorkerError; torch must not
+    have been imported.
+    """
     if _loaded:
         return
     assert "torch" not in sys.modules, "torch asks for the hooks while it is imported"
@@ -159,6 +161,9 @@ def key(torch: Path, cxx: Compiler) -> str:
 
 
 def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
+    """Build the C++ part against this torch. Raises WorkerError with what to do when the compiler
+    cannot.
+    """
     include, lib = torch / "include", torch / "lib"
     command = [*cxx, *FLAGS, str(SOURCE), "-o", str(output), f"-I{include}", f"-L{lib}", f"-Wl,-rpath,{lib}", *LIBRARIES]
     try:

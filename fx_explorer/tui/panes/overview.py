@@ -35,7 +35,9 @@ class FactLine:
 
 
 class FactList(LineView):
-    """Facts as paragraphs: a topic, a glyph for how good or bad it is, the sentence, and muted details under it."""
+    """Facts as paragraphs: a topic, a glyph for how good or bad it is, the sentence, and muted
+    details under it.
+    """
 
     def __init__(self) -> None:
         super().__init__(placeholder="Starting. The first facts appear here as soon as something is known.")
@@ -120,6 +122,7 @@ TOPIC_LABELS = {
 
 
 def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
+    """Return the lines of a fact: its text beside its topic and glyph, and its details below."""
     room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
     indent = " " * (TOPIC_CELLS + 2)
     text_kind = {"good": "text", "notice": "strong", "problem": "strong"}[fact.severity]

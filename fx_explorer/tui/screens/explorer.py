@@ -204,6 +204,7 @@ class Explorer(ExplorerFrame):
 
     @conversation("only this region", "choose a region to narrow the graphs to")
     async def action_filter_region(self) -> None:
+        """Narrow the graphs to a region that the user chooses, or show all of them again."""
         if self.reader is None:
             return
         if self.linked_selection.region:

@@ -114,6 +114,9 @@ def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
 
 
 def _check_text(one: ExplainedCheck) -> str:
+    """Describe a check: what it asks, whether it may fail, who asked for it, what it costs, and its
+    code in torch.
+    """
     check = one.check
     asked = f"asked for by {check.file}:{check.line}" if check.file else "no line of yours is known to have asked for it"
     example = f", which is {check.value} in the example inputs" if check.value else ""

@@ -123,6 +123,7 @@ class LinePainter:
         return strip
 
     def _paint(self, line: int, state: int, track: str) -> Strip:
+        """Paint one line: the pointer, the gutter, the text with its matches, and the track."""
         skip, width = self._frame
         view = self._view
         segments = [self._pointer(state)]

@@ -52,6 +52,7 @@ PR_SET_PDEATHSIG = 1
 def main(notices: int, commands: int) -> None:
     # However the client ends, this process must end too: LLVM may compute for minutes, and
     # meanwhile nobody would read that the commands are at their end.
+    """Say whether kernels can be built here, then answer requests until there are no more."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     confine()
     lines = _lines(commands)

@@ -139,6 +139,9 @@ def calls(arguments: Arguments) -> Iterator[PlannedCall]:
 
 
 def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
+    """Yield (words, inputs) with the same sizes and another content: special values, large
+    integers, random values, other numbers.
+    """
     tensors = list(arguments.tensors())
     if any(tensor.is_floating_point() for tensor in tensors):
         for words, change in _OF_FLOATS.items():

@@ -114,6 +114,9 @@ def with_grad(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a value with each tensor in it changed, in containers and dataclasses too. The value
+    itself stays as it is.
+    """
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):

@@ -18,7 +18,8 @@ from fx_explorer.worker.target import overlay
 
 
 def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
-    """Run the file as ``__main__``, with argv, ``sys.path`` and ``__main__`` as under ``python``. Raises whatever it raises.
+    """Run the file as ``__main__``, with argv, ``sys.path`` and ``__main__`` as under ``python``.
+    Raises whatever it raises.
 
     ``typed`` is the path as the user wrote it: that is what ``sys.argv[0]`` holds.
     """
@@ -30,7 +31,9 @@ def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
 
 
 def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
-    """Execute the file as a module (not as ``__main__``) and return it. Raises whatever it raises."""
+    """Execute the file as a module (not as ``__main__``) and return it. Raises whatever it
+    raises.
+    """
     place(path, [str(path), *arguments])
     name = path.stem
     if name in sys.modules or name in sys.stdlib_module_names:
@@ -61,7 +64,9 @@ def package_of(path: Path) -> tuple[Path, str]:
 
 
 def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
-    """Import a module by its dotted name, the working directory first. Raises TargetError when there is none."""
+    """Import a module by its dotted name, the working directory first. Raises TargetError when
+    there is none.
+    """
     sys.argv[:] = [name, *arguments]
     sys.path.insert(0, os.getcwd())
     try:
@@ -117,6 +122,9 @@ def names_bound(text: str) -> set[str]:
 
 
 def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
+    """Yield (name, kind of statement) for each name that the statements bind at the level of the
+    module. What a test of ``__name__`` guards is left out.
+    """
     for statement in statements:
         kind = type(statement)
         match statement:

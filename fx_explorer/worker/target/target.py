@@ -74,6 +74,9 @@ class OfferingModule:
         self.say = say
 
     def target(self) -> Target:
+        """Return the target that a file offers: by ``--call``, by the name given, by
+        ``fx_explorer_target``, by ``model`` or ``get_model``, else its only class.
+        """
         if self.request.call:
             made = self.evaluate(self.request.call, "--call")
             if not callable(made):
@@ -105,8 +108,8 @@ class OfferingModule:
         return self.complete(name, self.callable_of(name, found))
 
     def told(self, name: str) -> Target:
-        """Return the target of ``fx_explorer_target()``, which returns ``(callable, args,
-        kwargs)``. kwargs, or both, may be left out.
+        """Return the target of ``fx_explorer_target()``, which returns
+        ``(callable, args, kwargs)``. kwargs, or both, may be left out.
         """
         self.say(f"calling {name}()")
         answer = self.names[name]()

@@ -245,6 +245,7 @@ class Comparison:
         return relative, max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(before.dtype, absolute))
 
     def row(self, calls: Sequence[str]) -> Verification:
+        """Return the row of what was compared, with the first differences of each kind."""
         return Verification(
             0,
             is_equal=not self.differences,

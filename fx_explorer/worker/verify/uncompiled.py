@@ -97,6 +97,9 @@ def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
 
 
 def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
+    """Call the original program under observation. The answer is what it computed and what
+    comparing cannot show, or the problem that kept it from running.
+    """
     hidden, coverage, lookups = HiddenCalls(), BranchCoverage(request.overlay), Lookups()
 
     @contextlib.contextmanager

@@ -26,6 +26,7 @@ class VariantRows:
     def add_variant(
         self, kept: CapturedSegment, origin: Variant, gate: Gate, command: Command, replays: frozenset[Key]
     ) -> Compilation:
+        """Add the row of a variant that sets out from ``gate`` of another one."""
         row = replace(
             kept.variants[0].row,
             id=0,

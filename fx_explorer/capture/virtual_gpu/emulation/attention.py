@@ -46,6 +46,7 @@ class Attention:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
+        """Compute attention by the implementation that torch would choose on this GPU."""
         asked = AttentionArguments(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         backend = chosen(asked, self._gpu)
         mask = _additive(attn_mask, query.dtype, LOWEST.get(backend, float("-inf")))

@@ -85,6 +85,7 @@ class _GraphMover:
         """
 
     def graph(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """Return a copy of a graph, and of those nested in it, as it would be on the GPU."""
         graph, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
         output = graph.output(graph.graph_copy(module.graph, copies))
         output.meta = copy.copy(module.graph.output_node().meta)
@@ -102,6 +103,9 @@ class _GraphMover:
         return there
 
     def _node(self, old: torch.fx.Node, new: torch.fx.Node, there: torch.fx.GraphModule) -> None:
+        """Move what a copied node holds to the GPU: its devices, its example value, or the
+        parameter that it fetches.
+        """
         new.meta = copy.copy(old.meta)
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source

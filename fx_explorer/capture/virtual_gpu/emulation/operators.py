@@ -28,6 +28,9 @@ _libraries: list[Any] = []
 
 
 def add_operators(gpu: Gpu) -> None:
+    """Register operators for a GPU that is not there: attention, recurrent layers and their fused
+    cells.
+    """
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
     if gpu.vendor == "nvidia":

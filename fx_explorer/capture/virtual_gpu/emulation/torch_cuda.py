@@ -21,6 +21,9 @@ CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
 
 
 def answer(emulation: Emulation) -> None:
+    """Let the functions of ``torch.cuda`` answer as on a machine with this GPU. Whether one is
+    there is answered by who asks.
+    """
     gpu = emulation.gpu
     properties = device_properties(gpu)
     answers = {

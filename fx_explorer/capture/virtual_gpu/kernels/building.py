@@ -139,6 +139,9 @@ class Toolchain:
             return kept.read().decode(errors="backslashreplace")
 
     def _compile(self, kernel: TritonKernel, config: Any) -> Any:
+        """Compile a kernel in one configuration, as Inductor's autotuner does. Raises CannotBuild
+        when the compilers refuse it.
+        """
         import triton
         from torch._inductor.runtime.triton_compat import ASTSource
 

@@ -28,6 +28,7 @@ def use_driver(gpu: Gpu) -> None:
 
 
 def virtual_driver(gpu: Gpu) -> Any:
+    """Return a driver of Triton that names this GPU as its target and asks no device."""
     import triton
 
     base = triton.backends.backends["amd" if gpu.vendor == "amd" else "nvidia"].driver

@@ -136,6 +136,9 @@ class BranchCoverage:
         return by_line or caller.f_code in self._called_codes
 
     def _followed(self, code: CodeType) -> Callable[..., Any]:
+        """Return a trace function for code: it notes the lines that run, which way each jump goes,
+        and where errors pass.
+        """
         jumps, before = self._jumps[code], -1
 
         def follow(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:

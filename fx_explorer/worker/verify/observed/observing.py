@@ -172,6 +172,9 @@ class Observer:
         return output
 
     def _look(self, arguments: Arguments, output: Mapping[str, object]) -> ReachedValues:
+        """Return all values that are reached from the inputs, the module, its globals, the output,
+        the environment and the process's settings.
+        """
         at_first = {id(tensor): self.state_at_first.get(name) for name, tensor in self._parameters_and_buffers()}
         walk = Walk(self._code.has, {one: value for one, value in at_first.items() if value is not None})
         for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:

@@ -146,6 +146,9 @@ class HiddenCalls:
             self.found[f"what threading.{frame.f_code.co_name} says later"] = None
 
     def _called_c(self, frame: types.FrameType, function: Any) -> None:
+        """Note a call of a C function whose answer varies or whose effect nobody sees, when the
+        user's code makes it.
+        """
         path = frame.f_code.co_filename
         if function in _LOOKS_AT_THE_DISK and _is_called_by_the_user(_above_path_modules(frame)):
             self.found[f"what os.{function.__name__} says later"] = None

@@ -108,6 +108,9 @@ class Walk:
         self._waiting.extend((kind, f"{name}{suffix}".lstrip("."), inner) for suffix, inner in children)
 
     def _visit_tensor(self, kind: str, name: str, tensor: torch.Tensor) -> None:
+        """Note a tensor: its facts and its content, once for all of its names, and what cannot be
+        read.
+        """
         names = self._names.setdefault(id(tensor), [])
         names.append(name)
         self._objects.append(tensor)
@@ -158,6 +161,7 @@ be recognised by.
 
 
 def _facts(tensor: torch.Tensor) -> dict[str, Any]:
+    """Return what tells one tensor from another beside its content."""
     facts: dict[str, Any] = {
         "type": type_name(tensor),
         "device": str(tensor.device),
